@@ -9,9 +9,9 @@ use std::sync::atomic::AtomicBool;
 
 /// Make ports on this machine's NICs for users without privileges, until it is interrupted.
 ///
-/// Its configuration says which NICs, for whom, and how many (docs/reference/broker.md). Start it as
-/// root: it listens, becomes another user and keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. When it
-/// ends, those who have ports keep them.
+/// Its configuration says which NICs, for whom, and how many (docs/reference/broker.md). Start it
+/// as root: it listens, becomes another user and keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. When
+/// it ends, those who have ports keep them.
 #[derive(Args, Debug)]
 pub struct BrokerArgs {
     /// What it may do, for whom

@@ -22,17 +22,20 @@ const RENEW: Duration = Duration::from_millis(200);
 /// Between two searches for endpoints that were opened meanwhile.
 const SEARCH: Duration = Duration::from_secs(1);
 
-/// So long frames wait for earlier ones of other endpoints, which were stamped and not yet in their ring.
+/// So long frames wait for earlier ones of other endpoints, which were stamped and not yet in their
+/// ring.
 const HOLD: Duration = Duration::from_millis(2);
 
-/// Frames of an endpoint that are taken at a time, so that one that never ends cannot starve others.
+/// Frames of an endpoint that are taken at a time, so that one that never ends cannot starve
+/// others.
 const AT_ONCE: usize = 16_384;
 
 /// Capture the frames of endpoints on this machine, as pcapng.
 ///
-/// What endpoints send and receive goes past the kernel, so tcpdump sees none of it over AF_XDP. Frames are
-/// written as on the wire: sent ones when they are handed to the NIC, repetitions included, received ones before
-/// they are checked. All endpoints of the user's are captured (of root's: all), and those that are opened meanwhile.
+/// What endpoints send and receive goes past the kernel, so tcpdump sees none of it over AF_XDP.
+/// Frames are written as on the wire: sent ones when they are handed to the NIC, repetitions
+/// included, received ones before they are checked. All endpoints of the user's are captured (of
+/// root's: all), and those that are opened meanwhile.
 ///
 /// Watch it live with 'gigae capture | tshark -r -', and with the dissector gigae.lua
 /// (docs/how-to/watch.md). Ends with Ctrl-C, or when no endpoint is left.
@@ -204,7 +207,8 @@ impl Session<'_> {
         self.args.count.is_some_and(|count| self.frames >= count)
     }
 
-    /// Says that frames are wanted; lets go of endpoints that are gone, and of which everything was taken.
+    /// Says that frames are wanted; lets go of endpoints that are gone, and of which everything was
+    /// taken.
     fn renew(&mut self) {
         let mut i = 0;
         while i < self.taken.len() {

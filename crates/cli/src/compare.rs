@@ -14,10 +14,11 @@ const LEAST: f64 = 5.0;
 
 /// Compare saved runs: what differs, by how much, and what is no more than chance.
 ///
-/// Takes results.json files of 'gigae eval', of any version, or their directories; the first is what the
-/// others are compared with. A directory of 'gigae eval --runs' counts with all its runs, and so does one that holds
-/// nothing but directories of runs. Below 4 runs on a side, what two runs of the same thing differ by is not known, and the
-/// verdicts hold for these runs alone. docs/explanation/method.md says what a verdict means.
+/// Takes results.json files of 'gigae eval', of any version, or their directories; the first is
+/// what the others are compared with. A directory of 'gigae eval --runs' counts with all its runs,
+/// and so does one that holds nothing but directories of runs. Below 4 runs on a side, what two
+/// runs of the same thing differ by is not known, and the verdicts hold for these runs alone.
+/// docs/explanation/method.md says what a verdict means.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CompareArgs {
@@ -33,8 +34,8 @@ pub struct CompareArgs {
     /// Print a line for each figure and cost as comma-separated values instead of tables
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Write compare.html, with all runs' curves in one figure, compare.json and compare.csv to this
-    /// directory
+    /// Write compare.html, with all runs' curves in one figure, compare.json and compare.csv to
+    /// this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

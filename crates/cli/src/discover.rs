@@ -18,16 +18,18 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Find the gigae endpoints on the wire.
 ///
-/// Every open endpoint answers by itself while its program uses it, unless it shares a NIC, and so does 'gigae serve'. This host's
-/// own endpoints on the same interface are not found; of several on one interface of another host, one
-/// may answer for all. Whatever anybody claims is believed: for networks whose nodes you trust. Needs
-/// root or CAP_NET_RAW.
+/// Every open endpoint answers by itself while its program uses it, unless it shares a NIC, and so
+/// does 'gigae serve'. This host's own endpoints on the same interface are not found; of several on
+/// one interface of another host, one may answer for all. Whatever anybody claims is believed: for
+/// networks whose nodes you trust. Needs root or CAP_NET_RAW.
 #[derive(Args, Debug)]
 pub struct DiscoverArgs {
-    /// The interface to ask on [default: this node's in the cluster file, else the only one that is up]
+    /// The interface to ask on [default: this node's in the cluster file, else the only one that is
+    /// up]
     #[arg(long, value_name = "IFACE")]
     interface: Option<String>,
-    /// Cluster file that tells interface and envelope [default: that of --write, else $GIGAE_CLUSTER, else /etc/gigae/cluster.toml, if it is there]
+    /// Cluster file that tells interface and envelope [default: that of --write, else
+    /// $GIGAE_CLUSTER, else /etc/gigae/cluster.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
     /// Add what is found, and this node, to this cluster file, or make it; nothing in it is removed
@@ -101,7 +103,8 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         Err(OpenError::MissingCapability { .. }) if matches!(envelope, Envelope::Udp { .. }) => {
             options.backend(Backend::Udp).open()
         }
-        // A port of a broker's hears the answers as well; but its address is no node's, and goes into no file.
+        // A port of a broker's hears the answers as well; but its address is no node's, and goes
+        // into no file.
         Err(missing @ OpenError::MissingCapability { .. }) if args.write.is_none() => {
             match broker_nics() {
                 Ok(_) => options.backend(Backend::Auto).broker(Broker::Only).open(),
@@ -162,7 +165,8 @@ fn interface(args: &DiscoverArgs, known: Option<&Cluster>) -> Result<String, Cau
     only_one_up("choose one by --interface").map_err(trouble)
 }
 
-/// The interface that is up, if there is one and no other; otherwise what is so, and what to do if several are.
+/// The interface that is up, if there is one and no other; otherwise what is so, and what to do if
+/// several are.
 pub fn only_one_up(choose: &str) -> Result<String, String> {
     let nics = inventory(None).map_err(|error| error.to_string())?;
     let up: Vec<_> = nics.into_iter().filter(|nic| nic.link_up && nic.name != "lo").collect();

@@ -1,6 +1,7 @@
 //! `gigae doctor`: whether messages can be sent from here, and if not, what to do.
 //!
-//! What is asked of the machine is in `facts.rs`; this is what it means, a function of the facts alone.
+//! What is asked of the machine is in `facts.rs`; this is what it means, a function of the facts
+//! alone.
 
 mod facts;
 
@@ -14,9 +15,9 @@ use std::process::ExitCode;
 
 /// Say what is missing for messages to be sent on a NIC, and what to do next.
 ///
-/// Opens an endpoint as a program would and asks who is there, so some drivers (igb and others) reset the link for
-/// a few seconds. Run it as the user who is to send, on every node. Exit codes: 0 messages can be sent; 1 they
-/// cannot.
+/// Opens an endpoint as a program would and asks who is there, so some drivers (igb and others)
+/// reset the link for a few seconds. Run it as the user who is to send, on every node. Exit codes:
+/// 0 messages can be sent; 1 they cannot.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// The interface [default: this node's in the cluster file, else the only one that is up]
@@ -65,11 +66,12 @@ const CAPABILITIES: [(u32, &str, &str); 3] = [
 ];
 const CAP_IPC_LOCK: u32 = 14;
 
-/// What an AF_XDP endpoint's memory is by default: 1,024 frames to send and 4,096 to receive, of 4 KiB each. The
-/// kernel adds up those of all processes of a user.
+/// What an AF_XDP endpoint's memory is by default: 1,024 frames to send and 4,096 to receive, of 4
+/// KiB each. The kernel adds up those of all processes of a user.
 const LOCKED: u64 = 5_120 << 12;
 
-/// Frames that fit a receive ring while a program is not scheduled: a fifth of a millisecond at 1 Gbit/s.
+/// Frames that fit a receive ring while a program is not scheduled: a fifth of a millisecond at 1
+/// Gbit/s.
 const FEW_DESCRIPTORS: u32 = 256;
 
 /// Since then, programs of BPF count on no memory limit and busy polling is there.

@@ -24,7 +24,8 @@ impl Which {
         Ok(found)
     }
 
-    /// Whether this interface's frames are meant. One that shares a NIC, such as `gigae0@eth1`, has two names.
+    /// Whether this interface's frames are meant. One that shares a NIC, such as `gigae0@eth1`, has
+    /// two names.
     pub(crate) fn means(&self, interface: &str) -> bool {
         let is = |nic: &str| nic == interface || interface.split('@').any(|name| name == nic);
         self.nic.as_deref().is_none_or(is)

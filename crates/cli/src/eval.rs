@@ -34,16 +34,18 @@ const MOST_RUNS: i64 = 100;
 /// Measure what a network really gives.
 ///
 /// Without --peer this lays a virtual network of two nodes, measures on it and removes it again. An
-/// ordinary user needs no rights for that; what takes an XDP program is left out then. With --peer it measures the way to a machine on which `gigae serve` runs.
+/// ordinary user needs no rights for that; what takes an XDP program is left out then. With --peer
+/// it measures the way to a machine on which `gigae serve` runs.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct EvalArgs {
     /// Name of a shipped plan, or a TOML file
     #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
     pub plan: String,
-    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait, size, rate, senders, cpus,
-    /// bulk, each as the plan says it, like 'link=cable,transport=tcp,transport=gigae'. Values of one key are
-    /// alternatives, all keys must fit; said again, it narrows further. A part has none of the plan's bounds
+    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait,
+    /// size, rate, senders, cpus, bulk, each as the plan says it, like
+    /// 'link=cable,transport=tcp,transport=gigae'. Values of one key are alternatives, all keys
+    /// must fit; said again, it narrows further. A part has none of the plan's bounds
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["render", "list"])]
     pub only: Vec<Only>,
     /// List the shipped plans and the transports, and end
@@ -68,11 +70,12 @@ pub struct EvalArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS))]
     pub runs: u32,
     /// Do it again every so often, like 10m or 1d, until interrupted; each time's results go to a
-    /// directory of its own in DIR, named by its time (UTC). A time that fails is said and passed over
+    /// directory of its own in DIR, named by its time (UTC). A time that fails is said and passed
+    /// over
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with_all = ["json", "csv", "render", "list"])]
     pub repeat: Option<Duration>,
-    /// Run these other programs on the same link, in turns with ours, and set their figures beside ours:
-    /// those that are installed at both ends, or with commas between them
+    /// Run these other programs on the same link, in turns with ours, and set their figures beside
+    /// ours: those that are installed at both ends, or with commas between them
     #[arg(long, value_name = "all|PROGRAM,...", value_delimiter = ',', value_parser = PossibleValuesParser::new(programs::names()), conflicts_with_all = ["render", "list"])]
     pub with: Vec<String>,
     /// With --with, so many pairs for each comparison
@@ -87,8 +90,9 @@ pub struct EvalArgs {
     /// Print results.csv on standard output instead of tables
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Show a live view on the terminal meanwhile: rate, round trip, CPU, what is sent again, figures so far. Keys: q
-    /// ends as Ctrl-C does, ? lists the others. It is on standard error, so --json and --csv may go to a file
+    /// Show a live view on the terminal meanwhile: rate, round trip, CPU, what is sent again,
+    /// figures so far. Keys: q ends as Ctrl-C does, ? lists the others. It is on standard error, so
+    /// --json and --csv may go to a file
     #[arg(long, conflicts_with_all = ["render", "list"])]
     pub tui: bool,
     /// Measure nothing: write the reports of this results.json

@@ -14,16 +14,16 @@ use std::process::{Command, ExitCode};
 /// Lay, remove and enter virtual Gigabit Ethernets.
 ///
 /// A fabric is a switch and some nodes in network namespaces of their own, joined by links of a
-/// given rate. Nothing outside these namespaces is touched. 'run' needs no rights; a fabric that stands
-/// by itself ('up') needs root.
+/// given rate. Nothing outside these namespaces is touched. 'run' needs no rights; a fabric that
+/// stands by itself ('up') needs root.
 #[derive(Subcommand, Debug)]
 pub enum Fabric {
     /// Lay a fabric, which stands until 'gigae fabric down'; needs root
     Up(Up),
     /// Lay a fabric, run a command, and remove the fabric when the command has ended
     ///
-    /// The command is outside of the nodes; it enters them with 'gigae fabric exec'. An ordinary user's
-    /// fabric is seen only by the command and what it starts.
+    /// The command is outside of the nodes; it enters them with 'gigae fabric exec'. An ordinary
+    /// user's fabric is seen only by the command and what it starts.
     Run(Run),
     /// Remove a fabric, or what a crash left of it
     Down(Name),

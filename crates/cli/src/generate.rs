@@ -1,5 +1,5 @@
-//! `gigae completions` and `gigae man`: what a shell and `man` must know of the command, made from its
-//! own definition, so that neither can fall behind it.
+//! `gigae completions` and `gigae man`: what a shell and `man` must know of the command, made from
+//! its own definition, so that neither can fall behind it.
 
 use crate::outcome::complain;
 use clap::{Args, Command, ValueEnum};
@@ -51,8 +51,8 @@ pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
     }
 }
 
-/// Without the option that only the command itself says, which is hidden from people but not from shells: a word
-/// of a line in bash's, a line in the others'.
+/// Without the option that only the command itself says, which is hidden from people but not from
+/// shells: a word of a line in bash's, a line in the others'.
 fn public(text: &[u8]) -> String {
     const HIDDEN: &str = "fabric-child";
     let text = String::from_utf8_lossy(text).replace(&format!("--{HIDDEN} "), "");

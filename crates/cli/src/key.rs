@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 /// Make a key for 'gigae serve' and its clients.
 ///
-/// Writes a new random key into a file that only its owner can read. Copy it to the other machines, for
-/// example with scp, and keep it secret: who has it may load the network and read the machines'
+/// Writes a new random key into a file that only its owner can read. Copy it to the other machines,
+/// for example with scp, and keep it secret: who has it may load the network and read the machines'
 /// inventories.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]

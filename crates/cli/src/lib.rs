@@ -1,5 +1,5 @@
-//! The commands of `gigae`: their arguments, what they print, and their exit codes. The work is done by
-//! the other crates.
+//! The commands of `gigae`: their arguments, what they print, and their exit codes. The work is
+//! done by the other crates.
 
 pub mod broker;
 pub mod capture;

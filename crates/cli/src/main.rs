@@ -119,8 +119,8 @@ fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The same where a live view has the terminal. That is put back before anything ends at once, which is more than a
-/// signal handler may do.
+/// The same where a live view has the terminal. That is put back before anything ends at once,
+/// which is more than a signal handler may do.
 fn mind_signals_beside_view(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
     let mut signals = Signals::new(SIGNALS)?;
     let interrupted = Arc::clone(interrupted);

@@ -22,13 +22,13 @@ use std::time::Duration;
 /// Answer the measurements of other machines, one after the other.
 ///
 /// Listens for 'gigae eval --peer' and 'gigae soak --peer' and answers on the given interface. Both
-/// machines need the same key, from 'gigae key'. Every option but --config can be said in a file as well
-/// (docs/reference/serve.md); what is said here comes first.
+/// machines need the same key, from 'gigae key'. Every option but --config can be said in a file as
+/// well (docs/reference/serve.md); what is said here comes first.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ServeArgs {
-    /// The interface that carries the measured traffic, or several that GigaE uses as one, with commas
-    /// between them [default: the cluster file's]
+    /// The interface that carries the measured traffic, or several that GigaE uses as one, with
+    /// commas between them [default: the cluster file's]
     #[arg(long, value_name = "IFACE[,IFACE...]")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
@@ -40,19 +40,20 @@ pub struct ServeArgs {
     /// Address and port for the control connection [default: the interface's address, port 49988]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub listen: Option<String>,
-    /// Have measured UDP and TCP come by the port of the control connection, too, for a firewall with
-    /// one open port
+    /// Have measured UDP and TCP come by the port of the control connection, too, for a firewall
+    /// with one open port
     #[arg(long)]
     pub one_port: bool,
     /// Serve only clients from this network, like 192.0.2.0/24; may be repeated
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
-    /// Let clients have this machine's iperf3, sockperf, NetPIPE, qperf and netperf run ('gigae eval --with'),
-    /// whose traffic anybody can join while they wait
+    /// Let clients have this machine's iperf3, sockperf, NetPIPE, qperf and netperf run ('gigae
+    /// eval --with'), whose traffic anybody can join while they wait
     #[arg(long)]
     pub allow_programs: bool,
-    /// Let clients change settings of the interface and the kernel while they are served, and put them back
-    /// when they leave: coalescing, rings, offloads, MTU and more ('gigae tuning knobs'). Needs root
+    /// Let clients change settings of the interface and the kernel while they are served, and put
+    /// them back when they leave: coalescing, rings, offloads, MTU and more ('gigae tuning knobs').
+    /// Needs root
     #[arg(long)]
     pub allow_tuning: bool,
     /// Longest time of a client: 90s, 10m, 12h, 30d
@@ -61,7 +62,8 @@ pub struct ServeArgs {
     /// Highest rate of a client in each direction, like 100mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub max_rate: Option<f64>,
-    /// Serve figures in Prometheus' format at http://ADDR:PORT/metrics to every client, without a key
+    /// Serve figures in Prometheus' format at http://ADDR:PORT/metrics to every client, without a
+    /// key
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
     /// File that says the same [default: /etc/gigae/serve.toml, if it exists]
@@ -122,7 +124,8 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
         format!("cannot listen for --metrics: {error}; name an address and a free port, like 127.0.0.1:9488")
     })?;
     let rules = rules(args, &file);
-    // After the last thing that takes more rights, and before the first endpoint, which has a thread.
+    // After the last thing that takes more rights, and before the first endpoint, which has a
+    // thread.
     let presence = if args.fabric_child {
         writeln!(std::io::stdout(), "{}", local.port())
             .map_err(|error| format!("nobody waits for the port: {error}"))?;

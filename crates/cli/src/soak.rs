@@ -37,9 +37,10 @@ const EXIT_CODES: &str = "Exit codes: 0 passed; 1 deviated, or an error in one l
 
 /// Carry mixed traffic for a long time, verify every byte, tell what deviates.
 ///
-/// GigaE messages of all kinds and TCP go between this end and each client, both ways, with pauses and
-/// bursts. Without --peer this lays a virtual network and removes it again. With --peer the clients are
-/// machines on which `gigae serve` runs. State and report are written every minute; what was interrupted or killed goes on with --resume.
+/// GigaE messages of all kinds and TCP go between this end and each client, both ways, with pauses
+/// and bursts. Without --peer this lays a virtual network and removes it again. With --peer the
+/// clients are machines on which `gigae serve` runs. State and report are written every minute;
+/// what was interrupted or killed goes on with --resume.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SoakArgs {
@@ -59,8 +60,8 @@ pub struct SoakArgs {
     /// A stream that brings nothing for so long is a deviation
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
     pub stall: Duration,
-    /// A machine on which 'gigae serve' runs: an address, a host name, or with a cluster file the name
-    /// of a node; may be repeated
+    /// A machine on which 'gigae serve' runs: an address, a host name, or with a cluster file the
+    /// name of a node; may be repeated
     #[arg(long, value_name = "HOST[:PORT]")]
     pub peer: Vec<String>,
     /// This machine's interface towards the clients, or several that GigaE uses as one, with commas
@@ -80,8 +81,9 @@ pub struct SoakArgs {
     /// remains
     #[arg(long, value_name = "DIR", conflicts_with_all = ["clients", "duration", "rate", "seed", "stall", "peer", "nic", "cluster", "key", "out"])]
     pub resume: Option<PathBuf>,
-    /// Show a live view on the terminal while it goes on: rates, what is sent again, CPUs, what each end has verified.
-    /// Keys: q ends as Ctrl-C does, ? lists the others. It is on standard error
+    /// Show a live view on the terminal while it goes on: rates, what is sent again, CPUs, what
+    /// each end has verified. Keys: q ends as Ctrl-C does, ? lists the others. It is on standard
+    /// error
     #[arg(long)]
     pub tui: bool,
 }

@@ -24,10 +24,11 @@ const STALLED: Duration = Duration::from_millis(250);
 
 /// Show the counters and peers of the endpoints on this machine, live.
 ///
-/// For each endpoint of the user's (of root's: of all): what it is, whether its program uses it, all counts that are
-/// not zero with their rate per second, and its peers: data frames of the session out and in, those
-/// that had to be repeated, those on the way and not acknowledged, the peer's credit, round trip and timeout.
-/// An endpoint that sleeps has written its figures before that. Ends with Ctrl-C, or when no endpoint is left.
+/// For each endpoint of the user's (of root's: of all): what it is, whether its program uses it,
+/// all counts that are not zero with their rate per second, and its peers: data frames of the
+/// session out and in, those that had to be repeated, those on the way and not acknowledged, the
+/// peer's credit, round trip and timeout. An endpoint that sleeps has written its figures before
+/// that. Ends with Ctrl-C, or when no endpoint is left.
 #[derive(Args, Debug)]
 pub struct StatArgs {
     #[command(flatten)]

@@ -1,4 +1,5 @@
-//! What a person sees on standard error while a run goes on, if there is no live view: a progress bar.
+//! What a person sees on standard error while a run goes on, if there is no live view: a progress
+//! bar.
 
 use gigae_eval_run::Progress;
 use gigae_eval_session::control::Waiting;

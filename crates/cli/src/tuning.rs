@@ -26,8 +26,8 @@ enum TuningCommand {
     },
     /// Put back the settings that a killed run left changed
     ///
-    /// 'gigae eval' and 'gigae serve' do so by themselves when they start. A value that somebody else changed
-    /// since is left as it is, and said.
+    /// 'gigae eval' and 'gigae serve' do so by themselves when they start. A value that somebody
+    /// else changed since is left as it is, and said.
     Restore {
         /// Wait until standard input closes, then put back what this journal says
         #[arg(long, hide = true, value_name = "JOURNAL")]
@@ -52,7 +52,8 @@ pub fn tuning(args: &TuningArgs) -> ExitCode {
     })
 }
 
-/// Puts back what killed runs left, and says so. Whoever may not do that goes on after a line that says it.
+/// Puts back what killed runs left, and says so. Whoever may not do that goes on after a line that
+/// says it.
 pub fn restore() {
     match abandoned() {
         Ok(said) => said.iter().for_each(|line| remark(line)),

@@ -1,5 +1,5 @@
-//! The command `gigae broker` as an administrator runs it, and commands of users without privileges over it. Needs
-//! root.
+//! The command `gigae broker` as an administrator runs it, and commands of users without privileges
+//! over it. Needs root.
 #![allow(missing_docs)]
 
 use gigae_fabric::{Fabric, testing};
@@ -224,8 +224,8 @@ fn who_is_not_allowed_reads_why() {
     assert!(error.contains("with a broker ('gigae broker')"), "{error}");
 }
 
-/// SIGTERM of a supervisor's, Ctrl-C of a person's: those who have ports keep them, and the next broker removes what
-/// they leave.
+/// SIGTERM of a supervisor's, Ctrl-C of a person's: those who have ports keep them, and the next
+/// broker removes what they leave.
 fn a_broker_ends_in_order_when_it_is_told_to() {
     let place = Place::new("signals");
     for signal in ["TERM", "INT", "HUP"] {
@@ -243,7 +243,8 @@ fn a_broker_ends_in_order_when_it_is_told_to() {
     }
 }
 
-/// A client that hangs, stopped in the middle of its work, holds nobody up, and its port goes when it is killed.
+/// A client that hangs, stopped in the middle of its work, holds nobody up, and its port goes when
+/// it is killed.
 fn a_client_that_hangs_holds_nobody_up() {
     let place = Place::new("hangs");
     let broker = place.start_broker();

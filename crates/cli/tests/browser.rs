@@ -1,8 +1,9 @@
-//! The pages in a real browser, as a person uses them: `browser/report.py`, driven by Playwright. Called as
-//! `eval ...` or `serve ...` this test binary is the program, which makes a page of its own.
+//! The pages in a real browser, as a person uses them: `browser/report.py`, driven by Playwright.
+//! Called as `eval ...` or `serve ...` this test binary is the program, which makes a page of its
+//! own.
 //!
-//! Playwright, axe and a reader of PDF come from the Python package index into the target directory; the
-//! first time that takes the network. Where they cannot be had the tests fail.
+//! Playwright, axe and a reader of PDF come from the Python package index into the target
+//! directory; the first time that takes the network. Where they cannot be had the tests fail.
 
 mod program;
 
@@ -207,7 +208,8 @@ fn a_fresh_page_is_easy_to_use_and_its_commands_repeat_its_curves(browser: &Path
         (read("whole"), std::fs::read_to_string(place.path().join("whole/report.html")).unwrap());
     use_pages(browser, &[("fresh", page.clone())]);
 
-    // The command of one line, as the page says it and a shell takes it, gives its points and no others.
+    // The command of one line, as the page says it and a shell takes it, gives its points and no
+    // others.
     let command = commands(&page)
         .into_iter()
         .find(|one| one.contains("tcp/default") && one.contains("cpus=one"))
@@ -219,7 +221,8 @@ fn a_fresh_page_is_easy_to_use_and_its_commands_repeat_its_curves(browser: &Path
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again = read("again");
     assert_eq!(again.environment.command, command);
-    // On a busy machine a point may come to nothing, of which the results tell; the plan has them all.
+    // On a busy machine a point may come to nothing, of which the results tell; the plan has them
+    // all.
     let mut expected = whole.plan.cells(Some("cable"), 1500);
     expected.retain(|cell| cell.label() == "tcp on one CPU");
     assert_eq!(expected.len(), 2, "{expected:?}");

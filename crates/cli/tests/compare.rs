@@ -1,4 +1,5 @@
-//! `gigae compare` as a command, on saved runs and on new ones: this test binary plays `gigae` for itself.
+//! `gigae compare` as a command, on saved runs and on new ones: this test binary plays `gigae` for
+//! itself.
 //!
 //! Called with a command of the program it is the program; called by `cargo test` it is the tests.
 

@@ -1,5 +1,5 @@
-//! The Wireshark dissector, read by tshark: every kind of frame and operation, both envelopes, and what is wrong
-//! with frames.
+//! The Wireshark dissector, read by tshark: every kind of frame and operation, both envelopes, and
+//! what is wrong with frames.
 #![allow(missing_docs)]
 
 mod tshark;

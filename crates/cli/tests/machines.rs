@@ -1,5 +1,5 @@
-//! Two machines: `gigae serve` in one node of a virtual network and `gigae eval` in another, as a person
-//! would run them.
+//! Two machines: `gigae serve` in one node of a virtual network and `gigae eval` in another, as a
+//! person would run them.
 #![allow(missing_docs)]
 
 use gigae_eval_measure::site::Site;
@@ -51,7 +51,8 @@ fn plan(experiments: &[(&str, &str, &str, f64)]) -> String {
     text
 }
 
-/// A plan whose last experiment has GigaE messages over AF_XDP, which these virtual networks have in one mode only.
+/// A plan whose last experiment has GigaE messages over AF_XDP, which these virtual networks have
+/// in one mode only.
 fn by_xdp(plan: String) -> String {
     plan + "gigae = [\"xdp\"]\n[gigae.xdp]\nbackend = \"generic\"\n"
 }
@@ -301,7 +302,8 @@ fn a_server_needs_three_capabilities_and_not_root() {
     let experiments = [("rtt", "\"udp\", \"tcp\", \"icmp\", \"gigae\", \"packet\"", "8", 0.05)];
     let fabric = testing::fabric("capabilities", |_| ());
     let peer = fabric.node(2).ipv4.to_string();
-    // What the unit gives it; the last of them is LimitMEMLOCK=infinity, which not every machine of tests may set.
+    // What the unit gives it; the last of them is LimitMEMLOCK=infinity, which not every machine of
+    // tests may set.
     let these = "+net_admin,+net_raw,+bpf,+ipc_lock";
     let all_but_these = format!("-all,{these}");
     let user = "--reuid 65534 --regid 65534 --clear-groups --no-new-privs";
@@ -319,7 +321,8 @@ fn a_server_needs_three_capabilities_and_not_root() {
     );
 }
 
-/// What an ordinary user can serve: UDP sockets. In the cluster file's UDP envelope it can also be found.
+/// What an ordinary user can serve: UDP sockets. In the cluster file's UDP envelope it can also be
+/// found.
 fn a_server_without_any_capability_measures_udp_sockets() {
     let text = plan(&[("stream", "\"gigae\", \"tcp\"", "1000, 65536", 0.1)])
         + "[gigae.sockets]\nbackend = \"udp\"\n";

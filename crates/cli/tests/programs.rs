@@ -1,7 +1,8 @@
-//! Other programs beside our own figures, on virtual networks: the real ones, and some that do what none should.
+//! Other programs beside our own figures, on virtual networks: the real ones, and some that do what
+//! none should.
 //!
-//! Called as `eval ...` or `serve ...`, this test binary plays `gigae`; called by the name of a measuring
-//! program, that program, as badly as FAKE says; called by `cargo test`, it is the tests.
+//! Called as `eval ...` or `serve ...`, this test binary plays `gigae`; called by the name of a
+//! measuring program, that program, as badly as FAKE says; called by `cargo test`, it is the tests.
 
 mod program;
 
@@ -44,8 +45,8 @@ fn main() -> ExitCode {
     ]);
 }
 
-/// iperf3 answers well if it is told to, else with rubbish; sockperf dies at the answering end; NetPIPE hangs, with a
-/// child of its own; qperf floods.
+/// iperf3 answers well if it is told to, else with rubbish; sockperf dies at the answering end;
+/// NetPIPE hangs, with a child of its own; qperf floods.
 fn fake(name: &str, words: &[String]) -> ExitCode {
     let after = |option: &str| {
         let place = words.iter().position(|word| word == option)?;
@@ -226,7 +227,8 @@ fn a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = place.results();
     assert!(results.programs.is_empty(), "{:?}", results.programs);
-    // Where too little of the processors is left for 30 ms of measuring, the reason stands in the place of a figure.
+    // Where too little of the processors is left for 30 ms of measuring, the reason stands in the
+    // place of a figure.
     let ours =
         results.skipped.iter().filter(|one| ["tcp nodelay", "udp"].contains(&&*one.transport));
     let ours = ours.count() + results.series.len();

@@ -1,4 +1,5 @@
-//! `gigae` as an ordinary user runs it, without any capability: virtual networks in a user namespace.
+//! `gigae` as an ordinary user runs it, without any capability: virtual networks in a user
+//! namespace.
 #![allow(missing_docs)]
 
 use gigae_eval_model::results::Results;
@@ -42,8 +43,8 @@ impl User {
         self.0.path().join("home").join(name)
     }
 
-    /// Begins a program as a user without capabilities. In a user namespace there is only one user, root, who must keep
-    /// one for a further namespace.
+    /// Begins a program as a user without capabilities. In a user namespace there is only one user,
+    /// root, who must keep one for a further namespace.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
         match in_user_namespace() {

@@ -1,4 +1,5 @@
-//! `gigae capture` and `gigae stat` as a person uses them, on endpoints over real interfaces. Needs root.
+//! `gigae capture` and `gigae stat` as a person uses them, on endpoints over real interfaces. Needs
+//! root.
 #![allow(missing_docs)]
 
 mod tshark;
@@ -74,8 +75,8 @@ impl Drop for Capturing {
     }
 }
 
-/// Both ends make progress until neither has anything to send. Of the time of a round, no more than a millisecond
-/// counts: in the rest the processor may have been another's.
+/// Both ends make progress until neither has anything to send. Of the time of a round, no more than
+/// a millisecond counts: in the rest the processor may have been another's.
 fn settle(ends: &[Endpoint; 2]) {
     let (mut idle, mut since) = (Duration::ZERO, Instant::now());
     let mut last = [0; 2];
@@ -130,7 +131,8 @@ fn counted(file: &Path, options: &[&str]) -> BTreeMap<(u32, bool), BTreeMap<u8, 
         // The dissector verifies the checksums of short payloads.
         let status = if row[7].parse::<u16>().unwrap() > 128 { "2" } else { "1" };
         assert_eq!(row[3], status, "{row:?}");
-        // The kernel chooses the port of the socket for bulk data: perhaps one that traceroute uses.
+        // The kernel chooses the port of the socket for bulk data: perhaps one that traceroute
+        // uses.
         let harmless = ["STOP", "Possible traceroute"].iter().any(|what| row[4].starts_with(what));
         assert!(row[4].is_empty() || harmless, "{row:?}");
         assert_eq!(row[5], row[6], "whole frames");

@@ -1,5 +1,5 @@
-//! Whole soaks on virtual networks: this test binary plays `gigae` for itself, called as `soak ...` or
-//! `serve ...`; and the report as a pure function of a kept state.
+//! Whole soaks on virtual networks: this test binary plays `gigae` for itself, called as `soak ...`
+//! or `serve ...`; and the report as a pure function of a kept state.
 
 mod program;
 
@@ -153,8 +153,8 @@ fn a_killed_soak_goes_on_where_it_was_saved() {
 }
 
 fn a_link_that_flaps_is_told_with_its_time() {
-    /// An end that does not answer the other for ten seconds ends the round. TCP doubles its pauses: what it
-    /// sends while the link is down arrives within twice that time, and a second.
+    /// An end that does not answer the other for ten seconds ends the round. TCP doubles its
+    /// pauses: what it sends while the link is down arrives within twice that time, and a second.
     const SHORT: Duration = Duration::from_secs(4);
     let place = Place::new();
     let child = place.begin("7s");

@@ -1,5 +1,6 @@
-//! The live view on a real terminal (a pseudo-terminal of script(1)): what is on it, what keys and signals do, and
-//! that it is as it was afterwards. Called as `panic`, this binary is a program that panics under a view.
+//! The live view on a real terminal (a pseudo-terminal of script(1)): what is on it, what keys and
+//! signals do, and that it is as it was afterwards. Called as `panic`, this binary is a program
+//! that panics under a view.
 #![allow(missing_docs)]
 
 use gigae_eval_model::doubt::Code;

@@ -1,5 +1,5 @@
-//! Settings that are tried and put back on real interfaces, whatever ends the run: this test binary plays `gigae`
-//! for itself.
+//! Settings that are tried and put back on real interfaces, whatever ends the run: this test binary
+//! plays `gigae` for itself.
 
 mod control_port;
 mod program;
@@ -45,8 +45,8 @@ fn main() -> ExitCode {
 /// Set where journals are seen by nobody else.
 const APART: &str = "GIGAE_TUNING_TEST_APART";
 
-/// Whoever starts puts back what dead runs left, those of these tests included: so these see journals of their own,
-/// in a file system that only this process and its children see.
+/// Whoever starts puts back what dead runs left, those of these tests included: so these see
+/// journals of their own, in a file system that only this process and its children see.
 fn apart() -> std::io::Error {
     const APART_AND_ON: &str =
         "mkdir -p /run/gigae-tuning && mount -t tmpfs tmpfs /run/gigae-tuning && exec \"$@\"";
@@ -236,8 +236,8 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Waits until each thread of a process stands still after SIGSTOP: one that is inside a kernel call may change
-/// something until that ends.
+/// Waits until each thread of a process stands still after SIGSTOP: one that is inside a kernel
+/// call may change something until that ends.
 fn await_stopped(pid: u32) {
     let moves = || {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
@@ -304,7 +304,8 @@ fn a_sweep_on_a_virtual_network_says_what_was_tried_and_what_follows() {
         let single = tuning.trials.iter().filter(|trial| !trial.best);
         single.map(|trial| trial.name.clone()).collect()
     };
-    // A veth begins without GRO; its offloads on a shaped link and the switch's MTU are the network's.
+    // A veth begins without GRO; its offloads on a shaped link and the switch's MTU are the
+    // network's.
     assert_eq!(
         names("cable"),
         ["congestion-control reno", "gro on", "mtu 9000", "rps other", "tso off"]

@@ -1,5 +1,5 @@
-//! What all scenarios stand on: a fabric, a workload at two of its nodes, TCP beside them, and the account
-//! in the end.
+//! What all scenarios stand on: a fabric, a workload at two of its nodes, TCP beside them, and the
+//! account in the end.
 
 use crate::event::{Event, What, now};
 use crate::figures::Figures;
@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 /// What any step of a run gives; the text says what did not hold.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// Far more than anything here takes that is not waited for by a stated time, on a busy machine. Who opens or
-/// closes a link, or changes an interface, waits for a lock of the kernel, which one process alone held for 83 s
-/// beside six busy programs, and several may stand before it.
+/// Far more than anything here takes that is not waited for by a stated time, on a busy machine.
+/// Who opens or closes a link, or changes an interface, waits for a lock of the kernel, which one
+/// process alone held for 83 s beside six busy programs, and several may stand before it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The peers' timeout where it is not to be met, as by default.
@@ -35,8 +35,8 @@ pub(crate) const SHORT: u64 = 1_500;
 /// docs/reference/failures.md), and what a busy machine takes.
 const CUT: Duration = Duration::from_millis(50 + 10_000);
 
-/// How long an end with nothing to do is watched, and the most of a processor that it may use then, in
-/// parts of a thousand: some ticks of 10 ms are anybody's.
+/// How long an end with nothing to do is watched, and the most of a processor that it may use then,
+/// in parts of a thousand: some ticks of 10 ms are anybody's.
 const IDLE: Duration = Duration::from_millis(400);
 const MOST_IDLE: u64 = 250;
 
@@ -77,8 +77,8 @@ impl Setup {
         (self.links, self.udp) = (2, false);
     }
 
-    /// The longest that a peer which is not there may stay unreported: its timeout, and a quarter of that
-    /// (PROTOCOL.md 8.1), and what a busy machine takes.
+    /// The longest that a peer which is not there may stay unreported: its timeout, and a quarter
+    /// of that (PROTOCOL.md 8.1), and what a busy machine takes.
     pub(crate) fn given_up(&self) -> Duration {
         Duration::from_millis(self.timeout * 5 / 4) + Duration::from_secs(10)
     }
@@ -95,8 +95,8 @@ pub(crate) struct Bench {
     /// The last, so that its namespaces are empty when it goes.
     pub(crate) fabric: Fabric,
     pub(crate) figures: Figures,
-    /// Messages that came back before both ends were there: opening, too, waits for the kernel, in one case for
-    /// 20 s, and who was first had messages time out.
+    /// Messages that came back before both ends were there: opening, too, waits for the kernel, in
+    /// one case for 20 s, and who was first had messages time out.
     early: [u64; 2],
     /// The longest fault that was to be over before the peers' timeout.
     longest: Duration,
@@ -239,7 +239,8 @@ impl Bench {
         Ok(())
     }
 
-    /// One of several links has failed at that time and works no better: both ends go on by the others.
+    /// One of several links has failed at that time and works no better: both ends go on by the
+    /// others.
     pub(crate) fn goes_on(&mut self, since: u64) -> Outcome {
         let before = [0, 1].map(|side: usize| self.logs[side].history().received);
         for (side, before) in before.into_iter().enumerate() {
@@ -254,7 +255,8 @@ impl Bench {
         Ok(())
     }
 
-    /// No call may have failed: what concerns one link of several is none of the program's business.
+    /// No call may have failed: what concerns one link of several is none of the program's
+    /// business.
     pub(crate) fn no_call_failed(&self) -> Outcome {
         for (side, log) in self.logs.iter().enumerate() {
             if let Some((_, kind, text)) = log.history().errors.first() {
@@ -305,8 +307,9 @@ impl Bench {
         self.longest = self.longest.max(since.elapsed());
     }
 
-    /// No message may have failed, if no fault lasted as long as the peers' timeout. One may, since the command
-    /// that ends it may wait for the kernel; a quarter of the timeout is for the repetitions after it.
+    /// No message may have failed, if no fault lasted as long as the peers' timeout. One may, since
+    /// the command that ends it may wait for the kernel; a quarter of the timeout is for the
+    /// repetitions after it.
     pub(crate) fn none_failed(&self) -> Outcome {
         if self.longest >= Duration::from_millis(self.setup.timeout) * 3 / 4 {
             return Ok(());
@@ -327,7 +330,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Lets everything end, and accounts for all: messages, sockets, programs, processes, namespaces.
+    /// Lets everything end, and accounts for all: messages, sockets, programs, processes,
+    /// namespaces.
     pub(crate) fn finish(mut self) -> Outcome<Figures> {
         let alive: Vec<_> = [0, 1].into_iter().filter(|&i| self.processes[i].is_some()).collect();
         for &side in &alive {
@@ -394,7 +398,8 @@ impl Bench {
                 if programs.is_empty() && packet.is_empty() && udp.is_empty() {
                     break;
                 }
-                // A process that another thread has just forked has copies of descriptors for a moment.
+                // A process that another thread has just forked has copies of descriptors for a
+                // moment.
                 if Instant::now() > end {
                     return Err(format!(
                         "left in {}: programs {programs:?}, packet sockets {packet:?}, UDP {udp:?}",

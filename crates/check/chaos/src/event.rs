@@ -1,7 +1,7 @@
 //! What a workload's process reports on its pipe: one line of JSON for each event, with the time.
 //!
-//! The process reports a message before it sends it, and again once it was accepted. So the reader knows every
-//! message that may arrive, even if the process is killed between the two.
+//! The process reports a message before it sends it, and again once it was accepted. So the reader
+//! knows every message that may arrive, even if the process is killed between the two.
 
 use gigae_torture::AccessEnding;
 use gigae_torture::body::{self, Id, mix};

@@ -22,7 +22,8 @@ pub struct Figures {
     pub tagged: u64,
     /// Messages that were handed back as failed.
     pub failed: u64,
-    /// Operations on remote memory: done, lost with their peer, refused since their memory was gone.
+    /// Operations on remote memory: done, lost with their peer, refused since their memory was
+    /// gone.
     pub remote: [u64; 3],
     /// Notices of writes.
     pub notices: u64,

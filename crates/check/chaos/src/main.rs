@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Faults of every kind on real interfaces in network namespaces, with an account of every message. Ends at
-/// the first seed at which something does not hold, with exit code 1. Needs root.
+/// Faults of every kind on real interfaces in network namespaces, with an account of every message.
+/// Ends at the first seed at which something does not hold, with exit code 1. Needs root.
 #[derive(Parser, Debug)]
 #[command(name = "gigae-chaos", version, args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -77,7 +77,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Seed after seed, each through all scenarios, so that a run that is cut short has tried all of them.
+/// Seed after seed, each through all scenarios, so that a run that is cut short has tried all of
+/// them.
 fn many(arguments: &Arguments) -> Result<ExitCode, String> {
     let text = |error: gigae_fabric::FabricError| error.to_string();
     Fabric::preflight().map_err(text)?;

@@ -22,14 +22,15 @@ pub struct Tally {
     pub tagged: u64,
     /// Handed back, by reason.
     pub failed: BTreeMap<String, u64>,
-    /// Operations on remote memory: done, lost with their peer, refused since their memory was gone.
+    /// Operations on remote memory: done, lost with their peer, refused since their memory was
+    /// gone.
     pub remote: [u64; 3],
     /// Notices of writes that were taken.
     pub notices: u64,
 }
 
-/// Checks both ends' events, each in its own order. Of an end that is there to the last, the events go on
-/// until everything was read, and do not include its close.
+/// Checks both ends' events, each in its own order. Of an end that is there to the last, the events
+/// go on until everything was read, and do not include its close.
 pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
     let (mut messages, mut tagged, mut remote) = (Messages::new(2), Tagged::new(2), Remote::new());
     let mut tally = Tally::default();

@@ -83,8 +83,8 @@ impl Scenario {
         ALL.iter().find(|scenario| scenario.name == name).copied()
     }
 
-    /// Runs it once, with `program` (this crate's binary) as the workload. An error says what did not hold
-    /// and how both ends spoke. Some seconds; needs root.
+    /// Runs it once, with `program` (this crate's binary) as the workload. An error says what did
+    /// not hold and how both ends spoke. Some seconds; needs root.
     pub fn run(&self, program: &Path, seed: u64) -> Result<Figures, String> {
         let mut random = Rand64::new(mix(seed ^ mix(self.name.len() as u64)).into());
         let setup = Setup::draw(seed, &mut random);

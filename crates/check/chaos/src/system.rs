@@ -83,9 +83,11 @@ pub(crate) fn sockets(node: &Node, table: &str) -> Result<Vec<String>, String> {
     Ok(text.lines().skip(1).map(str::to_owned).collect())
 }
 
-/// The process ends when the one that started it does: nothing is left behind by a run that is killed.
+/// The process ends when the one that started it does: nothing is left behind by a run that is
+/// killed.
 pub(crate) fn tie(command: &mut Command) {
-    // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor locks.
+    // SAFETY: between fork and exec the closure makes one system call; it neither allocates nor
+    // locks.
     unsafe {
         command.pre_exec(|| {
             let signal = Some(rustix::process::Signal::KILL);
@@ -109,8 +111,8 @@ pub(crate) fn busy(time: Duration) {
     });
 }
 
-/// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until `stop` is set or 5 s have
-/// passed; how many went. `went` counts them.
+/// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until `stop` is set
+/// or 5 s have passed; how many went. `went` counts them.
 pub(crate) fn flood(
     from: &Node,
     to: (&Node, u16),

@@ -14,8 +14,9 @@ const TURN: usize = 1000;
 /// Pause between turns: the connection must be there, not fill the link.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Longest wait for a turn's bytes. The kernel doubles the time between retransmissions, so one comes at the latest
-/// when an outage has been over for as long as it lasted; where programs wait for a processor, that is many seconds.
+/// Longest wait for a turn's bytes. The kernel doubles the time between retransmissions, so one
+/// comes at the latest when an outage has been over for as long as it lasted; where programs wait
+/// for a processor, that is many seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Port of the end that answers.

@@ -1,9 +1,9 @@
-//! The workload: a process that sends and receives numbered messages until it gets the command to end, through
-//! every fault of its link, and reports each on standard output.
+//! The workload: a process that sends and receives numbered messages until it gets the command to
+//! end, through every fault of its link, and reports each on standard output.
 //!
-//! It does what a careful program would: what was accepted is not sent again, failures are taken, an
-//! interface that is down is waited for, and an endpoint that will not work any more is opened anew.
-//! Commands come on standard input, one a line; when that ends, so does the process.
+//! It does what a careful program would: what was accepted is not sent again, failures are taken,
+//! an interface that is down is waited for, and an endpoint that will not work any more is opened
+//! anew. Commands come on standard input, one a line; when that ends, so does the process.
 
 mod remote;
 
@@ -382,8 +382,8 @@ impl Worker {
         self.pending.values().filter(|pending| which(pending)).count()
     }
 
-    /// Starts a tagged message now and then: some go unasked, longer ones are offered, and some are longer
-    /// than the receive has room for.
+    /// Starts a tagged message now and then: some go unasked, longer ones are offered, and some are
+    /// longer than the receive has room for.
     fn start_tagged(&mut self, endpoint: &Endpoint, peer: Peer) {
         let draw = mix(self.args.seed ^ u64::from(self.next));
         if !draw.is_multiple_of(4)

@@ -1,5 +1,5 @@
-//! The bounded form: some seeds of every scenario, on interfaces in network namespaces that each makes and
-//! removes. Needs root.
+//! The bounded form: some seeds of every scenario, on interfaces in network namespaces that each
+//! makes and removes. Needs root.
 #![allow(missing_docs)]
 
 use gigae_chaos::Scenario;
@@ -27,8 +27,8 @@ fn holds(name: &str) {
     assert!(total.remote[0] > 0 || name == "disk", "nobody used the other's memory");
 }
 
-/// Deadlines are taken from the clock that is never set. The other one dates reports, captured frames, when a
-/// server began, and what a soak notices, its own steps among that.
+/// Deadlines are taken from the clock that is never set. The other one dates reports, captured
+/// frames, when a server began, and what a soak notices, its own steps among that.
 fn no_deadline_is_taken_from_the_wall_clock() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let words = ["SystemTime", "UNIX_EPOCH", "CLOCK_REALTIME", "ClockId::Realtime", "libc::time("];

@@ -1,9 +1,9 @@
-//! Searches for inputs that a target does not stand, for a bounded time: search SECONDS [SEED] [TARGET...], all if none
-//! is named. Several targets run at once, as many as there are processors.
+//! Searches for inputs that a target does not stand, for a bounded time: search SECONDS [SEED]
+//! [TARGET...], all if none is named. Several targets run at once, as many as there are processors.
 //!
-//! It needs no other compiler and no instrumented build, so CI runs it (`make search`); unlike `make fuzz` it does not see
-//! what an input reaches. What fails, or takes longer than 20 s, is written to `fuzz/artifacts`; the seed repeats the
-//! whole search.
+//! It needs no other compiler and no instrumented build, so CI runs it (`make search`); unlike
+//! `make fuzz` it does not see what an input reaches. What fails, or takes longer than 20 s, is
+//! written to `fuzz/artifacts`; the seed repeats the whole search.
 
 use gigae_hostile::Meter;
 use gigae_hostile::search::{self, Random, TARGETS, Target};

@@ -14,12 +14,12 @@ const MOST_STEPS: usize = 1000;
 pub(crate) const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = [20]\nports_per_user = 3\n\
                       mib_per_user = 8\nports = 5\nmib = 12";
 
-/// The broker's messages and its books: requests put together or drawn at random, granted and given back in
-/// any order.
+/// The broker's messages and its books: requests put together or drawn at random, granted and given
+/// back in any order.
 ///
 /// # Panics
-/// If a reader does, or takes what it would not write; if somebody gets what he may not have; or if the books
-/// do not add up.
+/// If a reader does, or takes what it would not write; if somebody gets what he may not have; or if
+/// the books do not add up.
 pub fn broker(input: &[u8]) {
     within(MEMORY, || {
         let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");

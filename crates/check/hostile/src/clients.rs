@@ -1,8 +1,9 @@
 //! What several local users can do to a whole broker, and what it holds meanwhile.
 //!
-//! The broker is the one that runs as a daemon, with its sockets, its books and its turns; memory and connections are
-//! real. Only interfaces and AF_XDP sockets are stand-ins, which take no privileges: an interface is a number that is
-//! counted, a socket one end of a pair. Time is the script's.
+//! The broker is the one that runs as a daemon, with its sockets, its books and its turns; memory
+//! and connections are real. Only interfaces and AF_XDP sockets are stand-ins, which take no
+//! privileges: an interface is a number that is counted, a socket one end of a pair. Time is the
+//! script's.
 
 use crate::broker::{CONFIG, request};
 use crate::meter::within;
@@ -344,12 +345,12 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("/proc").count()
 }
 
-/// Several users with several clients each, one broker: connecting, asking, filling memory or not, keeping descriptors
-/// and mappings, hanging up, in any order, for long.
+/// Several users with several clients each, one broker: connecting, asking, filling memory or not,
+/// keeping descriptors and mappings, hanging up, in any order, for long.
 ///
 /// # Panics
-/// If a user has more than he may, whatever the broker believes; if the broker holds more interfaces, entries or memory
-/// than what is booked explains; or if something is left at the end.
+/// If a user has more than he may, whatever the broker believes; if the broker holds more
+/// interfaces, entries or memory than what is booked explains; or if something is left at the end.
 pub fn clients(input: &[u8]) {
     run(input, None);
 }

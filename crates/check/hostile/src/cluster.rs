@@ -1,5 +1,5 @@
-//! Cluster files, and what was found on the wire put into them. An input is either the text itself, or says what
-//! to put together, since few random texts get past a parser.
+//! Cluster files, and what was found on the wire put into them. An input is either the text itself,
+//! or says what to put together, since few random texts get past a parser.
 
 use crate::meter::within;
 use crate::script::Script;
@@ -16,8 +16,8 @@ const MOST_CHANGES: usize = 64;
 /// The reader of cluster files, and what adds to them what was found on the wire.
 ///
 /// # Panics
-/// If it does, lets a name or number through that it should refuse, or changes a text so that it cannot be
-/// read any more or what a person wrote is lost.
+/// If it does, lets a name or number through that it should refuse, or changes a text so that it
+/// cannot be read any more or what a person wrote is lost.
 pub fn cluster(input: &[u8]) {
     within(MEMORY, || {
         let mut script = Script::new(input);

@@ -1,5 +1,5 @@
-//! The control connection of the evaluator: a peer that sends any bytes, and somebody between two honest ends
-//! who changes, repeats, leaves out and puts in what he likes.
+//! The control connection of the evaluator: a peer that sends any bytes, and somebody between two
+//! honest ends who changes, repeats, leaves out and puts in what he likes.
 
 use crate::meter::within;
 use crate::script::Script;
@@ -22,12 +22,12 @@ const MOST: usize = 32 << 10;
 /// Messages from one honest end to the other.
 const MESSAGES: u64 = 6;
 
-/// The control connection, by raw bytes at both ends of the handshake, by documents, and with an enemy between
-/// two ends that know the same key.
+/// The control connection, by raw bytes at both ends of the handshake, by documents, and with an
+/// enemy between two ends that know the same key.
 ///
 /// # Panics
-/// If an end does, takes a peer without the key, needs much memory, or takes a message that was not sent, not
-/// in its turn, or twice.
+/// If an end does, takes a peer without the key, needs much memory, or takes a message that was not
+/// sent, not in its turn, or twice.
 pub fn control(input: &[u8]) {
     within(MEMORY, || {
         let mut script = Script::new(input);
@@ -48,7 +48,8 @@ fn key() -> Key {
     Key::from_bytes(&[7; 32]).expect("long enough")
 }
 
-/// Two ends of a connection on the loopback interface, which leave nothing behind when they are closed.
+/// Two ends of a connection on the loopback interface, which leave nothing behind when they are
+/// closed.
 fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
     let address = listener.local_addr().expect("it is bound");

@@ -19,8 +19,8 @@ const MOST_ANSWERS: u64 = 16;
 /// Discovery. A hostile node answers questions as any number of nodes, and asks as any of them.
 ///
 /// # Panics
-/// If an endpoint does, remembers too much or a name that could do harm, answers more often than it may,
-/// answers to a group, or does not find the honest one.
+/// If an endpoint does, remembers too much or a name that could do harm, answers more often than it
+/// may, answers to a group, or does not find the honest one.
 pub fn discovery(input: &[u8]) {
     within(MEMORY, || {
         let net = network();

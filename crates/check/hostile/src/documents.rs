@@ -1,5 +1,5 @@
-//! Texts that the evaluator reads: results and plans. An input is either the text itself, or what to change in
-//! one that is valid, since few random texts get past a parser.
+//! Texts that the evaluator reads: results and plans. An input is either the text itself, or what
+//! to change in one that is valid, since few random texts get past a parser.
 
 use crate::meter::within;
 use crate::script::Script;
@@ -39,8 +39,8 @@ const NUMBERS: [f64; 10] =
 /// The results reader, and the reports that are made of what it lets through.
 ///
 /// # Panics
-/// If reading or reporting does, needs too much memory, does not read back what it writes, or puts a text
-/// into a page in which a browser would find an element.
+/// If reading or reporting does, needs too much memory, does not read back what it writes, or puts
+/// a text into a page in which a browser would find an element.
 pub fn results(input: &[u8]) {
     within(MEMORY, || {
         let mut script = Script::new(input);

@@ -1,4 +1,5 @@
-//! Whole endpoints on a simulated network: two honest ones, and a hostile node that sends them any frame.
+//! Whole endpoints on a simulated network: two honest ones, and a hostile node that sends them any
+//! frame.
 
 use crate::frames::{HONEST, Hostile, network};
 use crate::scenario::{Scenario, body, play};
@@ -15,8 +16,8 @@ const FRAMES: usize = 256;
 /// Messages and operations between honest ends that are in flight at once.
 const MOST_IN_FLIGHT: u32 = 60;
 
-/// How often an input's programs look at their endpoints, before what was to be long becomes short. Without a
-/// bound an input of some hundred bytes took 6 s.
+/// How often an input's programs look at their endpoints, before what was to be long becomes short.
+/// Without a bound an input of some hundred bytes took 6 s.
 const MOST_LOOKS: u32 = 20_000;
 
 /// Looks in a time that is long.
@@ -52,18 +53,20 @@ struct Endpoints {
     looks: u32,
 }
 
-/// Whole endpoints with hostile frames among the honest ones: sessions, messages, operations, discovery.
+/// Whole endpoints with hostile frames among the honest ones: sessions, messages, operations,
+/// discovery.
 ///
 /// # Panics
-/// If an endpoint does, holds too much memory, or if what the honest ends send each other or write into
-/// each other's memory does not arrive once, in order and unchanged, or fails.
+/// If an endpoint does, holds too much memory, or if what the honest ends send each other or write
+/// into each other's memory does not arrive once, in order and unchanged, or fails.
 pub fn endpoint(input: &[u8]) {
     play::<Endpoints>(input);
 }
 
 impl Scenario for Endpoints {
-    /// Two endpoints of 256 frames (which lie in mapped memory and are not counted), frames on the way, and what
-    /// a hostile sender may leave unexpected: 512 KiB and its offers, for each of some peers.
+    /// Two endpoints of 256 frames (which lie in mapped memory and are not counted), frames on the
+    /// way, and what a hostile sender may leave unexpected: 512 KiB and its offers, for each of
+    /// some peers.
     const MEMORY: usize = 16 << 20;
 
     const MOST_STEPS: usize = 2000;
@@ -258,7 +261,8 @@ impl Endpoints {
             if self.net.now() >= until {
                 return;
             }
-            // Time jumps to what comes next, and never far, since endpoints date things when they look.
+            // Time jumps to what comes next, and never far, since endpoints date things when they
+            // look.
             let step = (until - self.net.now()).clamp(1, seldom);
             let next = self.net.next_arrival().unwrap_or(u64::MAX);
             self.net.advance_to(next.clamp(self.net.now() + 1000, self.net.now() + step.max(1000)));

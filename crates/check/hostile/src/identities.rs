@@ -1,7 +1,9 @@
-//! Addresses in the UDP envelope, where a node is an IP address and the way to it a MAC address that anybody can claim.
+//! Addresses in the UDP envelope, where a node is an IP address and the way to it a MAC address
+//! that anybody can claim.
 //!
-//! Two honest endpoints, and a stranger who sees none of their traffic. He speaks the real protocol, in any IP address,
-//! theirs too, from several MAC addresses of his own. What he hears is what is sent to those.
+//! Two honest endpoints, and a stranger who sees none of their traffic. He speaks the real
+//! protocol, in any IP address, theirs too, from several MAC addresses of his own. What he hears is
+//! what is sent to those.
 
 use crate::frames::{HONEST, network};
 use crate::scenario::{Scenario, play};
@@ -13,7 +15,8 @@ use gigae_wire::{Envelope, MacAddr, NodeAddr};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Longer than a peer may leave something unanswered: what a stranger has hindered has failed by then.
+/// Longer than a peer may leave something unanswered: what a stranger has hindered has failed by
+/// then.
 const QUIET: Duration = Duration::from_millis(600);
 const PEER_TIMEOUT: Duration = Duration::from_millis(200);
 
@@ -21,7 +24,8 @@ const ENVELOPE: Envelope = Envelope::Udp { port: 4791 };
 
 struct Identities {
     net: Network,
-    /// Each with the address of the other, which it names when it first has something to say: a stranger may be earlier.
+    /// Each with the address of the other, which it names when it first has something to say: a
+    /// stranger may be earlier.
     ends: [(Endpoint, IpAddr); 2],
     /// Messages that each end has received of the other.
     got: [u32; 2],
@@ -33,8 +37,8 @@ struct Identities {
 /// Strangers with several addresses around two honest endpoints.
 ///
 /// # Panics
-/// If an endpoint does, holds too much memory, sends the stranger what was meant for the other, or cannot be reached by
-/// the other when the stranger is silent again.
+/// If an endpoint does, holds too much memory, sends the stranger what was meant for the other, or
+/// cannot be reached by the other when the stranger is silent again.
 pub fn identities(input: &[u8]) {
     play::<Identities>(input);
 }

@@ -1,14 +1,16 @@
 //! What somebody who means harm can send, and what must hold whatever it is.
 //!
-//! Each public function is a target: it reads its input as a sequence of decisions (`script`), carries
-//! them out, and panics if something does not hold. `fuzz/` searches for such inputs; what it has found
-//! worth keeping lies in `fuzz/corpus`, and the tests of this crate run all of it again.
+//! Each public function is a target: it reads its input as a sequence of decisions (`script`),
+//! carries them out, and panics if something does not hold. `fuzz/` searches for such inputs; what
+//! it has found worth keeping lies in `fuzz/corpus`, and the tests of this crate run all of it
+//! again.
 //!
-//! Hostile frames get past the checksum: they are put together and then sealed, as anybody on the same
-//! Ethernet can. What such a node may do is bounded: no panic, no endless loop, no memory beyond a stated
-//! bound, and what honest nodes send each other still arrives once, in order and unchanged, as long as
-//! nobody lies about his address *and* knows the epochs of the session that he lies about. What is kept and answered is
-//! bounded also then: `resources` has a liar who sees all.
+//! Hostile frames get past the checksum: they are put together and then sealed, as anybody on the
+//! same Ethernet can. What such a node may do is bounded: no panic, no endless loop, no memory
+//! beyond a stated bound, and what honest nodes send each other still arrives once, in order and
+//! unchanged, as long as nobody lies about his address *and* knows the epochs of the session that
+//! he lies about. What is kept and answered is bounded also then: `resources` has a liar who sees
+//! all.
 
 mod broker;
 mod calls;

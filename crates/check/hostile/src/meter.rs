@@ -6,13 +6,14 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread has allocated and not freed, and the most that was since the last question.
+    /// Bytes that this thread has allocated and not freed, and the most that was since the last
+    /// question.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counted per thread. To be declared as the global one in every program that
-/// runs targets, else they refuse to run:
+/// The system's allocator, counted per thread. To be declared as the global one in every program
+/// that runs targets, else they refuse to run:
 ///
 /// ```
 /// #[global_allocator]
@@ -30,7 +31,8 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting neither allocates nor unwinds.
+// SAFETY: every call goes to the system's allocator as it came; counting neither allocates nor
+// unwinds.
 unsafe impl GlobalAlloc for Meter {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
@@ -57,7 +59,8 @@ unsafe impl GlobalAlloc for Meter {
     }
 }
 
-/// Runs something that may hold no more than so many bytes beyond what was held before, at any moment.
+/// Runs something that may hold no more than so many bytes beyond what was held before, at any
+/// moment.
 ///
 /// # Panics
 /// If it does, or if [`Meter`] is not the global allocator.

@@ -35,19 +35,19 @@ struct Protocols {
     transmitted: u64,
 }
 
-/// The protocol engine driven by hostile frames. Two honest ends have a session and go on using it; a third
-/// node sends them frames of every kind, from its own addresses and from theirs.
+/// The protocol engine driven by hostile frames. Two honest ends have a session and go on using it;
+/// a third node sends them frames of every kind, from its own addresses and from theirs.
 ///
 /// # Panics
-/// If a protocol does, holds more memory or sends more frames than bounds say, or if a message between
-/// the honest ends is lost, doubled, changed, out of order, failed or led astray.
+/// If a protocol does, holds more memory or sends more frames than bounds say, or if a message
+/// between the honest ends is lost, doubled, changed, out of order, failed or led astray.
 pub fn protocol(input: &[u8]) {
     play::<Protocols>(input);
 }
 
 impl Scenario for Protocols {
-    /// Both ends with their windows and queues, frames on the way, and what hostile sessions may fill: 4,096
-    /// frames of 1,468 bytes kept or not read, at each end.
+    /// Both ends with their windows and queues, frames on the way, and what hostile sessions may
+    /// fill: 4,096 frames of 1,468 bytes kept or not read, at each end.
     const MEMORY: usize = 24 << 20;
 
     const MOST_STEPS: usize = 4000;
@@ -113,7 +113,8 @@ impl Scenario for Protocols {
 }
 
 impl Protocols {
-    /// The honest session comes up undisturbed: a liar of another version can hinder that, as PROTOCOL.md 4.6 has it.
+    /// The honest session comes up undisturbed: a liar of another version can hinder that, as
+    /// PROTOCOL.md 4.6 has it.
     fn begin(&mut self) {
         self.honest(0, 8);
         self.run(Duration::from_millis(5));

@@ -1,9 +1,10 @@
 //! What an endpoint keeps, and how much it answers, under thousands of frames of several liars.
 //!
-//! Each step of an input is a whole phase: so many frames of one kind. So 20 bytes make thousands of frames, and a search
-//! need not find each. Three liars have sessions of their own, by the real protocol, and put into them what no honest end
-//! would; they begin anew as often as they like. The last one sees all frames on the wire and says them again in
-//! anybody's name, sealed. Nothing is concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
+//! Each step of an input is a whole phase: so many frames of one kind. So 20 bytes make thousands
+//! of frames, and a search need not find each. Three liars have sessions of their own, by the real
+//! protocol, and put into them what no honest end would; they begin anew as often as they like. The
+//! last one sees all frames on the wire and says them again in anybody's name, sealed. Nothing is
+//! concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
 use crate::frames::network;
 use crate::scenario::{Scenario, play};
@@ -26,12 +27,13 @@ const MOST_PEERS: usize = 64;
 const MOST_FRAMES: u64 = 40_000;
 const BURST: usize = 16;
 
-/// Frames that the victim may send for each that it received, and beside them: what the honest ends say to each other,
-/// closes and repetitions.
+/// Frames that the victim may send for each that it received, and beside them: what the honest ends
+/// say to each other, closes and repetitions.
 const ANSWERS: u64 = 4;
 const UNASKED: u64 = 20_000;
 
-/// Frames that a read of the memory takes at most: who has its key and a session may ask for bytes, many in a frame.
+/// Frames that a read of the memory takes at most: who has its key and a session may ask for bytes,
+/// many in a frame.
 const READ_FRAMES: u64 = 4;
 
 /// Frames of others that the spy remembers.
@@ -66,16 +68,16 @@ struct Resources {
 /// Phases of hostile frames at one endpoint.
 ///
 /// # Panics
-/// If the endpoint does, if all together hold more memory than is stated, if more notices wait than may, or if the
-/// endpoint answers with more frames than it should.
+/// If the endpoint does, if all together hold more memory than is stated, if more notices wait than
+/// may, or if the endpoint answers with more frames than it should.
 pub fn resources(input: &[u8]) {
     play::<Resources>(input);
 }
 
 impl Scenario for Resources {
-    /// SECURITY.md ("What a peer can make us keep") allows each of the four peers 512 KiB of messages, 16,384 offers and
-    /// 1,024 answers of 128 bytes each, 11 MiB in all. The rest are the peers' sessions, and what the liars themselves
-    /// have in their windows.
+    /// SECURITY.md ("What a peer can make us keep") allows each of the four peers 512 KiB of
+    /// messages, 16,384 offers and 1,024 answers of 128 bytes each, 11 MiB in all. The rest are the
+    /// peers' sessions, and what the liars themselves have in their windows.
     const MEMORY: usize = 16 << 20;
 
     /// A step is a whole phase.
@@ -220,7 +222,8 @@ impl Resources {
         self.liars[liar].begin_anew(self.incarnations << 16);
     }
 
-    /// Has a liar put so many messages into his session; what finds no room in his window is left out.
+    /// Has a liar put so many messages into his session; what finds no room in his window is left
+    /// out.
     fn send(&mut self, liar: usize, count: usize, mut put: impl FnMut(&mut Speaker)) {
         for n in 0..count {
             put(&mut self.liars[liar]);
@@ -235,7 +238,8 @@ impl Resources {
         }
     }
 
-    /// Proposals in names that nobody has: that of an honest end with another address and other epochs.
+    /// Proposals in names that nobody has: that of an honest end with another address and other
+    /// epochs.
     fn made_up_names(&mut self, count: usize) {
         let is_hello = |header: &Header| header.kind == Kind::Hello;
         let hello = |frame: &&Vec<u8>| self.opened(frame).is_some_and(|(_, h)| is_hello(&h));
@@ -416,8 +420,8 @@ fn named(envelope: Envelope, mac: MacAddr) -> Address {
     }
 }
 
-/// One operation as the template says, with the number `n` where it has a number. Lengths and places are mostly such
-/// that they just fit, or just do not.
+/// One operation as the template says, with the number `n` where it has a number. Lengths and
+/// places are mostly such that they just fit, or just do not.
 fn operation(template: &[u8], n: u32, key: RegionKey, payload: &mut Vec<u8>) {
     let byte = |at: usize| template.get(at).copied().unwrap_or(0);
     let (code, kind) = (byte(0) % 14, byte(1));

@@ -1,4 +1,5 @@
-//! The course of every target with honest nodes: they start, hostile steps follow, and their traffic must still work.
+//! The course of every target with honest nodes: they start, hostile steps follow, and their
+//! traffic must still work.
 
 use crate::frames::HONEST;
 use crate::meter::within;
@@ -13,9 +14,9 @@ pub(crate) trait Scenario: Sized {
     /// Steps that one input may ask for.
     const MOST_STEPS: usize;
 
-    /// The honest nodes as the script wants them, with their session up. Their numbers come from `secret`, which
-    /// depends on every byte of the input: an input that states one has others then, and nothing that a search
-    /// learns of one input holds for the next.
+    /// The honest nodes as the script wants them, with their session up. Their numbers come from
+    /// `secret`, which depends on every byte of the input: an input that states one has others
+    /// then, and nothing that a search learns of one input holds for the next.
     fn new(script: &mut Script<'_>, secret: u128) -> Self;
 
     /// The script's next step, with its number.

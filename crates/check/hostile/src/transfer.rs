@@ -34,18 +34,19 @@ struct Transfers {
     frames: usize,
 }
 
-/// Operations of hostile peers at an endpoint that an honest one uses, too. The frames are in order and
-/// without loss, as the protocol below gives them.
+/// Operations of hostile peers at an endpoint that an honest one uses, too. The frames are in order
+/// and without loss, as the protocol below gives them.
 ///
 /// # Panics
-/// If the owner does, holds too much memory, answers without end, changes memory whose key was secret or
-/// that was not given for it, or if an operation of the honest peer fails.
+/// If the owner does, holds too much memory, answers without end, changes memory whose key was
+/// secret or that was not given for it, or if an operation of the honest peer fails.
 pub fn transfer(input: &[u8]) {
     play::<Transfers>(input);
 }
 
 impl Scenario for Transfers {
-    /// The owner's memories and operations, 512 KiB unexpected for each of three peers, and 16,384 offers of each.
+    /// The owner's memories and operations, 512 KiB unexpected for each of three peers, and 16,384
+    /// offers of each.
     const MEMORY: usize = 24 << 20;
 
     const MOST_STEPS: usize = 4000;
@@ -164,7 +165,8 @@ impl Transfers {
         self.started += 1;
     }
 
-    /// Frames pass between the honest ends; what is for a hostile one is acknowledged and forgotten.
+    /// Frames pass between the honest ends; what is for a hostile one is acknowledged and
+    /// forgotten.
     fn settle(&mut self) {
         let mut moved = true;
         let mut rounds = 0;

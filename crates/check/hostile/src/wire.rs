@@ -17,8 +17,8 @@ const PORT: u16 = 4791;
 
 const ENVELOPES: [Envelope; 2] = [Envelope::DEFAULT, Envelope::Udp { port: PORT }];
 
-/// The wire parser, both envelopes. The first byte chooses between raw bytes, raw bytes behind a sealed
-/// header, and a frame that is sealed, cut, damaged and read back.
+/// The wire parser, both envelopes. The first byte chooses between raw bytes, raw bytes behind a
+/// sealed header, and a frame that is sealed, cut, damaged and read back.
 ///
 /// # Panics
 /// If a parser does, reads two forms of the same frame differently, or takes a damaged one.
@@ -196,8 +196,8 @@ fn any_header(script: &mut Script<'_>) -> Header {
     }
 }
 
-/// A frame on its whole way: sealed in one piece and in segments, carried by each envelope, read back; then
-/// one bit of it is turned, which must not go unnoticed.
+/// A frame on its whole way: sealed in one piece and in segments, carried by each envelope, read
+/// back; then one bit of it is turned, which must not go unnoticed.
 fn sealed(script: &mut Script<'_>) {
     let header = any_header(script);
     let (cut, turn) = (usize::from(script.u16()), usize::from(script.u16()));
@@ -239,7 +239,8 @@ fn damaged(frame: &[u8], start: usize, turn: usize, (header, payload): (&Header,
     let at = turn / 8 % (HEADER_LEN + covered);
     let mut damaged = frame[start..].to_vec();
     damaged[at] ^= 1 << (turn % 8);
-    // Length and flags say what the checksum covers, so that a change of those is no single turned bit.
+    // Length and flags say what the checksum covers, so that a change of those is no single turned
+    // bit.
     let says_how_much = (6..8).contains(&at) || (30..32).contains(&at);
     let read = self::header(&damaged);
     assert!(says_how_much || read.is_err(), "bit {} of byte {at} went unnoticed", turn % 8);

@@ -7,8 +7,8 @@ use gigae_hostile::search::{Random, kept};
 #[global_allocator]
 static METER: Meter = Meter;
 
-/// Kept inputs and short ones, and then thousands of messages in a row. As many of them, times what the environment
-/// variable `TIMES` says.
+/// Kept inputs and short ones, and then thousands of messages in a row. As many of them, times what
+/// the environment variable `TIMES` says.
 #[test]
 fn clients_of_a_broker_get_no_more_than_their_limits() {
     let (kept, mut random) = (kept("clients"), Random::new(0x2545_f491_4f6c_dd1d));

@@ -70,8 +70,8 @@ fn seen(sight: Sight) -> fn(&Checked, &System) -> bool {
     }
 }
 
-/// Looks at every state of a form, but not at many more than `most`; with so many threads. A rule that is
-/// broken ends it.
+/// Looks at every state of a form, but not at many more than `most`; with so many threads. A rule
+/// that is broken ends it.
 pub fn check(form: &Form, most: usize, threads: usize) -> Outcome {
     let begin = Instant::now();
     let checker = prepare(form, most).threads(threads).spawn_dfs().join();
@@ -102,7 +102,8 @@ fn prepare(form: &Form, most: usize) -> CheckerBuilder<Checked> {
         .target_max_depth(DEEPEST)
 }
 
-/// The shortest ways to what is broken: the depth-first search needs less memory, and finds long ones.
+/// The shortest ways to what is broken: the depth-first search needs less memory, and finds long
+/// ones.
 fn shortest(form: &Form, most: usize) -> Vec<(Rule, Vec<String>)> {
     let found = prepare(form, most).spawn_bfs().join().discoveries();
     let steps = |rule: Rule| {

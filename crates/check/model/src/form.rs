@@ -4,8 +4,8 @@ use crate::sight::Sight;
 use gigae_proto::Config;
 use std::time::Duration;
 
-/// A few nodes with tiny windows, the messages that their programs send, and how often the network and the nodes may
-/// misbehave. All orders in which that can happen are looked at.
+/// A few nodes with tiny windows, the messages that their programs send, and how often the network
+/// and the nodes may misbehave. All orders in which that can happen are looked at.
 #[derive(Clone, Debug)]
 pub struct Form {
     /// Names the form in the table.
@@ -18,12 +18,13 @@ pub struct Form {
     pub flows: Vec<(usize, usize, u8)>,
     /// Of all nodes.
     pub config: Config,
-    /// What the epochs of all nodes are computed from in their first lives, and so their sequence numbers.
+    /// What the epochs of all nodes are computed from in their first lives, and so their sequence
+    /// numbers.
     pub secret: u128,
     /// Every session is up at the beginning.
     pub up: bool,
-    /// Nodes send later than they could: several frames arrive, or messages are sent, in between, as with an endpoint that
-    /// is busy.
+    /// Nodes send later than they could: several frames arrive, or messages are sent, in between,
+    /// as with an endpoint that is busy.
     pub lazy: bool,
     /// What may go wrong.
     pub budget: Budget,
@@ -33,8 +34,9 @@ pub struct Form {
     pub lie: Lie,
 }
 
-/// A secret with which the first session of the first node with the second has an epoch near the last number, so that its
-/// sequence numbers wrap. Found by trying; the forms that are to reach the wrap say so if it is one no more.
+/// A secret with which the first session of the first node with the second has an epoch near the
+/// last number, so that its sequence numbers wrap. Found by trying; the forms that are to reach the
+/// wrap say so if it is one no more.
 const WRAPS: u128 = 0x2b38_34e1;
 
 /// How often something may go wrong; what is left of it is part of a state.
@@ -46,8 +48,8 @@ pub struct Budget {
     pub late: u8,
     /// Frames of which a second one comes at any later time, or never.
     pub copied: u8,
-    /// Timers that fire while frames are on the way or the program has taken no notice of a message: that time
-    /// passes then. They are free while nothing else can happen.
+    /// Timers that fire while frames are on the way or the program has taken no notice of a
+    /// message: that time passes then. They are free while nothing else can happen.
     pub early: u8,
     /// Nodes that forget all and begin anew.
     pub restarts: u8,
@@ -72,16 +74,19 @@ pub enum Lie {
     AcksAhead,
     /// Acks take back credit that was given.
     TakesCreditBack,
-    /// Late frames have the epochs and numbers that the receiver expects, as if it did not look at them.
+    /// Late frames have the epochs and numbers that the receiver expects, as if it did not look at
+    /// them.
     BlindToEpochs,
-    /// Late data frames have the number that the receiver expects, as if it did not know what has come.
+    /// Late data frames have the number that the receiver expects, as if it did not know what has
+    /// come.
     BlindToNumbers,
     /// A node that restarts uses its former epochs again.
     SameEpochs,
 }
 
 impl Form {
-    /// Two nodes, of which the first sends, without any fault. The session begins with the handshake.
+    /// Two nodes, of which the first sends, without any fault. The session begins with the
+    /// handshake.
     pub fn new(name: impl Into<String>, messages: u8) -> Self {
         let config = Config {
             send_window: 2,

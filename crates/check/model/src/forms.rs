@@ -96,8 +96,8 @@ pub fn paths() -> Vec<Form> {
     ]
 }
 
-/// Two paths on which frames are lost, late, doubled, or cut besides. A path is cut only once the session is up: the
-/// first must work until then.
+/// Two paths on which frames are lost, late, doubled, or cut besides. A path is cut only once the
+/// session is up: the first must work until then.
 fn faults_on_paths() -> Vec<Form> {
     let form = |what: &str, messages, budget| {
         Form::new(format!("two paths, {what}"), messages).two_paths().faults(budget)

@@ -1,7 +1,8 @@
 //! What comes of a state once faults have ended: the part of the check that finds a deadlock.
 //!
-//! From every state frames can arrive and programs can take what they have, without a fault, until nothing is left
-//! but time; the state reached then is one of those that are looked at, too. So it is enough to heal these.
+//! From every state frames can arrive and programs can take what they have, without a fault, until
+//! nothing is left but time; the state reached then is one of those that are looked at, too. So it
+//! is enough to heal these.
 
 use crate::form::Form;
 use crate::rule::Rule;
@@ -12,13 +13,14 @@ use gigae_proto::Instant;
 /// slowest is a session that times out; a graceful close has seven repetitions.
 const PATIENCE: usize = 100;
 
-/// Messages that may fail before one arrives: a peer that has restarted ends the session with the first.
+/// Messages that may fail before one arrives: a peer that has restarted ends the session with the
+/// first.
 const ATTEMPTS: usize = 3;
 
 impl System {
-    /// Ends all faults but a cut: what is late never comes, every frame arrives, programs take what they have, and
-    /// time passes for all alike. Everything must arrive or fail, then one more message must arrive on every flow,
-    /// and then nothing more must be said.
+    /// Ends all faults but a cut: what is late never comes, every frame arrives, programs take what
+    /// they have, and time passes for all alike. Everything must arrive or fail, then one more
+    /// message must arrive on every flow, and then nothing more must be said.
     pub(crate) fn heal(&self, form: &Form) -> Result<(), Rule> {
         let mut system = self.clone();
         system.network.late.clear();
@@ -82,8 +84,8 @@ impl System {
         }
     }
 
-    /// Time passes until something is due somewhere, and all that comes of it is done. False if nothing
-    /// ever will be.
+    /// Time passes until something is due somewhere, and all that comes of it is done. False if
+    /// nothing ever will be.
     fn wait(&mut self, form: &Form) -> Result<bool, Rule> {
         let until = |i: usize| {
             let node = &self.nodes[i];

@@ -1,30 +1,36 @@
-//! The protocol checked exhaustively: all orders in which a few nodes with tiny windows can send, receive,
-//! lose, restart and wait.
+//! The protocol checked exhaustively: all orders in which a few nodes with tiny windows can send,
+//! receive, lose, restart and wait.
 //!
-//! A [`Form`] is such a network. Its states are whole [`Protocol`](gigae_proto::Protocol)s, which are the code that
-//! endpoints run and no copy of its rules, the frames on their way, and what has become of every message; its steps
-//! are a message sent or given back, a frame that arrives, vanishes, is overtaken or doubled, a timer, a node that
-//! restarts or closes. [`check`] lets a model checker (`stateright`) go through every state that any
-//! order of steps leads to, and holds each to the [`Rule`]s.
+//! A [`Form`] is such a network. Its states are whole [`Protocol`](gigae_proto::Protocol)s, which
+//! are the code that endpoints run and no copy of its rules, the frames on their way, and what has
+//! become of every message; its steps are a message sent or given back, a frame that arrives,
+//! vanishes, is overtaken or doubled, a timer, a node that restarts or closes. [`check`] lets a
+//! model checker (`stateright`) go through every state that any order of steps leads to, and holds
+//! each to the [`Rule`]s.
 //!
-//! That something happens at last is checked in two ways. No state comes twice: clocks go on, and frames that answer each other
-//! for ever break a rule; so if all states were looked at, every run has an end. And from every state in which only
-//! time can change anything all faults end, and everything must arrive or fail, one message more must arrive, and
-//! then there must be silence ([`Rule::Stuck`]).
+//! That something happens at last is checked in two ways. No state comes twice: clocks go on, and
+//! frames that answer each other for ever break a rule; so if all states were looked at, every run
+//! has an end. And from every state in which only time can change anything all faults end, and
+//! everything must arrive or fail, one message more must arrive, and then there must be silence
+//! ([`Rule::Stuck`]).
 //!
-//! **Time.** Every node has a clock of its own, which stands still but for a timer that fires: it goes on to when something is
-//! due. Timers of different nodes fire in any order, also where one's time is longer than the other's. Round trips take no time or
-//! that of a timer, and there is one retransmission timeout, not doubled, so that there are few different times.
+//! **Time.** Every node has a clock of its own, which stands still but for a timer that fires: it
+//! goes on to when something is due. Timers of different nodes fire in any order, also where one's
+//! time is longer than the other's. Round trips take no time or that of a timer, and there is one
+//! retransmission timeout, not doubled, so that there are few different times.
 //!
-//! **Network.** Frames of one direction arrive in the order in which they were sent, except those that are
-//! late: these arrive at any later time or never, of whatever session. How many are late, lost and
-//! doubled is bounded by the form, and so are timers that fire while anything else can happen.
+//! **Network.** Frames of one direction arrive in the order in which they were sent, except those
+//! that are late: these arrive at any later time or never, of whatever session. How many are late,
+//! lost and doubled is bounded by the form, and so are timers that fire while anything else can
+//! happen.
 //!
-//! **Paths.** With two links a frame takes a nanosecond, or no one could say which path was heard later. A path can be
-//! cut for good, and everything must arrive by the other. Frames are lost, late and doubled on two paths as on one.
+//! **Paths.** With two links a frame takes a nanosecond, or no one could say which path was heard
+//! later. A path can be cut for good, and everything must arrive by the other. Frames are lost,
+//! late and doubled on two paths as on one.
 //!
-//! What is not looked at: frames of several messages, operations, the search for the longest frame, other
-//! versions, bytes (headers are handed over as they are), and everything larger than the forms.
+//! What is not looked at: frames of several messages, operations, the search for the longest frame,
+//! other versions, bytes (headers are handed over as they are), and everything larger than the
+//! forms.
 //!
 //! A harness that can [lie](Lie) on request shows that the rules notice (`tests/notices.rs`).
 

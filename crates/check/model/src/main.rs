@@ -5,8 +5,9 @@ use gigae_model::{Outcome, check, forms};
 use std::num::NonZero;
 use std::process::ExitCode;
 
-/// Every order of a few messages, faults, timers and restarts between nodes with tiny windows. Ends with what was
-/// looked at and what does not hold; the exit code is 1 if anything does not, or if states were left out.
+/// Every order of a few messages, faults, timers and restarts between nodes with tiny windows. Ends
+/// with what was looked at and what does not hold; the exit code is 1 if anything does not, or if
+/// states were left out.
 #[derive(Parser, Debug)]
 #[command(name = "gigae-model", version)]
 struct Arguments {

@@ -23,8 +23,8 @@ pub enum Rule {
     Ahead,
     /// Neither acknowledgement nor credit goes back.
     Withdrawn,
-    /// Once faults have ended, every message is delivered or reported as failed, another one can be sent,
-    /// and then there is silence.
+    /// Once faults have ended, every message is delivered or reported as failed, another one can be
+    /// sent, and then there is silence.
     Stuck,
 }
 

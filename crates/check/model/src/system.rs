@@ -1,4 +1,5 @@
-//! A state: nodes, frames on their way, what has become of every message, and which faults are left.
+//! A state: nodes, frames on their way, what has become of every message, and which faults are
+//! left.
 
 use crate::form::{Budget, Form, Lie};
 use crate::history::{Flow, Message, Report};
@@ -52,7 +53,8 @@ pub(crate) struct System {
     pub(crate) network: Network,
     pub(crate) flows: Vec<Flow>,
     pub(crate) budget: Budget,
-    /// Steps since the last rest. So no state comes again: at rest only what is counted or time goes on.
+    /// Steps since the last rest. So no state comes again: at rest only what is counted or time
+    /// goes on.
     pub(crate) restless: u16,
     /// The rule that was broken.
     pub(crate) broken: Option<Rule>,
@@ -109,15 +111,15 @@ impl System {
         }
     }
 
-    /// Whether nothing is on its way and no program has a message: only time can change anything, or a
-    /// program.
+    /// Whether nothing is on its way and no program has a message: only time can change anything,
+    /// or a program.
     pub(crate) fn is_at_rest(&self) -> bool {
         let rests = |node: &Arc<Node>| node.held.is_empty() && !node.proto.wants_transmit();
         self.network.is_empty() && self.nodes.iter().all(rests)
     }
 
-    /// Whether a node's timers may fire as often as they want: at rest, and while no other node and no
-    /// path is gone, which it would ask for ever.
+    /// Whether a node's timers may fire as often as they want: at rest, and while no other node and
+    /// no path is gone, which it would ask for ever.
     fn is_time_free(&self, node: usize) -> bool {
         let gone = |(i, other): (usize, &Arc<Node>)| i != node && other.closed;
         self.is_at_rest() && self.network.cut.is_none() && !self.nodes.iter().enumerate().any(gone)
@@ -316,8 +318,8 @@ impl System {
         self.serve(form, to);
     }
 
-    /// All that a node does by itself and at once: it hands out what it has, reads its clock and, unless it is
-    /// lazy, sends.
+    /// All that a node does by itself and at once: it hands out what it has, reads its clock and,
+    /// unless it is lazy, sends.
     pub(crate) fn serve(&mut self, form: &Form, i: usize) {
         self.hand_out(i);
         let node = self.node(i);
@@ -369,7 +371,8 @@ impl System {
         while proto.poll_ended().is_some() {}
     }
 
-    /// What a frame that goes out acknowledges and grants, against what was delivered and said before.
+    /// What a frame that goes out acknowledges and grants, against what was delivered and said
+    /// before.
     fn look_at(&mut self, Way { from, to, .. }: Way, frame: &Frame) {
         let header = &frame.header;
         if !header.kind.is_of_session() {

@@ -1,4 +1,5 @@
-//! The check notices what is wrong: each time the harness does one thing wrong, and never the protocol.
+//! The check notices what is wrong: each time the harness does one thing wrong, and never the
+//! protocol.
 
 use gigae_model::{Budget, Form, Lie, Outcome, Rule, check};
 

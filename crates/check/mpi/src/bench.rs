@@ -1,5 +1,5 @@
-//! What `make mpi` does: a hello, a sweep of sizes, patterns of communication, two programs bound by collectives, and
-//! HPC Challenge, each over TCP and over gigae by the same Open MPI.
+//! What `make mpi` does: a hello, a sweep of sizes, patterns of communication, two programs bound
+//! by collectives, and HPC Challenge, each over TCP and over gigae by the same Open MPI.
 
 use crate::hosts::Finished;
 use crate::own::{self, Own};
@@ -239,8 +239,8 @@ fn value(stdout: &str, kind: &str) -> Result<f64, Error> {
     stdout.lines().find_map(number).ok_or_else(|| format!("a program printed no {kind}: {stdout}"))
 }
 
-/// The figures of HPC Challenge's summary, if all its own checks were passed: the linear system's and the
-/// transposition's residuals, the updates of random places, the transform's error.
+/// The figures of HPC Challenge's summary, if all its own checks were passed: the linear system's
+/// and the transposition's residuals, the updates of random places, the transform's error.
 pub fn answers(text: &str) -> Result<BTreeMap<String, f64>, Error> {
     let summary: BTreeMap<String, f64> = text
         .lines()

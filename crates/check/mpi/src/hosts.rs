@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Characters kept of a job's standard error.
 const MOST_STDERR: usize = 4_000;
 
-/// What stands between a job and this process. The file systems of shared memory and of run-time data are the job's own
-/// and end with it; among the latter is the one program that enters hosts.
+/// What stands between a job and this process. The file systems of shared memory and of run-time
+/// data are the job's own and end with it; among the latter is the one program that enters hosts.
 const APART: &str = r#"
 mount -t tmpfs gigae-mpi /dev/shm && mount -t tmpfs -o mode=755 gigae-mpi "$0/run" &&
     mkdir "$0/run/netns" "$0/run/gigae" && mount --rbind /run/netns "$0/run/netns" &&
@@ -26,7 +26,8 @@ mount -t tmpfs gigae-mpi /dev/shm && mount -t tmpfs -o mode=755 gigae-mpi "$0/ru
 exit $?
 "#;
 
-/// A program in the place of rsh: `rsh HOST COMMAND...`, the command put together and read by a shell.
+/// A program in the place of rsh: `rsh HOST COMMAND...`, the command put together and read by a
+/// shell.
 const RSH: &str = r#"#!/bin/sh
 host=$1
 shift
@@ -93,8 +94,9 @@ impl Hosts {
         Hosts::new(Fabric::up(config).map_err(|error| error.to_string())?)
     }
 
-    /// Has TCP's congestion control be one that goes by loss, cubic or else reno: the others expect wires on which
-    /// time passes. The kernel lets a namespace choose among what the machine allows. Says which it is.
+    /// Has TCP's congestion control be one that goes by loss, cubic or else reno: the others expect
+    /// wires on which time passes. The kernel lets a namespace choose among what the machine
+    /// allows. Says which it is.
     pub fn tune_tcp(&self) -> Result<String, Error> {
         const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
         let mut chosen = String::new();
@@ -130,7 +132,8 @@ impl Hosts {
         self.place().join("home")
     }
 
-    /// Where a broker is to listen so that jobs find it on this host, 1 and so on, at the usual place. Makes its directory.
+    /// Where a broker is to listen so that jobs find it on this host, 1 and so on, at the usual
+    /// place. Makes its directory.
     pub fn broker(&self, host: u16) -> Result<PathBuf, Error> {
         let directory = self.place().join(format!("brokers/n{host}"));
         fs::create_dir_all(&directory)
@@ -151,8 +154,8 @@ impl Hosts {
         names.join(",")
     }
 
-    /// Runs a program on the first host, and all that it starts in a PID namespace of their own. Ends it, and them, when
-    /// `limit` has passed or `interrupted` is set.
+    /// Runs a program on the first host, and all that it starts in a PID namespace of their own.
+    /// Ends it, and them, when `limit` has passed or `interrupted` is set.
     pub fn run(
         &self,
         argv: &[String],
@@ -204,8 +207,9 @@ impl Hosts {
         Ok(Finished { status, stdout: text(&out), stderr: tail(&text(&err)), took })
     }
 
-    /// Until no process but these is left on any host: an interface is free again only then. The kernel ends those of a
-    /// PID namespace at once; how long it takes depends on what else it does.
+    /// Until no process but these is left on any host: an interface is free again only then. The
+    /// kernel ends those of a PID namespace at once; how long it takes depends on what else it
+    /// does.
     fn await_silence(&self, others: &[u32]) {
         let end = Instant::now() + Duration::from_secs(10);
         let left = || self.processes().iter().any(|process| !others.contains(process));

@@ -39,7 +39,8 @@ const HPCC: [(&str, bool); 9] = [
     ("RandomlyOrderedRingBandwidth_GBytes", true),
 ];
 
-/// A table of sizes, of programs, of HPC Challenge's figures, of what was asked, and the conditions.
+/// A table of sizes, of programs, of HPC Challenge's figures, of what was asked, and the
+/// conditions.
 pub fn text(figures: &Figures) -> String {
     let mut text = String::new();
     sizes(&mut text, "half a round trip, us", &figures.latency, false);
@@ -89,7 +90,8 @@ pub fn text(figures: &Figures) -> String {
     text
 }
 
-/// What is asked, as JSON: name, bound, and the value of each run, as the evaluator's results have them.
+/// What is asked, as JSON: name, bound, and the value of each run, as the evaluator's results have
+/// them.
 pub fn json(figures: &Figures) -> String {
     let runs = figures.own.len();
     let by_run: Vec<_> = (0..runs).map(|run| each(figures, &|all| all.get(run).copied())).collect();

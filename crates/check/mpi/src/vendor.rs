@@ -63,8 +63,9 @@ impl Vendor {
         }
     }
 
-    /// MPICH from the Python package index, installed into `directory` if it is not there yet. Takes some 35 MB
-    /// and, the first time, the network. Waits for another process that is doing so.
+    /// MPICH from the Python package index, installed into `directory` if it is not there yet.
+    /// Takes some 35 MB and, the first time, the network. Waits for another process that is doing
+    /// so.
     pub fn mpich(directory: &Path) -> Result<Vendor, Error> {
         let vendor = Vendor::Mpich(directory.to_owned());
         let lock = directory.with_extension("lock");
@@ -100,8 +101,8 @@ impl Vendor {
         Ok(vendor)
     }
 
-    /// The same in a directory that does not exist yet: where it is installed not every user may look. Some 70 MB of MPICH's;
-    /// Open MPI is where it is.
+    /// The same in a directory that does not exist yet: where it is installed not every user may
+    /// look. Some 70 MB of MPICH's; Open MPI is where it is.
     pub fn copied(&self, directory: &Path) -> Result<Vendor, Error> {
         let Vendor::Mpich(installed) = self else { return Ok(self.clone()) };
         let what = format!("{MPICH} cannot be copied to {}", directory.display());
@@ -123,8 +124,8 @@ impl Vendor {
         }
     }
 
-    /// Compiles programs of this crate: `sources` without `.c`; the first one names the result, which lies with the hosts'
-    /// files.
+    /// Compiles programs of this crate: `sources` without `.c`; the first one names the result,
+    /// which lies with the hosts' files.
     pub fn compile(&self, hosts: &Hosts, sources: &[&str]) -> Result<PathBuf, Error> {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
         let program = hosts.place().join(sources[0]);

@@ -1,5 +1,5 @@
-//! MPI programs between hosts, by Open MPI and by MPICH, with every byte checked; with loss; with a rank
-//! that is killed. Needs root, Open MPI, Python and, the first time, the Python package index.
+//! MPI programs between hosts, by Open MPI and by MPICH, with every byte checked; with loss; with a
+//! rank that is killed. Needs root, Open MPI, Python and, the first time, the Python package index.
 #![allow(missing_docs)]
 
 mod common;
@@ -166,7 +166,8 @@ fn a_wrong_byte_is_noticed() {
     assert!(finished.stderr.contains("byte 77 of 100"), "{}", finished.stderr);
 }
 
-/// They lose frames, ask for an XDP program, or fetch MPICH, for which a user namespace has no network.
+/// They lose frames, ask for an XDP program, or fetch MPICH, for which a user namespace has no
+/// network.
 const OF_ROOT: &[&str] = &[
     "open_mpi_holds_on_four_hosts_with_loss",
     "mpich_holds_while_a_rank_is_away",

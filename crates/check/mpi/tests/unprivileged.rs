@@ -1,6 +1,5 @@
-//! Jobs of users without privileges: on each host a broker opens the links of all ranks, or they have UDP sockets. Needs
-//! root, Open MPI, Python
-//! and, the first time, the Python package index.
+//! Jobs of users without privileges: on each host a broker opens the links of all ranks, or they
+//! have UDP sockets. Needs root, Open MPI, Python and, the first time, the Python package index.
 #![allow(missing_docs)]
 
 mod common;
@@ -61,7 +60,8 @@ impl Drop for Part {
     }
 }
 
-/// A broker on each host, which allows `nobody` the use of this NIC. To be dropped before the hosts.
+/// A broker on each host, which allows `nobody` the use of this NIC. To be dropped before the
+/// hosts.
 fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
     let config = hosts.place().join("broker.toml");
     std::fs::write(&config, format!("nics = ['{nic}']\nusers = [{NOBODY}]\n")).unwrap();

@@ -31,8 +31,8 @@ const fn model(
     Model { name, about, device: name, modules, mtu, held: RING, defect: None }
 }
 
-/// One that accepts a frame's two pieces without a list of them (QEMU's hw/net/eepro100.c, `tx_command`, and
-/// `e100_configure` of Linux's e100, which uses it from the 82558 on).
+/// One that accepts a frame's two pieces without a list of them (QEMU's hw/net/eepro100.c,
+/// `tx_command`, and `e100_configure` of Linux's e100, which uses it from the 82558 on).
 const fn i8255x(name: &'static str, about: &'static str) -> Model {
     let defect = "for each frame QEMU's card reads two descriptors, also where the driver says that there is one, and \
                   appends what the second one happens to say: each time round the ring some frames are too long or lost, \
@@ -75,8 +75,9 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-// virtio's card sends in another thread of QEMU's, of which the guest's clock knows nothing, unless a timer of
-// that clock (in nanoseconds) has it do so, and unless the driver reports at once what there is to send.
+// virtio's card sends in another thread of QEMU's, of which the guest's clock knows nothing, unless
+// a timer of that clock (in nanoseconds) has it do so, and unless the driver reports at once what
+// there is to send.
 
 /// Its bus and itself.
 const VIRTIO: &[&str] = &["virtio_pci", "virtio_net"];

@@ -1,5 +1,5 @@
-//! What is left of a Gigabit Ethernet under loss, by window and recovery mode: a table in virtual time,
-//! and so an exact one, whose change shows a change of the protocol.
+//! What is left of a Gigabit Ethernet under loss, by window and recovery mode: a table in virtual
+//! time, and so an exact one, whose change shows a change of the protocol.
 
 use gigae::{Address, Endpoint, Options, TrySendError, Wait};
 use gigae_sim::{Faults, Network};

@@ -1,15 +1,18 @@
-//! Deterministic simulation: whole endpoints on a simulated network that does its worst, and a checker
-//! that knows every message.
+//! Deterministic simulation: whole endpoints on a simulated network that does its worst, and a
+//! checker that knows every message.
 //!
-//! A [`Scenario`] follows from a seed: 2 to 1,000 nodes with 1 to 4 links, MTUs, windows, recovery mode, envelope,
-//! weather. A [`run`] of it is a simulation in virtual time in which nodes send messages and keep some, start and cancel
-//! operations, stop receiving, freeze, crash, close and come back, while frames are lost, doubled, delayed and
-//! corrupted, links are cut and the network is parted. [`Messages`], [`Tagged`], [`Regions`] and [`Notices`] hold the
-//! library to what it promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to notice.
-//! In the end all faults are healed, and everything has to have arrived or failed within a stated time.
+//! A [`Scenario`] follows from a seed: 2 to 1,000 nodes with 1 to 4 links, MTUs, windows, recovery
+//! mode, envelope, weather. A [`run`] of it is a simulation in virtual time in which nodes send
+//! messages and keep some, start and cancel operations, stop receiving, freeze, crash, close and
+//! come back, while frames are lost, doubled, delayed and corrupted, links are cut and the network
+//! is parted. [`Messages`], [`Tagged`], [`Regions`] and [`Notices`] hold the library to what it
+//! promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to
+//! notice. In the end all faults are healed, and everything has to have arrived or failed within a
+//! stated time.
 //!
-//! The whole library above the kernel is under test: engine, inbox, operations, protocol, headers. What is not:
-//! the kernel's links, blocking calls and the memory of C programs; they have tests of their own.
+//! The whole library above the kernel is under test: engine, inbox, operations, protocol, headers.
+//! What is not: the kernel's links, blocking calls and the memory of C programs; they have tests of
+//! their own.
 //!
 //! The same seed gives the same run, to the frame: [`Outcome::digest`] says so.
 

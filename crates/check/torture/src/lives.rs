@@ -7,8 +7,8 @@ pub(crate) struct Life {
     pub(crate) number: u16,
     pub(crate) is_open: bool,
     was_open: bool,
-    /// When its former life ended, in virtual nanoseconds: what was sent until then, the former life
-    /// may have taken.
+    /// When its former life ended, in virtual nanoseconds: what was sent until then, the former
+    /// life may have taken.
     pub(crate) former_end: u64,
     /// When it ended, if it is not open.
     pub(crate) end: u64,

@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whole endpoints on a simulated network that does its worst, in virtual time; every message is known.
-/// Ends with what was tried and what was lost; the exit code is 1 if anything was.
+/// Whole endpoints on a simulated network that does its worst, in virtual time; every message is
+/// known. Ends with what was tried and what was lost; the exit code is 1 if anything was.
 #[derive(Parser, Debug)]
 #[command(name = "gigae-torture", version)]
 struct Arguments {

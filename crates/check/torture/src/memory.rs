@@ -1,9 +1,9 @@
 //! The checker of remote memory (`PROTOCOL.md` 9.5 to 9.7).
 //!
-//! Each life of a node registers one memory: words that all change atomically, then an area for each
-//! other node, into which that node alone writes and which it reads back. So every byte has few values
-//! that it may have: that of the last write known to be done, and those of writes that are going on
-//! or were lost with their session.
+//! Each life of a node registers one memory: words that all change atomically, then an area for
+//! each other node, into which that node alone writes and which it reads back. So every byte has
+//! few values that it may have: that of the last write known to be done, and those of writes that
+//! are going on or were lost with their session.
 
 use crate::lives::Lives;
 use crate::violation::{Checked, Class, Violation};

@@ -1,10 +1,10 @@
-//! The checker of plain messages: callers report every message that was accepted, failed, acknowledged
-//! or delivered, and the checker returns a violation as soon as a promise is broken.
+//! The checker of plain messages: callers report every message that was accepted, failed,
+//! acknowledged or delivered, and the checker returns a violation as soon as a promise is broken.
 //!
-//! What it holds the library to (`PROTOCOL.md` §4, §5, §8): what one life of a sender sends to one life
-//! of a receiver arrives once, in order, byte for byte. A message may be skipped only if it was handed
-//! back as failed before, or may have been taken by a former life of the receiver. Nothing of a former
-//! life of the sender comes after the first message of the next.
+//! What it holds the library to (`PROTOCOL.md` §4, §5, §8): what one life of a sender sends to one
+//! life of a receiver arrives once, in order, byte for byte. A message may be skipped only if it
+//! was handed back as failed before, or may have been taken by a former life of the receiver.
+//! Nothing of a former life of the sender comes after the first message of the next.
 //!
 //! It knows nothing of endpoints, so that a test can report false events and see them found.
 
@@ -13,8 +13,8 @@ use crate::lives::{Life, Lives};
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
-/// How long a gap may stay open before it is taken for a loss, in virtual nanoseconds: it decides only
-/// whether the violation is called lost or out of order.
+/// How long a gap may stay open before it is taken for a loss, in virtual nanoseconds: it decides
+/// only whether the violation is called lost or out of order.
 const GRACE: u64 = 100_000_000;
 
 /// Bodies that do not name themselves are looked for among so many neighbours of the one expected.

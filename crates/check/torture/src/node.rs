@@ -26,7 +26,8 @@ pub(crate) struct Checkers {
     pub(crate) figures: Figures,
 }
 
-/// What a node may know of another: where it is and its memory's key, of its present or a former life.
+/// What a node may know of another: where it is and its memory's key, of its present or a former
+/// life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Other {
     pub(crate) address: Address,

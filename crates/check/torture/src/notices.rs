@@ -1,8 +1,8 @@
 //! The checker of writes with notice (`PROTOCOL.md` 9.5 to 9.7).
 //!
-//! A write that completed has one notice at the owner, with its place and length. A refused write has none.
-//! A lost write may have one. Notices come in the order in which
-//! their writer started the writes.
+//! A write that completed has one notice at the owner, with its place and length. A refused write
+//! has none. A lost write may have one. Notices come in the order in which their writer started the
+//! writes.
 
 use crate::lives::Lives;
 use crate::memory::{Access, Ending};

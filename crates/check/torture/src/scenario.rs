@@ -12,7 +12,8 @@ pub struct Kind {
     pub rate: u64,
     /// One way.
     pub delay: Duration,
-    /// Longest frame in bytes that it carries; longer ones vanish without an error; zero is without limit.
+    /// Longest frame in bytes that it carries; longer ones vanish without an error; zero is without
+    /// limit.
     pub black_hole: usize,
 }
 
@@ -59,7 +60,8 @@ pub struct Scenario {
     pub windows: (u16, u16, u16),
     /// Whether small messages share frames.
     pub aggregate: bool,
-    /// Whether the checksum covers the payload; if not, no frame is corrupted, for nothing would notice.
+    /// Whether the checksum covers the payload; if not, no frame is corrupted, for nothing would
+    /// notice.
     pub checksum: bool,
     /// After which a peer is lost.
     pub peer_timeout: Duration,
@@ -83,8 +85,8 @@ pub struct Scenario {
     pub area: usize,
     /// Whether nodes sleep between arrivals, or look again and again; by node in turn.
     pub sleepers: Vec<bool>,
-    /// Of a hundred messages, so many are kept by the program that received them, and given back later in
-    /// another order; and most that it keeps at once.
+    /// Of a hundred messages, so many are kept by the program that received them, and given back
+    /// later in another order; and most that it keeps at once.
     pub keep: u64,
     /// See `keep`.
     pub keep_most: usize,
@@ -138,8 +140,8 @@ fn links(r: &mut Rand64, many: bool, kind: impl Fn(&mut Rand64) -> Kind) -> (Vec
 }
 
 impl Scenario {
-    /// A Gigabit Ethernet 10 us away between so many nodes with one link, on which nothing goes wrong and
-    /// everything is as a program finds it: what a test changes is what it is about.
+    /// A Gigabit Ethernet 10 us away between so many nodes with one link, on which nothing goes
+    /// wrong and everything is as a program finds it: what a test changes is what it is about.
     pub fn plain(seed: u64, nodes: u16) -> Self {
         Self {
             seed,

@@ -1,8 +1,8 @@
 //! The checker of tagged messages (`PROTOCOL.md` 9.2 to 9.4, 9.6, 9.7).
 //!
-//! Each message is taken at most once, whole or truncated as its receive says, by a receive that wants
-//! it. Of two receives that want the same, the one posted first gets what was sent first. A message
-//! that completed at its sender can be received as long as its receiver's life lasts.
+//! Each message is taken at most once, whole or truncated as its receive says, by a receive that
+//! wants it. Of two receives that want the same, the one posted first gets what was sent first. A
+//! message that completed at its sender can be received as long as its receiver's life lasts.
 
 use crate::body::{self, Id};
 use crate::lives::Lives;
@@ -213,7 +213,8 @@ impl Tagged {
         }
     }
 
-    /// A receive was completed: from whom, with which tag, how many bytes of how many, and its memory.
+    /// A receive was completed: from whom, with which tag, how many bytes of how many, and its
+    /// memory.
     pub fn received(
         &mut self,
         (from, to): (u16, u16),

@@ -1,7 +1,8 @@
 //! A run: virtual time, the nodes in it, and all that goes wrong.
 //!
-//! It is a simulation by events. A node is called when something has arrived and it has noticed, when
-//! its endpoint asked to be called, or when it wants to do something; between these the time jumps.
+//! It is a simulation by events. A node is called when something has arrived and it has noticed,
+//! when its endpoint asked to be called, or when it wants to do something; between these the time
+//! jumps.
 
 mod faults;
 mod rest;

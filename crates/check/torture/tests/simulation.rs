@@ -22,7 +22,8 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(holds(3).1, holds(4).1);
 }
 
-/// When all was healed, all was acknowledged, and one node had more unread than it reads in one call.
+/// When all was healed, all was acknowledged, and one node had more unread than it reads in one
+/// call.
 #[test]
 fn a_run_ends_when_all_that_was_acknowledged_is_read() {
     holds(144_497);
@@ -149,7 +150,8 @@ fn a_socket_for_bulk_data_keeps_the_same_promises() {
     }
 }
 
-/// What has once found a mistake is kept by the mistake's name; the crate concerned has the exact test.
+/// What has once found a mistake is kept by the mistake's name; the crate concerned has the exact
+/// test.
 #[test]
 fn a_session_that_ends_as_it_begins() {
     let scenario = |seed| Scenario {
@@ -191,8 +193,8 @@ fn operations_whose_owner_vanished_after_it_acknowledged_them() {
     assert!(all((0..6).map(scenario)).lost_operations > 100);
 }
 
-/// What the program has queued goes before the endpoint looks at its socket, but never into the session
-/// that came after its own.
+/// What the program has queued goes before the endpoint looks at its socket, but never into the
+/// session that came after its own.
 #[test]
 fn queued_operations_of_a_session_that_has_ended_do_not_go_into_the_next() {
     for seed in [60_265, 210_166] {

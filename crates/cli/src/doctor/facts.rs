@@ -1,5 +1,5 @@
-//! What `gigae doctor` asks of the machine. Nothing here judges, and nothing is changed but what an endpoint changes
-//! while it is open.
+//! What `gigae doctor` asks of the machine. Nothing here judges, and nothing is changed but what an
+//! endpoint changes while it is open.
 
 use gigae::{
     Cluster, DiscoverError, Endpoint, Envelope, Mode, Offload, OpenError, Options, Sharing, Wait,
@@ -20,15 +20,16 @@ const PROVIDER: &str = "libgigae-fi.so";
 const PLACES: [&str; 3] =
     ["/usr/lib/x86_64-linux-gnu/libfabric", "/usr/lib/libfabric", "/usr/local/lib/libfabric"];
 
-/// Where Open MPI's settings for all users of this machine lie, with Debian's and with its own prefix.
+/// Where Open MPI's settings for all users of this machine lie, with Debian's and with its own
+/// prefix.
 const OPEN_MPI: [&str; 2] =
     ["/etc/openmpi/openmpi-mca-params.conf", "/usr/local/etc/openmpi-mca-params.conf"];
 
 /// As `gigae discover` has it: one that no program uses.
 const CHANNEL: u8 = 255;
 
-/// The UDP port of endpoints that may be nothing but sockets, where the cluster file names none: the
-/// provider's.
+/// The UDP port of endpoints that may be nothing but sockets, where the cluster file names none:
+/// the provider's.
 const UDP_PORT: u16 = 4791;
 
 /// Others answer within this, or are not there.
@@ -61,7 +62,8 @@ pub(super) struct Facts {
     /// `FI_PROVIDER_PATH`.
     pub(super) provider_path: Option<String>,
     pub(super) provider: Provider,
-    /// The file of Open MPI's that keeps it from using libfabric, unless the environment says otherwise.
+    /// The file of Open MPI's that keeps it from using libfabric, unless the environment says
+    /// otherwise.
     pub(super) open_mpi: Option<PathBuf>,
 }
 
@@ -144,8 +146,8 @@ fn memlock(limits: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// In the envelope of the cluster file, or else Ethernet's, and in the UDP envelope where this process may open nothing
-/// but a socket.
+/// In the envelope of the cluster file, or else Ethernet's, and in the UDP envelope where this
+/// process may open nothing but a socket.
 fn open(nic: &str) -> Result<Opened, String> {
     // A channel of its own: others on this NIC must not notice.
     let options = || Options::new(nic).channels([CHANNEL]).wait(Wait::Sleep);

@@ -53,7 +53,8 @@ pub(super) fn draw(model: &mut Model, now: Duration, buffer: &mut Buffer) {
         page.put(bars(width), page.y, "last minute", width, FAINT);
         page.y += 1;
     }
-    // What is said takes the last line but one, keys the last one; figures at most half of what is between.
+    // What is said takes the last line but one, keys the last one; figures at most half of what is
+    // between.
     let said = u16::from(!model.said.is_empty());
     let foot = height.saturating_sub(1 + said).max(page.y);
     let between = foot.saturating_sub(page.y + u16::from(high));
@@ -166,8 +167,8 @@ fn table(model: &mut Model, room: u16, page: &mut Page<'_>) {
     }
 }
 
-/// Widths of the columns after the first, from the left as far as they fit. All rows count, so that scrolling
-/// moves none.
+/// Widths of the columns after the first, from the left as far as they fit. All rows count, so that
+/// scrolling moves none.
 fn widths(header: &[&str], rows: &[Row], width: usize) -> Vec<usize> {
     let titles = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0) + 2;
     let mut left = width.saturating_sub(titles.clamp(TITLE, (width / 2).max(TITLE)));

@@ -18,8 +18,8 @@ pub(super) enum Key {
 /// How long an escape sequence may be; a longer one is none of a key.
 const LONGEST: usize = 16;
 
-/// Takes the keys out of what was read. The beginning of an escape sequence stays for the next time; what means
-/// nothing is passed over.
+/// Takes the keys out of what was read. The beginning of an escape sequence stays for the next
+/// time; what means nothing is passed over.
 pub(super) fn keys(read: &mut Vec<u8>) -> Vec<Key> {
     let mut found = Vec::new();
     let mut at = 0;

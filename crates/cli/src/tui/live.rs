@@ -1,5 +1,6 @@
-//! What the view reads by itself, beside the measurement: counters of the interfaces, of TCP and of the CPUs. Three
-//! small files, some tens of microseconds; no lock or memory that a measuring loop uses.
+//! What the view reads by itself, beside the measurement: counters of the interfaces, of TCP and of
+//! the CPUs. Three small files, some tens of microseconds; no lock or memory that a measuring loop
+//! uses.
 
 use gigae_eval_measure::site::Site;
 use gigae_host::proc::net::{self, Device};
@@ -47,7 +48,8 @@ impl Source {
 pub(super) struct Rates {
     /// Bytes and frames per second that the interfaces sent, then received; `None` without a link.
     pub(super) wire: Option<[[f64; 2]; 2]>,
-    /// Shares of the CPUs of [`Source::cpus`] that were at work, or of the machine in the first place.
+    /// Shares of the CPUs of [`Source::cpus`] that were at work, or of the machine in the first
+    /// place.
     pub(super) cpus: [Option<f64>; 2],
     /// TCP segments that were sent again.
     pub(super) repeated: u64,

@@ -1,7 +1,8 @@
 //! The terminal: taken for the view, drawn on, and put back as it was, on every way out.
 //!
-//! The view is on standard error, as the progress bar is, so that standard output may go to a file. Keys come from
-//! standard input, or where that is no terminal from the one that controls the process (`/dev/tty`).
+//! The view is on standard error, as the progress bar is, so that standard output may go to a file.
+//! Keys come from standard input, or where that is no terminal from the one that controls the
+//! process (`/dev/tty`).
 
 use super::keys::{Key, keys};
 use gigae_eval_session::remark;
@@ -91,7 +92,8 @@ fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the terminal. What is drawn goes to [`Screen`]; keys come from [`Keyboard`], if there is one.
+/// Takes the terminal. What is drawn goes to [`Screen`]; keys come from [`Keyboard`], if there is
+/// one.
 pub(super) fn take() -> Result<(Screen, Option<Keyboard>), ViewError> {
     ready()?;
     static HOOK: Once = Once::new();
@@ -135,8 +137,8 @@ impl Keyboard {
         Some(Self { terminal, read: Vec::new() })
     }
 
-    /// Has the terminal hand on every key at once and print none of them; gives it with its former modes. Ctrl-C
-    /// is a key, too, for the screen must be put back before anything ends.
+    /// Has the terminal hand on every key at once and print none of them; gives it with its former
+    /// modes. Ctrl-C is a key, too, for the screen must be put back before anything ends.
     fn quiet(&self) -> io::Result<(OwnedFd, Termios)> {
         let before = tcgetattr(&self.terminal)?;
         let mut modes = before.clone();
@@ -162,7 +164,8 @@ impl Keyboard {
     }
 }
 
-/// Waits for keys, for a word from the other side of `wake`, or for a time. A keyboard that is gone is dropped.
+/// Waits for keys, for a word from the other side of `wake`, or for a time. A keyboard that is gone
+/// is dropped.
 pub(super) fn wait(
     keyboard: &mut Option<Keyboard>,
     wake: BorrowedFd<'_>,
@@ -302,7 +305,8 @@ impl Backend for Screen {
         Ok(WindowSize { columns_rows: self.size()?, pixels: Size::ZERO })
     }
 
-    /// Everything at once; an error once the terminal has been put back, so that nothing is drawn after that.
+    /// Everything at once; an error once the terminal has been put back, so that nothing is drawn
+    /// after that.
     fn flush(&mut self) -> io::Result<()> {
         let taken = taken();
         if taken.is_none() {

@@ -3,7 +3,8 @@
 use gigae_fabric::Node;
 use std::time::{Duration, Instant};
 
-/// Waits until the node has one in this state, of two hexadecimal digits: `01` is ESTABLISHED, `0A` is LISTEN.
+/// Waits until the node has one in this state, of two hexadecimal digits: `01` is ESTABLISHED, `0A`
+/// is LISTEN.
 pub(crate) fn await_socket(node: &Node, state: &str, patience: Duration) {
     let deadline = Instant::now() + patience;
     while !has_socket(node, state) {
@@ -16,7 +17,8 @@ fn has_socket(node: &Node, state: &str) -> bool {
     let _inside = node.enter().unwrap();
     let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
     table.lines().any(|line| {
-        // A number, the local address and port in hexadecimal, the remote ones, the state, and more.
+        // A number, the local address and port in hexadecimal, the remote ones, the state, and
+        // more.
         let fields: Vec<&str> = line.split_whitespace().collect();
         let here = fields.get(1).is_some_and(|local| local.ends_with(":C344"));
         here && fields.get(3) == Some(&state)

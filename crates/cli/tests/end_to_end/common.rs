@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An end that sleeps gets a busy processor within milliseconds, so 0.2 s bring something everywhere. An end that spins
-/// may be kept off it for longer. The report tells of that.
+/// An end that sleeps gets a busy processor within milliseconds, so 0.2 s bring something
+/// everywhere. An end that spins may be kept off it for longer. The report tells of that.
 pub(crate) const TINY: &str = r#"
 name = "tiny"
 about = "a test: every transport once"

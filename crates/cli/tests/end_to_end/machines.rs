@@ -32,7 +32,8 @@ impl Machines {
         let nics = fabric.interfaces().join(",");
         let node = fabric.node(2);
         let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
-        // Two machines do not share a processor, so neither do these; the other end takes the last one.
+        // Two machines do not share a processor, so neither do these; the other end takes the last
+        // one.
         let cpu = affinity::allowed()[0].to_string();
         command.args(["serve", "--nic", &nics, "--cpu", &cpu, "--key"]).arg(key);
         command.stderr(Stdio::piped());

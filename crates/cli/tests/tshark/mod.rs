@@ -6,7 +6,8 @@ use std::process::Command;
 
 pub(crate) const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wireshark/gigae.lua");
 
-/// One row for each frame, with the values of these fields; several of one field with commas between.
+/// One row for each frame, with the values of these fields; several of one field with commas
+/// between.
 pub(crate) fn read(file: &Path, options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
     let mut tshark = Command::new("tshark");
     // Whoever runs this may have preferences and plugins of their own.

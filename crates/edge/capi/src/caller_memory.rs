@@ -70,8 +70,8 @@ impl Bytes for CallerMemory {
 
     fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
         let part = self.part(at, len)?;
-        // SAFETY: within the memory, which the caller of `borrow` promised to leave as it is until the
-        // operation is over.
+        // SAFETY: within the memory, which the caller of `borrow` promised to leave as it is until
+        // the operation is over.
         Some(unsafe { std::slice::from_raw_parts(part.data, part.len) })
     }
 

@@ -1,7 +1,7 @@
 //! Tickets, by which C code holds objects, and the operations of an endpoint by ticket.
 //!
-//! C code names an operation by a ticket, which also leads to its context. The library underneath has
-//! its own number for it, so a table leads from those numbers to tickets.
+//! C code names an operation by a ticket, which also leads to its context. The library underneath
+//! has its own number for it, so a table leads from those numbers to tickets.
 
 use crate::error::{Code, Outcome};
 use crate::numbers::NumberHasher;

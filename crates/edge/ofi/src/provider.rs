@@ -16,13 +16,13 @@ pub(crate) const MOST_PIECES: usize = 4;
 /// than waiting.
 pub(crate) const INJECT_SIZE: usize = 4096;
 
-/// Longest message in bytes that is copied when it is sent, so that it is complete for its sender at
-/// once, as it is over TCP. It would otherwise wait for an acknowledgement.
+/// Longest message in bytes that is copied when it is sent, so that it is complete for its sender
+/// at once, as it is over TCP. It would otherwise wait for an acknowledgement.
 pub(crate) const COPIED_SIZE: usize = 32 << 10;
 
-/// Most copies of messages beyond [`INJECT_SIZE`] at a time: half a megabyte, which stays in the cache.
-/// With 64 of them, many messages of 32 KiB at a time went a third slower. Further ones are sent from the
-/// program's memory.
+/// Most copies of messages beyond [`INJECT_SIZE`] at a time: half a megabyte, which stays in the
+/// cache. With 64 of them, many messages of 32 KiB at a time went a third slower. Further ones are
+/// sent from the program's memory.
 pub(crate) const MOST_COPIES: usize = 16;
 
 /// Most sends and remote accesses in progress. Further ones return FI_EAGAIN. Less than the uses

@@ -33,7 +33,8 @@ pub(crate) struct Settings {
     channel: u8,
     /// `FI_GIGAE_BACKEND`.
     backend: Backend,
-    /// `FI_GIGAE_UDP_PORT`, or [`UDP_PORT`]: without a cluster file, frames are in the UDP envelope.
+    /// `FI_GIGAE_UDP_PORT`, or [`UDP_PORT`]: without a cluster file, frames are in the UDP
+    /// envelope.
     udp: Option<u16>,
     /// `FI_GIGAE_SHARING`, and the resulting choice.
     sharing: Sharing,

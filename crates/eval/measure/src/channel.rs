@@ -1,7 +1,7 @@
 //! The contract between a transport and the loops of the experiments.
 //!
-//! Messages have a number and a length. The sender writes the number; the receiver reads one byte of
-//! every cache line, by the same rule for all. What else producing and using data costs is the
+//! Messages have a number and a length. The sender writes the number; the receiver reads one byte
+//! of every cache line, by the same rule for all. What else producing and using data costs is the
 //! application's.
 
 use gigae_eval_model::experiment::Experiment;
@@ -76,8 +76,8 @@ pub struct Arrival {
 pub struct Calls {
     /// All kinds.
     pub all: u64,
-    /// Those that sent something. A call that found no room is in `all` only: a spinning end makes as many of them
-    /// as it has time for. Links count every doorbell.
+    /// Those that sent something. A call that found no room is in `all` only: a spinning end makes
+    /// as many of them as it has time for. Links count every doorbell.
     pub send: u64,
     /// Datagrams or frames that those sent; zero where the transport does not count them.
     pub sent: u64,
@@ -103,8 +103,9 @@ pub enum Slept {
 /// In the style [`Wait::Spin`] no method ever sleeps; in the others `send` and `receive` sleep for
 /// [`Task::nap`] at most before they return empty-handed.
 pub trait Channel: Send {
-    /// Sends message `number` of `size` bytes; `false` if there is no room now. May keep it back until
-    /// [`flush`](Self::flush), or send what is kept back by itself when that is enough for a batch.
+    /// Sends message `number` of `size` bytes; `false` if there is no room now. May keep it back
+    /// until [`flush`](Self::flush), or send what is kept back by itself when that is enough for a
+    /// batch.
     fn send(&mut self, number: u32, size: usize) -> Result<bool, TransportError>;
 
     /// Pushes out what was sent and is still held back for a batch.
@@ -112,17 +113,18 @@ pub trait Channel: Send {
         Ok(())
     }
 
-    /// The next message (or, on a byte stream that is not answered, the next bytes), if there is one.
+    /// The next message (or, on a byte stream that is not answered, the next bytes), if there is
+    /// one.
     fn receive(&mut self) -> Result<Option<Arrival>, TransportError>;
 
-    /// Whether the last `receive` slept. A stream that goes on without a pause needs no clock, but the time before a
-    /// pause is that of the last arrival. Not asked in the style [`Wait::Spin`].
+    /// Whether the last `receive` slept. A stream that goes on without a pause needs no clock, but
+    /// the time before a pause is that of the last arrival. Not asked in the style [`Wait::Spin`].
     fn slept(&self) -> Slept {
         Slept::Unknown
     }
 
-    /// Whether all that was sent has safely arrived, or need not: called again and again at the end of
-    /// a stream until it is true.
+    /// Whether all that was sent has safely arrived, or need not: called again and again at the end
+    /// of a stream until it is true.
     fn settled(&mut self) -> Result<bool, TransportError> {
         Ok(true)
     }

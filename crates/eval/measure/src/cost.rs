@@ -112,8 +112,8 @@ pub fn machine() -> io::Result<[f64; 3]> {
 }
 
 /// User and system time of the calling thread up to this moment, in seconds (clock_gettime(2)
-/// `CLOCK_THREAD_CPUTIME_ID`). For ends that do next to nothing: a [`Meter`] reads files, which would be
-/// most of it, and getrusage(2) is behind by up to a tick.
+/// `CLOCK_THREAD_CPUTIME_ID`). For ends that do next to nothing: a [`Meter`] reads files, which
+/// would be most of it, and getrusage(2) is behind by up to a tick.
 pub fn thread_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -160,7 +160,8 @@ mod tests {
         assert_eq!(Cost::default().cpu(), 0.0);
     }
 
-    /// Without IRQ_TIME_ACCOUNTING the kernel counts an interrupt in the time of the thread that it hits, too.
+    /// Without IRQ_TIME_ACCOUNTING the kernel counts an interrupt in the time of the thread that it
+    /// hits, too.
     #[test]
     fn interrupts_within_the_threads_own_time_count_once() {
         let at = Instant::now();

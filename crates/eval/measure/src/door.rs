@@ -1,9 +1,9 @@
-//! One open port: where a firewall lets clients reach only the port of the control connection, what is
-//! measured comes by that same port, too.
+//! One open port: where a firewall lets clients reach only the port of the control connection, what
+//! is measured comes by that same port, too.
 //!
-//! UDP has a port of the same number for itself. A TCP connection to be measured arrives where control
-//! connections do; the client has said from which address and port it comes, and by those it is told
-//! from the others and handed on.
+//! UDP has a port of the same number for itself. A TCP connection to be measured arrives where
+//! control connections do; the client has said from which address and port it comes, and by those
+//! it is told from the others and handed on.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,8 +40,8 @@ impl Door {
         self.port
     }
 
-    /// From now on the connections from these addresses and ports are for [`Door::wait`], and no others. What
-    /// came for those before is closed.
+    /// From now on the connections from these addresses and ports are for [`Door::wait`], and no
+    /// others. What came for those before is closed.
     pub fn expect(&self, peers: &[SocketAddr]) {
         *self.state() = State { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
     }

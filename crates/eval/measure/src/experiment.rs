@@ -1,9 +1,10 @@
-//! How each experiment measures: a file per experiment, with its two loops and how its figure is counted.
+//! How each experiment measures: a file per experiment, with its two loops and how its figure is
+//! counted.
 //!
-//! An experiment is a loop for each end over any [`Channel`], so that all transports are measured by the
-//! same code, and a [`Method`]: how the figure of a repetition comes out of what the ends counted. To add one:
-//! write a file here with a `METHOD`, an `ask` and an `answer`, name it in the list below, and give it a line in
-//! `gigae_eval_model::experiment`.
+//! An experiment is a loop for each end over any [`Channel`], so that all transports are measured
+//! by the same code, and a [`Method`]: how the figure of a repetition comes out of what the ends
+//! counted. To add one: write a file here with a `METHOD`, an `ask` and an `answer`, name it in the
+//! list below, and give it a line in `gigae_eval_model::experiment`.
 
 pub mod idle;
 pub mod incast;

@@ -1,7 +1,7 @@
 //! What measures one end of a link: transports, the loops of the experiments, clocks and meters.
 //!
-//! All transports are measured by the same loops, with one clock ([`clock`]) and the same costs ([`cost`]).
-//! To add a transport, see [`transport`]; to add an experiment, see [`experiment`].
+//! All transports are measured by the same loops, with one clock ([`clock`]) and the same costs
+//! ([`cost`]). To add a transport, see [`transport`]; to add an experiment, see [`experiment`].
 
 mod channel;
 pub mod clock;

@@ -1,5 +1,6 @@
-//! What the loops of all experiments share: what they are given ([`Loop`]), what they give ([`Asked`],
-//! [`Answered`]), and their bounds. Every loop is bounded in time, whatever the peer does.
+//! What the loops of all experiments share: what they are given ([`Loop`]), what they give
+//! ([`Asked`], [`Answered`]), and their bounds. Every loop is bounded in time, whatever the peer
+//! does.
 
 use crate::channel::{Calls, Task, TransportError};
 use crate::cost::Meter;
@@ -71,8 +72,8 @@ pub enum ProbeError {
 /// What the client measured.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Samples in thousandths of the figure's unit: round trips in nanoseconds, the CPU share of an idle
-    /// end; empty for a stream.
+    /// Samples in thousandths of the figure's unit: round trips in nanoseconds, the CPU share of an
+    /// idle end; empty for a stream.
     pub samples: Vec<u32>,
     /// Those of the warm-up.
     pub warmup: Vec<u32>,
@@ -104,8 +105,8 @@ pub struct Answered {
     pub measured_bytes: u64,
     /// Time from the end of the warm-up to the last of them, in seconds.
     pub measured_seconds: f64,
-    /// The end of the warm-up by this end's clock (clock_gettime(2) `CLOCK_MONOTONIC`), in seconds, so that ends which
-    /// count at the same time can be put together; zero if nothing was measured.
+    /// The end of the warm-up by this end's clock (clock_gettime(2) `CLOCK_MONOTONIC`), in seconds,
+    /// so that ends which count at the same time can be put together; zero if nothing was measured.
     pub measured_from: f64,
     /// Rates of the slices after the warm-up, in bytes per millisecond.
     pub slices: Vec<u32>,

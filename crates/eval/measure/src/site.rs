@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// Where an end measures.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// The interface that carries the measured traffic; of several, the first, whose addresses count.
+    /// The interface that carries the measured traffic; of several, the first, whose addresses
+    /// count.
     pub interface: String,
     /// Those that are used together with it by transports that can.
     pub further: Vec<String>,
@@ -73,7 +74,8 @@ pub enum SiteError {
 }
 
 impl Site {
-    /// Looks an interface up in the calling thread's namespace, or several with commas between them.
+    /// Looks an interface up in the calling thread's namespace, or several with commas between
+    /// them.
     pub fn find(interfaces: &str) -> Result<Self, SiteError> {
         let (links, addresses) = Rtnetlink::open()
             .and_then(|kernel| Ok((kernel.links()?, kernel.addresses()?)))

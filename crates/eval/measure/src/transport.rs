@@ -3,8 +3,8 @@
 //! A transport opens one end ([`Opening`]), which has an address that the ends exchange over the
 //! control connection; joined with the peer's address it becomes a [`Channel`]. The loops of the
 //! experiments know channels only, so that all transports are measured by the same code and the
-//! same clock. To add a transport: write one file here with a function `open`, name it in the list below, and
-//! say in `gigae_eval_model::transport` what it can do.
+//! same clock. To add a transport: write one file here with a function `open`, name it in the list
+//! below, and say in `gigae_eval_model::transport` what it can do.
 
 mod bulk;
 mod common;

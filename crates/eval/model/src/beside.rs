@@ -1,7 +1,8 @@
 //! Another program's figure beside ours.
 //!
-//! Both are made one right after the other, in turns. The report gives the median of the pairs' ratios
-//! with its interval, so that what changes from minute to minute hits both of a pair and does not count.
+//! Both are made one right after the other, in turns. The report gives the median of the pairs'
+//! ratios with its interval, so that what changes from minute to minute hits both of a pair and
+//! does not count.
 
 use crate::experiment::Experiment;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 //! Which of the settings tried is better, and what it costs.
 //!
-//! Three figures count: the round trip of the smallest message, the goodput of the largest, and what a KB of
-//! that takes of both CPUs. A setting is *better* or *worse* in one of them only where the 95 % intervals do not
-//! meet. Its worth is the product of the ratios of those in which it differs; the others count as the same.
+//! Three figures count: the round trip of the smallest message, the goodput of the largest, and
+//! what a KB of that takes of both CPUs. A setting is *better* or *worse* in one of them only where
+//! the 95 % intervals do not meet. Its worth is the product of the ratios of those in which it
+//! differs; the others count as the same.
 
 use crate::experiment::Experiment;
 use crate::plan::Condition;
@@ -84,7 +85,8 @@ impl Objectives {
         }
     }
 
-    /// Whether another is at least as good in every figure that both have, and better in one, by the medians.
+    /// Whether another is at least as good in every figure that both have, and better in one, by
+    /// the medians.
     fn dominated_by(&self, other: &Self) -> bool {
         let pairs = [
             (self.trip, other.trip, false),
@@ -143,8 +145,8 @@ pub fn front(all: &[Objectives]) -> Vec<bool> {
     all.iter().map(|one| measured(one) && open(one)).collect()
 }
 
-/// Of each knob, the value that is worth most, if it is worth anything: the best ones together. `None` where
-/// nothing is better than the present setting.
+/// Of each knob, the value that is worth most, if it is worth anything: the best ones together.
+/// `None` where nothing is better than the present setting.
 pub fn best_together(
     trials: &[Trial],
     link: &str,

@@ -4,16 +4,16 @@
 //!
 //! - *CPU* is the measuring thread's user and system time (getrusage(2) `RUSAGE_THREAD`) plus the
 //!   time its CPU spent in hard and soft interrupts (`/proc/stat`, proc_stat(5)), per second of the
-//!   measurement and at most one. A kernel without `CONFIG_IRQ_TIME_ACCOUNTING` charges an interrupt
-//!   to the thread that it hits as well. Such time counts once: see [`Cost::own`]. The two parts are
-//!   recorded as they were read.
+//!   measurement and at most one. A kernel without `CONFIG_IRQ_TIME_ACCOUNTING` charges an
+//!   interrupt to the thread that it hits as well. Such time counts once: see [`Cost::own`]. The
+//!   two parts are recorded as they were read.
 //! - *Frames* are packets that the device counted (`/proc/thread-self/net/dev`). With segmentation
 //!   offload one such packet may be many frames on a wire.
 //! - *Interrupts* are the device's lines in `/proc/interrupts`; a device without lines has receive
 //!   soft interrupts (`NET_RX` of `/proc/softirqs`) of the measuring CPU instead.
 //! - *System calls* are counted by the transports themselves, which know every one they make. Those
-//!   that hand over datagrams or frames also count these: a device counts what was segmented behind it
-//!   as one.
+//!   that hand over datagrams or frames also count these: a device counts what was segmented behind
+//!   it as one.
 //!
 //! `/proc/stat` counts in ticks of typically 10 ms, so short repetitions give coarse figures there;
 //! they are added up over all repetitions of a cell.
@@ -30,9 +30,9 @@ pub struct Cost {
     pub cpu_thread: f64,
     /// Hard and soft interrupt time of its CPU, in seconds.
     pub cpu_interrupts: f64,
-    /// Time its CPU ran other threads, in seconds: its ticks less the thread's time. Negative if that has
-    /// interrupts in it. Rounding to ticks may make it slightly negative, too; adding up repetitions evens
-    /// that out.
+    /// Time its CPU ran other threads, in seconds: its ticks less the thread's time. Negative if
+    /// that has interrupts in it. Rounding to ticks may make it slightly negative, too; adding up
+    /// repetitions evens that out.
     pub cpu_others: f64,
     /// Time a hypervisor withheld its CPU, in seconds.
     pub steal: f64,
@@ -79,9 +79,10 @@ impl Cost {
         ((self.own() + self.cpu_interrupts) / self.seconds).min(1.0)
     }
 
-    /// The thread's time without the interrupts that the kernel has charged to it as well, in seconds. By
-    /// `/proc/stat`, its CPU has not worked as long as the thread then; the rest of the thread's time was
-    /// interrupts, as far as there were any, or time that the hypervisor withheld.
+    /// The thread's time without the interrupts that the kernel has charged to it as well, in
+    /// seconds. By `/proc/stat`, its CPU has not worked as long as the thread then; the rest of the
+    /// thread's time was interrupts, as far as there were any, or time that the hypervisor
+    /// withheld.
     pub fn own(&self) -> f64 {
         let twice = (-self.cpu_others - self.steal).min(self.cpu_interrupts).max(0.0);
         (self.cpu_thread - twice).max(0.0)

@@ -40,7 +40,8 @@ impl Demand {
     }
 }
 
-/// Seconds of two threads and of the interrupts on the one CPU that both have. Both ends have read its times.
+/// Seconds of two threads and of the interrupts on the one CPU that both have. Both ends have read
+/// its times.
 fn on_one(local: &Cost, remote: &Cost) -> [f64; 3] {
     let threads = local.cpu_thread + remote.cpu_thread;
     let work = |end: &Cost| end.cpu_thread + end.cpu_others;
@@ -61,7 +62,8 @@ mod tests {
 
     #[test]
     fn two_threads_on_one_cpu_cost_what_that_cpu_worked() {
-        // Of the 0.9 s of both threads, 0.3 s were interrupts; each end takes the other for another thread.
+        // Of the 0.9 s of both threads, 0.3 s were interrupts; each end takes the other for another
+        // thread.
         let end = |thread, others| Cost {
             cpu_thread: thread,
             cpu_interrupts: 0.4,

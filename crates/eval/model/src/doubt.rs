@@ -1,7 +1,7 @@
 //! Doubts: what may be wrong with a figure or a run, and what to do about it.
 //!
-//! In results a doubt is a text: its code, a colon, and a sentence whose last part is the advice. It is
-//! parsed where results are read. Texts and codes that nothing here knows stay as they are.
+//! In results a doubt is a text: its code, a colon, and a sentence whose last part is the advice.
+//! It is parsed where results are read. Texts and codes that nothing here knows stay as they are.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -73,7 +73,8 @@ pub struct LinkEnvironment {
     /// How many cables or switches join the ends, each with an interface of its own at both.
     #[serde(default = "one")]
     pub links: usize,
-    /// Rate in bits per second to which each is shaped or that the interface reports; absent: not shaped, unknown.
+    /// Rate in bits per second to which each is shaped or that the interface reports; absent: not
+    /// shaped, unknown.
     pub rate: Option<f64>,
     /// Probability that the virtual switch loses a frame, either way; 0 on real networks.
     #[serde(default)]

@@ -1,5 +1,5 @@
-//! What can be measured. Each experiment is a line of the list below, which gives its name, its unit, what
-//! a transport must do for it and how tables show it. Its loops are a file in the crate
+//! What can be measured. Each experiment is a line of the list below, which gives its name, its
+//! unit, what a transport must do for it and how tables show it. Its loops are a file in the crate
 //! `gigae-eval-measure`.
 
 use crate::wait::Wait;
@@ -36,7 +36,8 @@ experiments! {
     Rtt: Form::new("rtt", "us", Kind::Trip, Pattern::Echo, Some(RTT)),
     /// Messages go one way as fast as they can: 10^6 bytes per second at the receiver.
     Stream: Form::new("stream", "MB/s", Kind::Goodput, Pattern::OneWay, Some(STREAM)),
-    /// Both ends wait for a message of this size and none comes: share of one CPU at the measuring end.
+    /// Both ends wait for a message of this size and none comes: share of one CPU at the measuring
+    /// end.
     Idle: Form::new("idle", "%", Kind::Other, Pattern::Silence, None),
     /// No network: what a received message costs its reader in place, copied and mapped, in
     /// nanoseconds.
@@ -120,8 +121,8 @@ pub struct Form {
     pub kind: Kind,
     /// What its messages do.
     pub pattern: Pattern,
-    /// What it is called over a table or a figure of message sizes, and the unit in words; `None` if it
-    /// has a table of its own.
+    /// What it is called over a table or a figure of message sizes, and the unit in words; `None`
+    /// if it has a table of its own.
     pub sizes: Option<(&'static str, &'static str)>,
 }
 
@@ -137,8 +138,8 @@ impl Form {
     }
 }
 
-/// Samples are thousandths of a figure's unit: nanoseconds of microseconds, bytes per millisecond of
-/// 10^6 bytes per second, picoseconds of nanoseconds.
+/// Samples are thousandths of a figure's unit: nanoseconds of microseconds, bytes per millisecond
+/// of 10^6 bytes per second, picoseconds of nanoseconds.
 pub const SCALE: f64 = 1e-3;
 
 impl Experiment {
@@ -157,7 +158,8 @@ impl Experiment {
         self.form().kind == Kind::Trip
     }
 
-    /// How the measuring end waits, if the answering one waits like this. A schedule cannot be kept asleep.
+    /// How the measuring end waits, if the answering one waits like this. A schedule cannot be kept
+    /// asleep.
     pub fn measuring_wait(self, wait: Wait) -> Wait {
         if self == Self::Paced { Wait::Spin } else { wait }
     }

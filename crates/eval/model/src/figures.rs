@@ -122,8 +122,8 @@ impl Measured<'_> {
         })
     }
 
-    /// The link that was meant. Between two machines the one there is stands for a cable, but not for
-    /// a rate or a loss that the plan asks of its own links.
+    /// The link that was meant. Between two machines the one there is stands for a cable, but not
+    /// for a rate or a loss that the plan asks of its own links.
     fn link(&self, target: &Target<'_>) -> Option<&LinkEnvironment> {
         let cable = self.plan.link.get(target.link).is_some_and(|link| link.cable);
         let fits =

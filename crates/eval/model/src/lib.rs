@@ -1,7 +1,7 @@
 //! The evaluator's data: plans, what can be measured, results, and the statistics between them.
 //!
-//! Nothing here opens a socket or reads a clock. A plan is checked without a network, and the same results
-//! always mean the same.
+//! Nothing here opens a socket or reads a clock. A plan is checked without a network, and the same
+//! results always mean the same.
 
 pub mod beside;
 pub mod choice;

@@ -1,4 +1,5 @@
-//! What a transport says about itself. In results a note is a text, which is parsed where they are read.
+//! What a transport says about itself. In results a note is a text, which is parsed where they are
+//! read.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

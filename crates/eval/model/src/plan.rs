@@ -1,8 +1,8 @@
 //! Plans: which transports are measured how, as data (TOML).
 //!
 //! A plan is parsed strictly: an unknown key, an unknown transport or a figure out of range is an
-//! error that names it. What a plan does not do: it holds no results and no addresses; the same plan
-//! runs on a virtual network and between two machines.
+//! error that names it. What a plan does not do: it holds no results and no addresses; the same
+//! plan runs on a virtual network and between two machines.
 
 mod cell;
 mod check;

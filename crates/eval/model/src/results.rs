@@ -1,7 +1,7 @@
 //! The results of a run: plain data, written as `results.json` and read back by the reports.
 //!
-//! The form is fixed by `schema/gigae.eval.2.json`. Files of version 1 are read as well: what they do
-//! not have is as it was then. Whatever a report shows comes from here.
+//! The form is fixed by `schema/gigae.eval.2.json`. Files of version 1 are read as well: what they
+//! do not have is as it was then. Whatever a report shows comes from here.
 
 use crate::beside::Beside;
 use crate::cost::Cost;
@@ -145,10 +145,11 @@ pub struct Series {
     pub wait: Wait,
     /// Payload in bytes.
     pub size: usize,
-    /// Unit of all figures: `us` (round trips, paced or not), `MB/s` (streams, 10^6 bytes per second), `%` of one CPU
-    /// (idle) or `ns` (memory).
+    /// Unit of all figures: `us` (round trips, paced or not), `MB/s` (streams, 10^6 bytes per
+    /// second), `%` of one CPU (idle) or `ns` (memory).
     pub unit: String,
-    /// The figure to quote: median over the repetitions (of a repetition's median round trip, or of its goodput).
+    /// The figure to quote: median over the repetitions (of a repetition's median round trip, or of
+    /// its goodput).
     pub median: f64,
     /// Confidence interval of `median`, from order statistics: lower and upper end.
     pub ci95: [f64; 2],
@@ -197,7 +198,8 @@ pub struct Series {
     /// How many senders share the goodput; absent but for incast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
-    /// Microseconds of CPU per KB (1,024 bytes) of a stream, at both ends together; absent in older files.
+    /// Microseconds of CPU per KB (1,024 bytes) of a stream, at both ends together; absent in older
+    /// files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_kb: Option<Estimate>,
     /// What the transport says about itself: congestion control, socket buffers, XDP mode.
@@ -210,14 +212,15 @@ pub struct Series {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shares {
-    /// Jain's index of the senders' goodputs, the median over the repetitions: 1 if all are the same, one over
-    /// their number if one has all.
+    /// Jain's index of the senders' goodputs, the median over the repetitions: 1 if all are the
+    /// same, one over their number if one has all.
     pub fairness: f64,
     /// The goodputs of the last repetition, in 10^6 bytes per second.
     pub last: Vec<f64>,
     /// Segments or frames that senders repeated, over all repetitions.
     pub repeated: u64,
-    /// Median of ICMP ECHO round trips on the same way meanwhile, in microseconds; absent where there were none.
+    /// Median of ICMP ECHO round trips on the same way meanwhile, in microseconds; absent where
+    /// there were none.
     pub trip_p50: Option<f64>,
     /// Their 99th percentile; absent where fewer than 100 were answered.
     pub trip_p99: Option<f64>,
@@ -254,7 +257,8 @@ pub struct Warmup {
     pub n: u64,
     /// Their median, in the figure's unit; absent without samples.
     pub p50: Option<f64>,
-    /// By how much the last quarter of the measured part differs from the first (median over the repetitions).
+    /// By how much the last quarter of the measured part differs from the first (median over the
+    /// repetitions).
     pub drift: Option<f64>,
 }
 
@@ -273,8 +277,8 @@ pub struct Skipped {
 }
 
 impl Results {
-    /// Reads `results.json` of this version or an older one, and gives it as this one; the error is one
-    /// line.
+    /// Reads `results.json` of this version or an older one, and gives it as this one; the error is
+    /// one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut results: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if results.schema != SCHEMA && !OLDER.contains(&results.schema.as_str()) {
@@ -336,8 +340,8 @@ impl Series {
             .then(|| self.local.send_calls as f64 / self.local.tx_frames as f64)
     }
 
-    /// Codes of its doubts, but for the one that all fast figures share: what measuring itself costs.
-    /// A doubt without a code, in a file of another program, has none to give.
+    /// Codes of its doubts, but for the one that all fast figures share: what measuring itself
+    /// costs. A doubt without a code, in a file of another program, has none to give.
     pub fn doubt_codes(&self) -> impl Iterator<Item = &Code> {
         let codes = self.doubts.iter().filter_map(|doubt| doubt.code.as_ref());
         codes.filter(|code| !matches!(code, Code::Timer | Code::Overhead))
@@ -353,15 +357,15 @@ impl Series {
         (messages > 0).then(|| count / messages as f64)
     }
 
-    /// Messages per second that arrived; `None` but for streams. On a byte stream, so many messages'
-    /// worth of bytes.
+    /// Messages per second that arrived; `None` but for streams. On a byte stream, so many
+    /// messages' worth of bytes.
     pub fn messages_per_second(&self) -> Option<f64> {
         (self.experiment == Experiment::Stream && self.size > 0)
             .then(|| self.median * 1e6 / self.size as f64)
     }
 
-    /// The CPU of both ends by the bytes of a stream that arrived, warm-up included. `None` but for streams, and if
-    /// nothing arrived.
+    /// The CPU of both ends by the bytes of a stream that arrived, warm-up included. `None` but for
+    /// streams, and if nothing arrived.
     pub fn demand(&self) -> Option<Demand> {
         let bytes = self.sent.saturating_sub(self.lost) as f64 * self.size as f64;
         let ends = [&self.local, &self.remote];

@@ -55,7 +55,8 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     if n == 0 {
         return None;
     }
-    // P(Binomial(n, 1/2) <= k), summed up from k = 0; n is at most a thousand, so 0.5^n is representable.
+    // P(Binomial(n, 1/2) <= k), summed up from k = 0; n is at most a thousand, so 0.5^n is
+    // representable.
     let mut probability = 0.5f64.powi(i32::try_from(n).ok()?);
     let mut tail = probability;
     let mut best = (0, 1.0 - 2.0 * tail);
@@ -181,9 +182,9 @@ impl Line {
     }
 }
 
-/// The line whose slope is the median of the slopes between all pairs of points, each weighed by its
-/// distance (Sievers 1978, after Theil and Sen), and whose height is the median of what is left.
-/// `None` with fewer than three different abscissas.
+/// The line whose slope is the median of the slopes between all pairs of points, each weighed by
+/// its distance (Sievers 1978, after Theil and Sen), and whose height is the median of what is
+/// left. `None` with fewer than three different abscissas.
 pub fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
     let mut slopes: Vec<(f64, f64)> = Vec::new();
     for (number, one) in points.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! What a soak sends: streams, sizes, and how fast, all as functions of the seed.
 //!
-//! Both ends compute the same, so a receiver knows size and bytes of everything before it arrives, and
-//! nothing has to be told. No clock and no socket here.
+//! Both ends compute the same, so a receiver knows size and bytes of everything before it arrives,
+//! and nothing has to be told. No clock and no socket here.
 
 use gigae_body::{Id, mix};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,8 @@ pub enum Stream {
     Message,
     /// Tagged GigaE messages, of a byte to 1 MiB.
     Tagged,
-    /// Writes into the peer's memory with a notice, read back; the peer counts them by an atomic change.
+    /// Writes into the peer's memory with a notice, read back; the peer counts them by an atomic
+    /// change.
     Memory,
     /// Pieces of a TCP stream.
     Tcp,
@@ -39,8 +40,8 @@ const PHASE: Duration = Duration::from_secs(2);
 /// Credit that a stream may gather while it cannot send, in time at its rate.
 const GATHERED: f64 = 0.25;
 
-/// The same of all streams of one direction together, in time at the agreed rate: what may go out at once
-/// beyond it, and the rest of the piece that is begun with the last of the credit.
+/// The same of all streams of one direction together, in time at the agreed rate: what may go out
+/// at once beyond it, and the rest of the piece that is begun with the last of the credit.
 const BURST: f64 = 0.05;
 
 impl Stream {
@@ -61,8 +62,8 @@ impl Stream {
         matches!(self, Self::Tcp | Self::Ask | Self::Answer)
     }
 
-    /// Part of the rate in one direction. A read doubles what a write costs, and an answer is as long
-    /// as a request on average, so that GigaE and TCP have about one half each.
+    /// Part of the rate in one direction. A read doubles what a write costs, and an answer is as
+    /// long as a request on average, so that GigaE and TCP have about one half each.
     fn share(self) -> f64 {
         match self {
             Self::Message => 0.15,
@@ -110,7 +111,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// The number `number` of a stream from one end to another. Numbers count from zero in each round.
+    /// The number `number` of a stream from one end to another. Numbers count from zero in each
+    /// round.
     pub fn id(&self, stream: Stream, from: u8, to: u8, number: u32) -> Id {
         let kind = (stream as u16) << 8;
         let life = (mix(self.seed) as u16).wrapping_add(self.round);
@@ -150,8 +152,8 @@ impl Traffic {
         (self.hash(id) >> 20) as usize % (REGION - size + 1)
     }
 
-    /// Factor to a stream's rate at a time of the round: a pause, slow, steady or a burst. Never two
-    /// pauses in a row; 1 on average.
+    /// Factor to a stream's rate at a time of the round: a pause, slow, steady or a burst. Never
+    /// two pauses in a row; 1 on average.
     fn factor(&self, stream: Stream, from: u8, to: u8, at: Duration) -> f64 {
         let phase = (at.as_millis() / PHASE.as_millis()) as u32;
         let hash = self.hash(Id { life: !self.round, ..self.id(stream, from, to, phase) });
@@ -165,8 +167,9 @@ impl Traffic {
     }
 }
 
-/// What one end may send to one peer, all streams together: a token bucket of the agreed rate. In any time of
-/// `t` seconds no more than `rate * (t + BURST)` bytes and one piece go out, whatever the streams' bursts are.
+/// What one end may send to one peer, all streams together: a token bucket of the agreed rate. In
+/// any time of `t` seconds no more than `rate * (t + BURST)` bytes and one piece go out, whatever
+/// the streams' bursts are.
 #[derive(Debug)]
 pub struct Budget {
     rate: f64,
@@ -207,7 +210,8 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// For a stream from one end to another, which shares `budget` with the others of this direction.
+    /// For a stream from one end to another, which shares `budget` with the others of this
+    /// direction.
     pub fn new(traffic: &Traffic, stream: Stream, ends: (u8, u8), budget: &Arc<Budget>) -> Self {
         let (traffic, budget) = (traffic.clone(), Arc::clone(budget));
         Self { traffic, stream, ends, budget, credit: 0.0, last: Duration::ZERO }

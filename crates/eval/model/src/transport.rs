@@ -11,7 +11,8 @@ pub const LARGEST_MESSAGE: usize = 4 << 20;
 /// Socket buffers of transports without a setting of their own: the papers' 128 KB.
 pub const SOCKET_BUFFER: usize = 128 << 10;
 
-/// The reference for all comparisons: fair on a shaped link, where the default may be BBR with pacing.
+/// The reference for all comparisons: fair on a shaped link, where the default may be BBR with
+/// pacing.
 pub const CONGESTION_CONTROL: &str = "cubic";
 
 /// IPv4 and TCP headers and the timestamp option that Linux sends by default (RFC 7323).
@@ -20,7 +21,8 @@ const TCP_HEADERS: usize = 20 + 20 + 12;
 /// IPv4 header (without options) and UDP or ICMP header.
 const DATAGRAM_HEADERS: usize = 20 + 8;
 
-/// What stands before each part of a message that is longer than a datagram: numbers of message and part.
+/// What stands before each part of a message that is longer than a datagram: numbers of message and
+/// part.
 pub const PART_HEADER: usize = 8;
 
 /// Largest datagram over IPv4 (RFC 768, RFC 791); beyond one frame it travels in fragments.

@@ -1,4 +1,5 @@
-//! Which settings are tried: those that a plan names, as far as the ends have them; and what became of each.
+//! Which settings are tried: those that a plan names, as far as the ends have them; and what became
+//! of each.
 
 use crate::knobs::{KnobState, Set};
 use crate::plan::{Sweep, TunePlan};
@@ -32,7 +33,8 @@ impl Trial {
     }
 }
 
-/// The settings tried on one link; what was measured under the present one is among the results' own series.
+/// The settings tried on one link; what was measured under the present one is among the results'
+/// own series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {

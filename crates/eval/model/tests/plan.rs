@@ -293,7 +293,8 @@ fn a_plan_that_is_nowhere_is_an_error_that_lists_the_shipped_ones() {
 fn cells_are_the_product_without_what_a_transport_cannot_do() {
     let plan = Plan::parse("test", SMALL).unwrap();
     let cells = plan.cells(Some("here"), 1500);
-    // None of these transports has adaptive waiting. TCP twice (settings), UDP, ICMP; two sizes each.
+    // None of these transports has adaptive waiting. TCP twice (settings), UDP, ICMP; two sizes
+    // each.
     assert_eq!(cells.len(), (2 + 1 + 1) * 2);
     assert!(cells.iter().all(|cell| cell.wait == Wait::Spin && cell.experiment == Experiment::Rtt));
     let frame =

@@ -1,6 +1,6 @@
-//! A figure of a page: its drawing, its legend, the same as numbers, and the commands that measure it
-//! again. What the page's script adds (hovering, keys, hiding lines, copying) it finds by `data-line`,
-//! `data-at` and the classes that are written here.
+//! A figure of a page: its drawing, its legend, the same as numbers, and the commands that measure
+//! it again. What the page's script adds (hovering, keys, hiding lines, copying) it finds by
+//! `data-line`, `data-at` and the classes that are written here.
 
 use super::html::table;
 use super::svg::{self, Axis, Chart, Line};

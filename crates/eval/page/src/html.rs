@@ -13,7 +13,8 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// A whole page. Control characters from the results become U+FFFD.
 pub fn document(title: &str, content: &Markup) -> String {
-    // The browser itself keeps the page from fetching anything and from running what is not its script.
+    // The browser itself keeps the page from fetching anything and from running what is not its
+    // script.
     let policy = format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
         BASE64.encode(&Sha256::digest(SCRIPT))

@@ -1,8 +1,9 @@
 //! Figures as SVG: lines over a logarithmic axis of message sizes.
 //!
-//! Colours and fonts come from the page's style sheet (classes `c0` to `c7`), so that a figure follows
-//! dark mode; every line also has a marker of its own shape and its name at its end. Lines of several runs
-//! have the same colour and marker and are dashed each in its own way (classes `d1` and on).
+//! Colours and fonts come from the page's style sheet (classes `c0` to `c7`), so that a figure
+//! follows dark mode; every line also has a marker of its own shape and its name at its end. Lines
+//! of several runs have the same colour and marker and are dashed each in its own way (classes `d1`
+//! and on).
 
 use gigae_eval_model::number::{self, short};
 use maud::{Markup, html};
@@ -165,8 +166,8 @@ impl Span {
 }
 
 impl Chart {
-    /// The figure as an SVG element. What was printed elsewhere are hollow markers, without a line between
-    /// them.
+    /// The figure as an SVG element. What was printed elsewhere are hollow markers, without a line
+    /// between them.
     pub fn svg(&self, printed: &[Line]) -> Markup {
         let (x, y) = (self.sizes(printed), self.values(printed));
         let content = html! {
@@ -355,8 +356,8 @@ fn key_of(style: usize, inner: &Markup) -> Markup {
     }
 }
 
-/// Shapes that differ without colour: circle, square, triangle, diamond, triangle on its tip, cross,
-/// plus, hexagon.
+/// Shapes that differ without colour: circle, square, triangle, diamond, triangle on its tip,
+/// cross, plus, hexagon.
 pub fn marker(style: usize, x: f64, y: f64, r: f64) -> String {
     let polygon = |corners: &[(f64, f64)]| {
         let corners: Vec<String> =

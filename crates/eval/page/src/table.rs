@@ -21,7 +21,8 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// The TCP setting that stands for TCP in comparisons: the papers' (no delay), in nothing else unusual.
+/// The TCP setting that stands for TCP in comparisons: the papers' (no delay), in nothing else
+/// unusual.
 pub fn reference_tcp(results: &Results) -> Option<String> {
     let settings = &results.plan.tcp;
     let plain = settings.iter().filter(|(_, options)| options.is_plain());

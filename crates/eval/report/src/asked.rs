@@ -6,8 +6,8 @@ use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
 use gigae_eval_page::table::{FROM, Table, plain, words};
 
-/// The figures of the plan; `None` if it asks for none. With `cells`, a column says from which values
-/// each was made.
+/// The figures of the plan; `None` if it asks for none. With `cells`, a column says from which
+/// values each was made.
 pub fn table(results: &Results, cells: bool) -> Option<Table> {
     let several = results.runs.len() > 1;
     let mut header = words(&["figure", "asked", if several { "median" } else { "measured" }]);

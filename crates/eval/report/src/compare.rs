@@ -1,8 +1,9 @@
 //! `gigae compare`: two or more saved runs, cell by cell.
 //!
-//! `side` reads them, `cell` finds what they have in common, [`shift()`] says by how much a cell differs and `family`
-//! whether that is more than chance, `conditions` what else differs between the runs. What is shown is made by
-//! [`crate::compared`]. docs/explanation/method.md says what a verdict means.
+//! `side` reads them, `cell` finds what they have in common, [`shift()`] says by how much a cell
+//! differs and `family` whether that is more than chance, `conditions` what else differs between
+//! the runs. What is shown is made by [`crate::compared`]. docs/explanation/method.md says what a
+//! verdict means.
 //!
 //! What this does not do: it measures nothing, and it does not say why something differs.
 
@@ -101,15 +102,15 @@ pub struct Compared {
     pub unit: String,
     /// Medians of the reference and of the other, over the units.
     pub medians: [f64; 2],
-    /// The difference in percent of the reference: Hodges and Lehmann's estimate, of the logarithms. Absent
-    /// where a value is not positive.
+    /// The difference in percent of the reference: Hodges and Lehmann's estimate, of the
+    /// logarithms. Absent where a value is not positive.
     pub change: Option<f64>,
     /// Its 95 % interval, in percent; absent where there is one value on a side.
     pub ci95: Option<[f64; 2]>,
     /// What `ci95` really covers.
     pub coverage: Option<f64>,
-    /// The chance of such a difference anywhere in the family while nothing differs; absent where too few
-    /// units could tell.
+    /// The chance of such a difference anywhere in the family while nothing differs; absent where
+    /// too few units could tell.
     pub p: Option<f64>,
     /// The smallest difference in percent that could have been seen.
     pub visible: Option<f64>,
@@ -245,7 +246,8 @@ fn costs((cell, [a, b]): &(Cell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row)> {
     found.collect()
 }
 
-/// What can be said of a figure without the others, and the values by which it is judged among them.
+/// What can be said of a figure without the others, and the values by which it is judged among
+/// them.
 fn begun(
     cell: &Cell,
     cost: Option<&cell::Cost>,

@@ -1,5 +1,5 @@
-//! The points of all curves as comma-separated values (RFC 4180), for spreadsheets and scripts: a line
-//! for each point, its columns named as in `results.json`.
+//! The points of all curves as comma-separated values (RFC 4180), for spreadsheets and scripts: a
+//! line for each point, its columns named as in `results.json`.
 
 use gigae_eval_model::beside::Beside;
 use gigae_eval_model::doubt::Doubt;
@@ -51,8 +51,8 @@ pub fn page(results: &Results) -> String {
     text
 }
 
-/// Ours and a program's, made in turns: two lines, of which the second has the program as its transport, and both
-/// as their number the pairs.
+/// Ours and a program's, made in turns: two lines, of which the second has the program as its
+/// transport, and both as their number the pairs.
 fn lines(beside: &Beside) -> [[String; COLUMNS.len()]; 2] {
     let line = |transport: &str, variant: String, median: f64| {
         let cell = |column: &str| match column {

@@ -1,7 +1,7 @@
 //! Findings: what follows from the results, in sentences.
 //!
-//! A rule looks at the results of any plan, and where it finds what it needs, it says what follows: a
-//! function of the figures alone, so that the same results always lead to the same sentences. It
+//! A rule looks at the results of any plan, and where it finds what it needs, it says what follows:
+//! a function of the figures alone, so that the same results always lead to the same sentences. It
 //! does not say more than they do: where two figures' intervals overlap, they do not differ.
 //!
 //! To add one: write the rule in a file here and name it in [`RULES`].
@@ -52,8 +52,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 
-/// Refuses a plan that sets a paper's sentence beside a finding which does not exist. The error is one line;
-/// `name` is what the user calls the plan.
+/// Refuses a plan that sets a paper's sentence beside a finding which does not exist. The error is
+/// one line; `name` is what the user calls the plan.
 pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
     let unknown = |said: &&SaidPlan| !RULES.iter().any(|rule| rule.name == said.finding);
     match plan.said.iter().find(unknown) {

@@ -107,8 +107,8 @@ fn swept(results: &Results) -> Markup {
     }
 }
 
-/// The commands for the recommended setting, every setting that was tried as a figure and as numbers, and what
-/// the ends have.
+/// The commands for the recommended setting, every setting that was tried as a figure and as
+/// numbers, and what the ends have.
 fn settings_tried(results: &Results) -> Markup {
     let charts = tuning::charts(results);
     html! {

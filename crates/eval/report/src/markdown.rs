@@ -61,7 +61,8 @@ pub fn page(results: &Results) -> String {
     for paragraph in METHOD {
         let _ = writeln!(page, "{}\n", escape(paragraph));
     }
-    // A block of code shows its characters as they are, but some readers let HTML through even there.
+    // A block of code shows its characters as they are, but some readers let HTML through even
+    // there.
     let command = environment.command.replace(char::is_control, " ").replace('<', "&lt;");
     let _ = writeln!(page, "To repeat it:\n\n    {command}");
     page

@@ -15,8 +15,8 @@ pub(super) fn letter(side: usize) -> char {
     char::from(b'A' + u8::try_from(side % 26).expect("below 26"))
 }
 
-/// A figure for each experiment, link and style of waiting with the curves of all sides; where these are too many
-/// to be told apart, one for each transport.
+/// A figure for each experiment, link and style of waiting with the curves of all sides; where
+/// these are too many to be told apart, one for each transport.
 pub(super) fn charts(sides: &[Side]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for link in links(sides) {

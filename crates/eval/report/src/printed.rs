@@ -6,8 +6,8 @@ use gigae_eval_model::plan::{PaperPlan, Value};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::svg::{Line, Point};
 
-/// The printed points that belong to a chart of these cells: a line for each paper and curve, in the
-/// curve's colour.
+/// The printed points that belong to a chart of these cells: a line for each paper and curve, in
+/// the curve's colour.
 pub(super) fn beside(
     results: &Results,
     cells: &[&Series],

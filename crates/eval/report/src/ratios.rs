@@ -27,8 +27,8 @@ const TABLE_1: &str = "1999 (003, table 1, Alpha 21264 at 500 MHz): copying 8 B 
 pub const SMALL: usize = 256;
 
 /// The plan's rows: a column per experiment and size that was measured for any of them, round trips
-/// first, then streams from the longest message on; the paper's figures after the first stream, which
-/// is the one they compare with. With `meanings`, a column says what each row means.
+/// first, then streams from the longest message on; the paper's figures after the first stream,
+/// which is the one they compare with. With `meanings`, a column says what each row means.
 pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
     let rows = &results.plan.row;
     let mut found: BTreeSet<(Experiment, usize)> = BTreeSet::new();
@@ -228,8 +228,8 @@ pub fn per_second(series: &Series) -> Option<String> {
     Some(format!("{}/s", millions(rate)))
 }
 
-/// The CPU that streams take at both ends, by bytes: sleeping and adaptive ends only, for a spinning
-/// one takes all there is.
+/// The CPU that streams take at both ends, by bytes: sleeping and adaptive ends only, for a
+/// spinning one takes all there is.
 pub fn cpu_table(results: &Results) -> Option<Table> {
     let streams = results.series.iter().filter(|series| series.wait != Wait::Spin);
     let rows: Vec<Vec<String>> = streams

@@ -1,5 +1,5 @@
-//! What is swept over something else than the message size: schedules over their rate, streams over the
-//! socket buffer.
+//! What is swept over something else than the message size: schedules over their rate, streams over
+//! the socket buffer.
 
 use super::tables::figure;
 use super::{repeat, tips};
@@ -46,7 +46,8 @@ pub fn load_table(results: &Results) -> Option<Table> {
     })
 }
 
-/// TCP's streams by socket buffer: buffers down, sizes of writes across; `None` below three buffers.
+/// TCP's streams by socket buffer: buffers down, sizes of writes across; `None` below three
+/// buffers.
 pub fn buffer_tables(results: &Results) -> Vec<Table> {
     results.links().into_iter().filter_map(|link| buffer_table(results, link)).collect()
 }

@@ -46,7 +46,8 @@ const PAPER: [(&str, f64, &str); 4] = [
     ("gigae / tcp, stream", 98.2 / 59.5, "98.2 MB/s / 59.5 MB/s"),
 ];
 
-/// The size of the papers' round trips, and the one nearest to their streams' that every transport carries.
+/// The size of the papers' round trips, and the one nearest to their streams' that every transport
+/// carries.
 const ROUND_TRIP_SIZE: usize = 8;
 const STREAM_SIZE: usize = 1400;
 
@@ -216,8 +217,8 @@ pub(super) fn figure_table(results: &Results, series: &[&Series]) -> Table {
     }
 }
 
-/// Why some of these curves end long before others: what their transports carry at most. Empty if none
-/// does.
+/// Why some of these curves end long before others: what their transports carry at most. Empty if
+/// none does.
 pub(super) fn ends(results: &Results, series: &[&Series]) -> String {
     let of = |one: &&Series| results.environment.link.iter().find(|link| link.name == one.link);
     let (Some(link), Some(longest)) =
@@ -248,7 +249,8 @@ pub(super) fn ends(results: &Results, series: &[&Series]) -> String {
     }
 }
 
-/// A figure with its interval, and a mark where it is doubtful for a reason that others do not share.
+/// A figure with its interval, and a mark where it is doubtful for a reason that others do not
+/// share.
 pub fn figure(series: &Series) -> String {
     let half = (series.ci95[1] - series.ci95[0]) / 2.0;
     let percent = if series.median > 0.0 { half / series.median * 100.0 } else { 0.0 };

@@ -1,5 +1,5 @@
-//! What a point of a figure says when it is pointed at: the figure, its interval, its tail, its cost,
-//! its doubts; a line each.
+//! What a point of a figure says when it is pointed at: the figure, its interval, its tail, its
+//! cost, its doubts; a line each.
 
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::number::short;

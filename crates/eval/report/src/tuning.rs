@@ -1,5 +1,5 @@
-//! Settings that were tried: each with its three figures, which of them nothing surpasses, and the commands for the
-//! recommended one.
+//! Settings that were tried: each with its three figures, which of them nothing surpasses, and the
+//! commands for the recommended one.
 
 use crate::findings;
 use gigae_eval_model::choice;
@@ -179,8 +179,8 @@ pub fn commands(results: &Results) -> Vec<(String, String)> {
     all
 }
 
-/// Round trip across, goodput up, CPU per KB by size, the front drawn: a figure for each link and transport, with
-/// its title.
+/// Round trip across, goodput up, CPU per KB by size, the front drawn: a figure for each link and
+/// transport, with its title.
 pub(super) fn charts(results: &Results) -> Vec<(String, Markup)> {
     let mut all = Vec::new();
     for tuning in &results.tuning {

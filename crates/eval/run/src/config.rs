@@ -21,7 +21,8 @@ pub struct Config {
 /// Other programs to run beside, and how often.
 #[derive(Clone, Debug, Default)]
 pub struct With {
-    /// Their names, [`gigae_eval_session::programs::ALL`] among them for all that are installed; none if empty.
+    /// Their names, [`gigae_eval_session::programs::ALL`] among them for all that are installed;
+    /// none if empty.
     pub names: Vec<String>,
     /// Pairs for each comparison.
     pub pairs: u32,

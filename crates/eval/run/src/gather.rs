@@ -121,7 +121,8 @@ impl Gathered {
         self.note = asked.note.clone().or_else(|| self.note.take());
     }
 
-    /// Microseconds of CPU per KB of a stream in one repetition, at both ends together, their warm-up included.
+    /// Microseconds of CPU per KB of a stream in one repetition, at both ends together, their
+    /// warm-up included.
     fn demand(&self, ends: [&Cost; 2], arrived: f64) -> Option<f64> {
         let demand = Demand::of(self.cell.condition.cpus, ends, arrived)?;
         (self.cell.experiment == Experiment::Stream).then(|| demand.sum())

@@ -1,5 +1,6 @@
-//! One repetition of many senders: on a virtual network of more than two nodes on these in turn, else all on
-//! this one. Beside them one ECHO after the other goes from this node, by which one sees the queue.
+//! One repetition of many senders: on a virtual network of more than two nodes on these in turn,
+//! else all on this one. Beside them one ECHO after the other goes from this node, by which one
+//! sees the queue.
 
 use crate::error::{Failure, reply_failure};
 use crate::repetition::cancel_within;
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 /// Bytes of an ECHO, as ping(8) sends them.
 const ECHO: usize = 56;
 
-/// So many of them per second, whatever one takes: else those that find the queue empty, before and after the
-/// senders, would be most of them.
+/// So many of them per second, whatever one takes: else those that find the queue empty, before and
+/// after the senders, would be most of them.
 const ECHOES: f64 = 250.0;
 
 /// All senders begin at the same time, when the last of their threads surely runs.
@@ -36,7 +37,8 @@ struct SenderSite {
     /// Its node, if that is not the calling thread's.
     node: Option<Node>,
     site: Site,
-    /// Whether it is the first of its node, which counts what the node's TCP repeats. Nodes take turns.
+    /// Whether it is the first of its node, which counts what the node's TCP repeats. Nodes take
+    /// turns.
     first: bool,
 }
 

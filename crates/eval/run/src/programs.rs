@@ -29,7 +29,8 @@ const NOTHING: &str =
     "the plan has no round trips or streams of TCP or UDP on this link that it could stand beside";
 
 impl Running<'_> {
-    /// Leaves those of the programs that the answering end has, too. Asked before anything is measured.
+    /// Leaves those of the programs that the answering end has, too. Asked before anything is
+    /// measured.
     pub(super) fn agree_on_programs(&mut self, stage: &mut Stage) -> Result<(), RunError> {
         if self.with.is_empty() {
             return Ok(());
@@ -66,8 +67,8 @@ impl Running<'_> {
         once * f64::from(self.pairs)
     }
 
-    /// Makes the pairs of a link, round after round: in each every comparison has one, in random order,
-    /// and ours comes first in every other.
+    /// Makes the pairs of a link, round after round: in each every comparison has one, in random
+    /// order, and ours comes first in every other.
     pub(super) fn beside(
         &mut self,
         stage: &mut Stage,
@@ -141,8 +142,9 @@ impl Running<'_> {
     }
 }
 
-/// Most programs take the congestion control that there is; ours is always the same. On a virtual network the
-/// route to the peer has it, for a namespace may not choose every one as its default (tcp(7)); it goes with the network.
+/// Most programs take the congestion control that there is; ours is always the same. On a virtual
+/// network the route to the peer has it, for a namespace may not choose every one as its default
+/// (tcp(7)); it goes with the network.
 fn same_congestion_control(stage: &Stage) -> Result<(), String> {
     let Some(fabric) = &stage.fabric else { return Ok(()) };
     let (peer, own) = (fabric.node(2).ipv4.to_string(), stage.site.ip.to_string());

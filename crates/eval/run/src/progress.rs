@@ -1,5 +1,5 @@
-//! What a run tells while it goes on. All of it is told by the measuring thread, between repetitions and
-//! never during one.
+//! What a run tells while it goes on. All of it is told by the measuring thread, between
+//! repetitions and never during one.
 
 use crate::gather::{Gathered, SoFar};
 use gigae_eval_measure::probe::{Answered, Asked};
@@ -10,7 +10,8 @@ use gigae_eval_session::control::Waiting;
 
 /// Hears how far a run is.
 pub trait Progress {
-    /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is next.
+    /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is
+    /// next.
     fn step(&mut self, done: u64, total: u64, next: &str);
 
     /// Others are before this run at the server.

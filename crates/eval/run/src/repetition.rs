@@ -28,8 +28,8 @@ pub(crate) fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<Gathered> {
     cells.into_iter().map(gathered).collect()
 }
 
-/// Goodput that a shaped link allows, or several that the transport uses as one: for messages of one
-/// frame with their headers, for longer ones and for a byte stream with full frames.
+/// Goodput that a shaped link allows, or several that the transport uses as one: for messages of
+/// one frame with their headers, for longer ones and for a byte stream with full frames.
 pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Option<f64> {
     let fabric = stage.fabric.as_ref()?;
     let mtu = stage.site.mtu;
@@ -48,8 +48,8 @@ pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Op
 /// Two addresses and an EtherType, which the MTU does not count.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 
-/// Time for the answering end to close what it has opened, which may wait for the kernel as opening does. Who
-/// interrupts a run does not wait that long for an end that stands still.
+/// Time for the answering end to close what it has opened, which may wait for the kernel as opening
+/// does. Who interrupts a run does not wait that long for an end that stands still.
 pub(crate) fn cancel_within(interrupted: &AtomicBool) -> Duration {
     if interrupted.load(Ordering::Relaxed) { JOIN_TIMEOUT + GRACE } else { ANSWER }
 }
@@ -102,7 +102,8 @@ pub(crate) fn repetition(
     }
 }
 
-/// Where this end measures: on its own CPU, or on that of the answering end, if both are to share one.
+/// Where this end measures: on its own CPU, or on that of the answering end, if both are to share
+/// one.
 pub(crate) fn place(stage: &Stage, cell: &Cell) -> Result<Site, Failure> {
     match (cell.condition.cpus, stage.answering_cpu) {
         (Cpus::Two, _) => Ok(stage.site.clone()),

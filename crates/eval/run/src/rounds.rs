@@ -27,7 +27,8 @@ pub(crate) const EMPTY: &str =
 /// A run that goes on.
 pub(crate) struct Running<'a> {
     pub(crate) plan: &'a Plan,
-    /// Programs beside, whether those that the answering end has not may be left out, and pairs of each.
+    /// Programs beside, whether those that the answering end has not may be left out, and pairs of
+    /// each.
     pub(crate) with: Vec<&'static dyn Program>,
     pub(crate) with_any: bool,
     pub(crate) pairs: u32,

@@ -83,8 +83,8 @@ pub fn run(
     Ok(running.results(config, date, begin.elapsed()))
 }
 
-/// The links that experiments name, the machine's own first; between machines the one there is instead
-/// of virtual ones, whose MTU is yet unknown.
+/// The links that experiments name, the machine's own first; between machines the one there is
+/// instead of virtual ones, whose MTU is yet unknown.
 fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
     let used = |name: &String| {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))

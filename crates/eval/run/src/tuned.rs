@@ -1,8 +1,10 @@
-//! The settings that a plan tries on a link: each is a block, in which every cell has one repetition.
+//! The settings that a plan tries on a link: each is a block, in which every cell has one
+//! repetition.
 //!
-//! In each round the blocks come in an order drawn anew, the present setting among them, and the cells within a
-//! block likewise. Then the best ones together are tried in further rounds, again beside the present setting,
-//! whose new repetitions join the old ones. Both ends are as before when it ends, however it does.
+//! In each round the blocks come in an order drawn anew, the present setting among them, and the
+//! cells within a block likewise. Then the best ones together are tried in further rounds, again
+//! beside the present setting, whose new repetitions join the old ones. Both ends are as before
+//! when it ends, however it does.
 
 use crate::error::{RunError, unexpected};
 use crate::gather::Gathered;
@@ -186,7 +188,8 @@ impl<'a> Ends<'a> {
         Ok((Self { stage, tuner, remote }, local, states))
     }
 
-    /// Makes both ends so. A setting that an end refuses is [`RunError::Refused`], and both are as before then.
+    /// Makes both ends so. A setting that an end refuses is [`RunError::Refused`], and both are as
+    /// before then.
     fn apply(&mut self, sets: &[Set]) -> Result<(), RunError> {
         let here = self.tuner.apply(sets);
         self.tuner.adapt(&mut self.stage.site);
@@ -213,8 +216,8 @@ impl<'a> Ends<'a> {
 /// What a plan wants to try.
 type Wanted = Vec<(String, Vec<String>)>;
 
-/// What of it makes sense on this link, and the rest with the reason: a virtual network's shaper takes a frame of
-/// 64 KB for one, and its switch's ports have an MTU of their own.
+/// What of it makes sense on this link, and the rest with the reason: a virtual network's shaper
+/// takes a frame of 64 KB for one, and its switch's ports have an MTU of their own.
 fn possible(stage: &Stage, wanted: Wanted) -> (Wanted, Vec<KnobState>) {
     let config = stage.fabric.as_ref().map(gigae_fabric::Fabric::config);
     let switch = config.is_some_and(|config| !config.cable);

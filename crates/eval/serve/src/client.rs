@@ -1,5 +1,5 @@
-//! One client's turn: its requests one after the other, one repetition at a time. Every load is bounded in
-//! time, and in rate if the owner wants that, whatever the client asks for.
+//! One client's turn: its requests one after the other, one repetition at a time. Every load is
+//! bounded in time, and in rate if the owner wants that, whatever the client asks for.
 
 use super::gather::gather;
 use super::metrics::Counts;
@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use tracing::trace;
 
 /// A client that asks for nothing this long is gone; between two repetitions a live one needs
-/// milliseconds, while it lays out its plan at most seconds. But it also opens and closes links, which
-/// waits for the kernel's lock of interfaces; others may hold that for more than a minute.
+/// milliseconds, while it lays out its plan at most seconds. But it also opens and closes links,
+/// which waits for the kernel's lock of interfaces; others may hold that for more than a minute.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Longest watch of the idle machine.
@@ -127,7 +127,8 @@ fn over(session: &mut Session, reason: String) -> Result<(), ControlError> {
     Err(ControlError::Over(reason))
 }
 
-/// Why the owner's limits forbid this, if they do. A load must fit into what is left of the session.
+/// Why the owner's limits forbid this, if they do. A load must fit into what is left of the
+/// session.
 fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<String> {
     let (seconds, rate) = match request {
         Request::Run { task, .. } => (task.warmup + task.measure, task.rate),
@@ -199,7 +200,8 @@ fn repetition(
             }
         };
         drop(load);
-        // A panic is a bug of a transport; it ends the repetition, and the message is on standard error.
+        // A panic is a bug of a transport; it ends the repetition, and the message is on standard
+        // error.
         let Ok(answered) = worker.join() else {
             return request.map(|request| request.map(|_| failed("the measuring thread panicked")));
         };
@@ -231,10 +233,10 @@ fn load_of(
     Load::drain(site, listener, peer.ip, task.condition.bulk).map(Some)
 }
 
-/// Refuses conditions that the owner's limits leave no room for, while the rest of the plan goes on:
-/// bulk streams know no rate and have a port of their own, and a schedule that is faster than the rate
-/// would time the waiting for it. What keeps the rate is the smaller message or the slower schedule, so
-/// that only this one is refused.
+/// Refuses conditions that the owner's limits leave no room for, while the rest of the plan goes
+/// on: bulk streams know no rate and have a port of their own, and a schedule that is faster than
+/// the rate would time the waiting for it. What keeps the rate is the smaller message or the slower
+/// schedule, so that only this one is refused.
 pub(super) fn fits(task: &Task, limits: Limits, one_port: bool) -> Result<(), Reply> {
     let bulk = task.condition.bulk > 0;
     let unavailable = |why: &str| refusal(&TransportError::Unavailable(why.to_owned()));

@@ -1,10 +1,12 @@
-//! Strangers at the entrance: how many connections are taken in a time, and what is said of those that are
-//! refused. Both are bounded, so that a flood costs little processor time and little room in the log.
+//! Strangers at the entrance: how many connections are taken in a time, and what is said of those
+//! that are refused. Both are bounded, so that a flood costs little processor time and little room
+//! in the log.
 
 use std::time::{Duration, Instant};
 
-/// Connections that are taken per second, and at once. A refused one costs some 20 us, so that a flood takes 2 % of
-/// a processor; the others wait in the kernel's queue. Clients and measured connections are few.
+/// Connections that are taken per second, and at once. A refused one costs some 20 us, so that a
+/// flood takes 2 % of a processor; the others wait in the kernel's queue. Clients and measured
+/// connections are few.
 const PER_SECOND: f64 = 1000.0;
 const AT_ONCE: f64 = 64.0;
 
@@ -61,7 +63,8 @@ impl Refusals {
         self.due(now)
     }
 
-    /// The line that is due at this time. After a minute without any, the next is said at once again.
+    /// The line that is due at this time. After a minute without any, the next is said at once
+    /// again.
     pub(super) fn due(&mut self, now: Instant) -> Option<String> {
         let said = self.said?;
         if now.saturating_duration_since(said) < SUM_EVERY {

@@ -1,5 +1,5 @@
-//! Many senders and one receiver, at the receiver: an end for each sender, in a thread of its own; of
-//! transports whose one end hears all, that one.
+//! Many senders and one receiver, at the receiver: an end for each sender, in a thread of its own;
+//! of transports whose one end hears all, that one.
 
 use super::client::{Host, answer, fits, open, refusal};
 use gigae_eval_measure::probe::{GRACE, Signals};

@@ -1,9 +1,11 @@
-//! The answering end: one client at a time, one repetition at a time; the others wait for their turn.
+//! The answering end: one client at a time, one repetition at a time; the others wait for their
+//! turn.
 //!
-//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, tells those in
-//! it their place, and answers `gigae discover` while nobody is served. Each *handshake* has a thread of
-//! its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of the first
-//! client in the queue (`serve/client.rs`) measures; the desk sleeps beside it and wakes for what comes.
+//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, tells
+//! those in it their place, and answers `gigae discover` while nobody is served. Each *handshake*
+//! has a thread of its own, of bounded number and time, so that a stranger holds up nobody. The
+//! *turn* of the first client in the queue (`serve/client.rs`) measures; the desk sleeps beside it
+//! and wakes for what comes.
 //!
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
@@ -42,7 +44,8 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
-/// How often a desk looks at questions of `gigae discover`, and for how long it hears a waiting client out.
+/// How often a desk looks at questions of `gigae discover`, and for how long it hears a waiting
+/// client out.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
 
 /// Handshakes that go on at once, in all and for one source; more are closed at once.
@@ -68,8 +71,8 @@ pub struct Service<'a> {
     pub metrics: Option<&'a TcpListener>,
 }
 
-/// Serves clients until `interrupted` is set, which ends it within a second or so; `tell` is called with one
-/// line per event.
+/// Serves clients until `interrupted` is set, which ends it within a second or so; `tell` is called
+/// with one line per event.
 pub fn serve(
     service: Service<'_>,
     interrupted: &AtomicBool,
@@ -370,8 +373,8 @@ impl<'host> Desk<'_, 'host> {
 }
 
 impl Guest {
-    /// Sees whether the client is there, and tells it its place if that is due. It has nothing to say
-    /// before its turn.
+    /// Sees whether the client is there, and tells it its place if that is due. It has nothing to
+    /// say before its turn.
     fn attend(&mut self, before: usize, waiting: &Waiting) -> Result<(), ControlError> {
         if pending(&self.session) {
             return match self.session.receive::<Request>(ANSWER_EVERY) {
@@ -388,8 +391,8 @@ impl Guest {
     }
 }
 
-/// Whose connections count as one source's: an address, of IPv6 its network, in which whoever has one
-/// address has all.
+/// Whose connections count as one source's: an address, of IPv6 its network, in which whoever has
+/// one address has all.
 fn source(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

@@ -1,5 +1,6 @@
-//! `gigae serve --metrics`: what the server does, in Prometheus' text format (exposition format, version
-//! 0.0.4), by HTTP. It is read only, asks nobody who he is, and is closed unless it is asked for.
+//! `gigae serve --metrics`: what the server does, in Prometheus' text format (exposition format,
+//! version 0.0.4), by HTTP. It is read only, asks nobody who he is, and is closed unless it is
+//! asked for.
 
 use gigae_eval_measure::environment::VERSION;
 use gigae_eval_measure::probe::Answered;
@@ -255,8 +256,8 @@ mod tests {
         }
     }
 
-    /// The samples of a page, each checked as the format has it: a family's help and type first, then its
-    /// samples, no sample twice.
+    /// The samples of a page, each checked as the format has it: a family's help and type first,
+    /// then its samples, no sample twice.
     fn parse(page: &str) -> BTreeMap<String, f64> {
         let mut samples = BTreeMap::new();
         let (mut families, mut family) = (BTreeSet::new(), (String::new(), String::new()));

@@ -2,8 +2,8 @@
 
 use gigae::{Backend, Endpoint, OpenError, Options, Wait};
 
-/// Answers `gigae discover` while no client is there; during a measurement, its frames would cost the
-/// measured ones a filter each, so it is closed then.
+/// Answers `gigae discover` while no client is there; during a measurement, its frames would cost
+/// the measured ones a filter each, so it is closed then.
 pub struct Presence {
     options: Option<Options>,
     endpoint: Option<Endpoint>,
@@ -16,8 +16,9 @@ pub struct Presence {
 const PRESENCE_CHANNEL: u8 = 254;
 
 impl Presence {
-    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW, or the UDP envelope,
-    /// in which a socket needs nothing), from now on: what is said to serve can be found.
+    /// Answers for the interface and the name in the options, where that is permitted (CAP_NET_RAW,
+    /// or the UDP envelope, in which a socket needs nothing), from now on: what is said to serve
+    /// can be found.
     pub fn new(options: Options) -> Self {
         let options =
             options.channels([PRESENCE_CHANNEL]).backend(Backend::Packet).wait(Wait::Sleep);

@@ -6,8 +6,8 @@ use gigae_eval_session::programs;
 use gigae_eval_session::programs::process;
 use std::io;
 
-/// What measuring takes: attaching an XDP program, raw frames and ICMP, loading the program. What the process does not
-/// have it cannot keep; it measures without it.
+/// What measuring takes: attaching an XDP program, raw frames and ICMP, loading the program. What
+/// the process does not have it cannot keep; it measures without it.
 const MEASURING: CapabilitySet =
     CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW).union(CapabilitySet::BPF);
 
@@ -27,8 +27,9 @@ pub fn confine(rules: &Rules, one_port: bool) -> io::Result<Confined> {
     let own_ports = !one_port || rules.programs;
     needs = needs.bind(if own_ports { Ports::Any } else { Ports::None });
     if rules.tuning {
-        // Settings are files of root's in /sys and /proc. Those of a network namespace take a sysfs of its
-        // own, which takes CAP_SYS_ADMIN and lies beneath no directory that Landlock could allow.
+        // Settings are files of root's in /sys and /proc. Those of a network namespace take a sysfs
+        // of its own, which takes CAP_SYS_ADMIN and lies beneath no directory that Landlock could
+        // allow.
         kept |= CapabilitySet::SYS_ADMIN;
         needs = needs.all_files();
         for call in [libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_setns] {

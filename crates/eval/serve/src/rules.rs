@@ -1,4 +1,5 @@
-//! What the owner of a server allows: the limits of each client, who may come, and the file in which that is said.
+//! What the owner of a server allows: the limits of each client, who may come, and the file in
+//! which that is said.
 
 use gigae_eval_model::duration;
 use gigae_eval_session::control::Limits;
@@ -22,7 +23,8 @@ pub struct Rules {
     pub allow: Vec<Network>,
     /// Whether clients may have other programs run, those of [`gigae_eval_session::programs`].
     pub programs: bool,
-    /// Whether clients may change settings of the interface and the kernel for as long as they are served.
+    /// Whether clients may change settings of the interface and the kernel for as long as they are
+    /// served.
     pub tuning: bool,
     /// A client that answers nothing for so long is gone.
     pub gone_after: Duration,
@@ -48,7 +50,8 @@ impl Rules {
     }
 }
 
-/// Addresses that have their first bits in common, like `192.0.2.0/24` or `fd00::/8`; a single one without.
+/// Addresses that have their first bits in common, like `192.0.2.0/24` or `fd00::/8`; a single one
+/// without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Network {

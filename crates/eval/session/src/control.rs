@@ -1,11 +1,11 @@
 //! The control connection: what the two ends tell each other beside the measured traffic.
 //!
-//! Both prove that they know the same [`Key`], which never travels, and all that follows is encrypted:
-//! [`Session`] says how. Lengths are bounded, far more narrowly before the peer is known; every read and
-//! write has a deadline; a peer that is gone is noticed after [`GONE_AFTER`].
+//! Both prove that they know the same [`Key`], which never travels, and all that follows is
+//! encrypted: [`Session`] says how. Lengths are bounded, far more narrowly before the peer is
+//! known; every read and write has a deadline; a peer that is gone is noticed after [`GONE_AFTER`].
 //!
-//! A server has one client at a time. The others are told their place ([`Reply::Waiting`]) until it is
-//! their turn ([`Reply::Welcome`]).
+//! A server has one client at a time. The others are told their place ([`Reply::Waiting`]) until it
+//! is their turn ([`Reply::Welcome`]).
 
 pub mod answering;
 mod error;
@@ -26,12 +26,13 @@ use std::time::Duration;
 /// TCP port that `serve` listens on unless told otherwise; in the range that IANA leaves free.
 pub const PORT: u16 = 49_988;
 
-/// Who waits for his turn hears of it so often, and gives up when he hears nothing for several times that.
+/// Who waits for his turn hears of it so often, and gives up when he hears nothing for several
+/// times that.
 pub const TELL_EVERY: Duration = Duration::from_secs(1);
 const TOLD_NOTHING: Duration = Duration::from_secs(20);
 
-/// Connects to a server, proves the key, both ways, and waits for its turn: `turn` hears each time how
-/// long that may take, and gives up with `false`.
+/// Connects to a server, proves the key, both ways, and waits for its turn: `turn` hears each time
+/// how long that may take, and gives up with `false`.
 pub fn connect(
     peer: &str,
     key: &Key,

@@ -1,5 +1,5 @@
-//! What two ends need beside the measured traffic: the control connection, the links, the settings of NIC
-//! and kernel, and other programs.
+//! What two ends need beside the measured traffic: the control connection, the links, the settings
+//! of NIC and kernel, and other programs.
 
 pub mod control;
 pub mod programs;

@@ -1,12 +1,14 @@
-//! Other programs that measure networks, beside our own figures: on the same link, in the same run, with the
-//! same sockets' options, in turns.
+//! Other programs that measure networks, beside our own figures: on the same link, in the same run,
+//! with the same sockets' options, in turns.
 //!
-//! A [`Program`] is a file here: how it is started at either end, what its figure is and how it is read.
-//! To add one: write its file and name it in [`all`]. [`process`] runs them, [`answer`] is the answering end,
-//! a run makes the pairs, and [`Beside`](gigae_eval_model::beside::Beside) is what comes of them.
+//! A [`Program`] is a file here: how it is started at either end, what its figure is and how it is
+//! read. To add one: write its file and name it in [`all`]. [`process`] runs them, [`answer`] is
+//! the answering end, a run makes the pairs, and [`Beside`](gigae_eval_model::beside::Beside) is
+//! what comes of them.
 //!
-//! Nothing that a program says is trusted: what is not understood is an error that shows its last line. Its
-//! time, its output and its life are bounded, and it ends with the run, however that ends.
+//! Nothing that a program says is trusted: what is not understood is an error that shows its last
+//! line. Its time, its output and its life are bounded, and it ends with the run, however that
+//! ends.
 
 pub mod answer;
 mod iperf3;
@@ -119,9 +121,10 @@ pub struct Comparison {
     pub job: Job,
 }
 
-/// The comparisons that a plan's cells lead to, on a link of this MTU: for each measure of each program the
-/// cell whose options the program can set, among these the papers' (no delay, buffers set); of round
-/// trips the shortest message, of streams the longest write of 64 KiB at most, of datagrams within a frame.
+/// The comparisons that a plan's cells lead to, on a link of this MTU: for each measure of each
+/// program the cell whose options the program can set, among these the papers' (no delay, buffers
+/// set); of round trips the shortest message, of streams the longest write of 64 KiB at most, of
+/// datagrams within a frame.
 pub fn comparisons(
     cells: &[Cell],
     programs: &[&'static dyn Program],

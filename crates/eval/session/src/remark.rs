@@ -10,8 +10,8 @@ fn held() -> MutexGuard<'static, Option<Vec<String>>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes a line to standard error, or holds it back. Unlike `eprintln`, it does not panic when nobody
-/// reads it: a server must not end because its terminal did.
+/// Writes a line to standard error, or holds it back. Unlike `eprintln`, it does not panic when
+/// nobody reads it: a server must not end because its terminal did.
 pub fn remark(text: &str) {
     let line = format!("gigae: {text}");
     match &mut *held() {

@@ -1,8 +1,9 @@
 //! Where a run takes place: a virtual network laid for it, or the way to another machine.
 //!
-//! A [`Stage`] is an authenticated session with a serving end, and this end's [`Site`]. On a virtual
-//! network it also owns the network and the serving process, and takes both away when it is dropped,
-//! on every way out. The calling thread is inside the measuring node as long as the stage lives.
+//! A [`Stage`] is an authenticated session with a serving end, and this end's [`Site`]. On a
+//! virtual network it also owns the network and the serving process, and takes both away when it is
+//! dropped, on every way out. The calling thread is inside the measuring node as long as the stage
+//! lives.
 
 use crate::control;
 use crate::control::{ControlError, Key, Session, Waiting};
@@ -19,8 +20,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for the serving process to say where it listens. It looks for its interfaces first, which waits for the
-/// kernel's lock of interfaces; others may hold that for more than a minute. Its end is seen at once.
+/// Time for the serving process to say where it listens. It looks for its interfaces first, which
+/// waits for the kernel's lock of interfaces; others may hold that for more than a minute. Its end
+/// is seen at once.
 const START_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A process whose connection is closed ends within this time, if it is about to end.
@@ -129,8 +131,8 @@ impl Stage {
         })
     }
 
-    /// Connects to a serving end on another machine and waits for its turn, as [`control::connect`] does; `nics`
-    /// as [`Site::find`] takes them.
+    /// Connects to a serving end on another machine and waits for its turn, as [`control::connect`]
+    /// does; `nics` as [`Site::find`] takes them.
     pub fn network(
         peer: &str,
         nics: &str,
@@ -154,7 +156,8 @@ impl Stage {
         }
     }
 
-    /// The nodes from which many send in turn: that of the calling thread (`None`), then all but the receiver's.
+    /// The nodes from which many send in turn: that of the calling thread (`None`), then all but
+    /// the receiver's.
     pub fn sending_nodes(&self) -> Vec<Option<Node>> {
         let further = self
             .fabric
@@ -174,8 +177,8 @@ pub fn program(serve: &[OsString]) -> Result<(&OsString, &[OsString]), StageErro
     serve.split_first().ok_or_else(|| StageError::Serve("no command was given".into()))
 }
 
-/// The CPUs of the measuring and of the answering end on a virtual network: different ones; the first
-/// one usually has the machine's other interrupts, which then hit the answering end.
+/// The CPUs of the measuring and of the answering end on a virtual network: different ones; the
+/// first one usually has the machine's other interrupts, which then hit the answering end.
 pub fn measuring_cpus() -> (usize, usize) {
     let cpus = affinity::allowed();
     (cpus[1 % cpus.len()], cpus[0])
@@ -230,7 +233,8 @@ impl Serving {
         let listen = SocketAddr::new(ip, 0).to_string();
         command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Nobody reads its standard error before it ends, so a log would fill the pipe and block it.
+        // Nobody reads its standard error before it ends, so a log would fill the pipe and block
+        // it.
         command.env_remove("GIGAE_LOG");
         // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.
         command.process_group(0);

@@ -1,8 +1,8 @@
 //! Tuning: settings of an interface and of the kernel, swept, measured, and put back.
 //!
-//! A [`Knob`] is something that can be read and set; those that there are stand in [`KNOBS`]. A [`Tuner`]
-//! turns those of one end. What they were before is written down first, in a journal, and put back on
-//! every way out:
+//! A [`Knob`] is something that can be read and set; those that there are stand in [`KNOBS`]. A
+//! [`Tuner`] turns those of one end. What they were before is written down first, in a journal, and
+//! put back on every way out:
 //!
 //! | what ends the run | who puts back |
 //! |---|---|
@@ -13,9 +13,9 @@
 //!
 //! A value that somebody else changed meanwhile is left as it is, and said.
 //!
-//! `gigae_eval_model::trials` says which settings are tried, `gigae_eval_model::choice` which of them are better. What this module does not
-//! do: it touches no interface that its caller did not name, and on a virtual network nothing that is the
-//! whole machine's.
+//! `gigae_eval_model::trials` says which settings are tried, `gigae_eval_model::choice` which of
+//! them are better. What this module does not do: it touches no interface that its caller did not
+//! name, and on a virtual network nothing that is the whole machine's.
 
 mod congestion;
 mod ethtool;

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// Longest round, in seconds.
 pub const LONGEST: f64 = 3700.0;
 
-/// After its time a round begins nothing new. So long what is under way may arrive, and the client may compare.
+/// After its time a round begins nothing new. So long what is under way may arrive, and the client
+/// may compare.
 const AFTERWARDS: Duration = Duration::from_secs(30);
 
 /// A client that asks for nothing so long is gone.
@@ -130,8 +131,9 @@ fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
     Ok((endpoint, Other { number: 0, peer, own, its, budget }))
 }
 
-/// Where the client's TCP connections come. This end connects nowhere, so that no client can point it at
-/// another machine; who made a connection has shown that it holds the address from which it comes.
+/// Where the client's TCP connections come. This end connects nowhere, so that no client can point
+/// it at another machine; who made a connection has shown that it holds the address from which it
+/// comes.
 enum Entrance {
     Own(TcpListener, Vec<SocketAddr>),
     Door(Arc<Door>),

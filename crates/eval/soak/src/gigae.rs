@@ -1,5 +1,5 @@
-//! The GigaE side of a soak: plain messages, tagged messages and remote memory with all peers of one
-//! endpoint, in one thread.
+//! The GigaE side of a soak: plain messages, tagged messages and remote memory with all peers of
+//! one endpoint, in one thread.
 
 use super::judge::{counters, judge};
 use super::tally::Tally;

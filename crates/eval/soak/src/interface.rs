@@ -1,5 +1,5 @@
-//! The state and the counters of a network interface, asked by rtnetlink(7) (`RTM_GETLINK`) and of its
-//! driver by ethtool, both in the calling thread's network namespace.
+//! The state and the counters of a network interface, asked by rtnetlink(7) (`RTM_GETLINK`) and of
+//! its driver by ethtool, both in the calling thread's network namespace.
 
 use gigae_eval_model::soak::Interface;
 use gigae_netlink::{Link, Rtnetlink};

@@ -3,7 +3,8 @@
 use gigae_body::Id;
 use gigae_eval_model::soak::{DeviationKind, GigaeCounters};
 
-/// Judges a plain message: it must be the next, whole. Else what is wrong, and which is the next then.
+/// Judges a plain message: it must be the next, whole. Else what is wrong, and which is the next
+/// then.
 pub(super) fn judge(
     expected: Id,
     size: usize,

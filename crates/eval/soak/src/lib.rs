@@ -1,9 +1,10 @@
-//! Soaking: mixed traffic of GigaE messages and TCP for minutes or months, every byte verified, and all
-//! that deviates told with its time (000 §3.7 and 001 §3 asked their NICs the same).
+//! Soaking: mixed traffic of GigaE messages and TCP for minutes or months, every byte verified, and
+//! all that deviates told with its time (000 §3.7 and 001 §3 asked their NICs the same).
 //!
-//! One end, the server of the papers, has traffic with 1 to 15 others, in both directions at once: plain
-//! messages, tagged messages, remote memory, TCP streams, TCP requests. On a virtual network it lays
-//! it all itself; between machines the others are `gigae serve`, over the same control connection.
+//! One end, the server of the papers, has traffic with 1 to 15 others, in both directions at once:
+//! plain messages, tagged messages, remote memory, TCP streams, TCP requests. On a virtual network
+//! it lays it all itself; between machines the others are `gigae serve`, over the same control
+//! connection.
 //!
 //! | file | is |
 //! |---|---|
@@ -15,8 +16,8 @@
 //! | [`ground`], [`round`], [`answer`], [`run`] | the course of it: the place, a round at either end, all rounds |
 //! | [`report`] | what a person sees |
 //!
-//! It goes in rounds of at most an hour. In each, endpoints and connections are opened anew, and at its
-//! end everything that was sent must have been verified at the other end, to the byte.
+//! It goes in rounds of at most an hour. In each, endpoints and connections are opened anew, and at
+//! its end everything that was sent must have been verified at the other end, to the byte.
 
 pub mod answer;
 pub mod gigae;

@@ -1,4 +1,5 @@
-//! `report.html` and `report.md` of a soak: pure functions of its state, in the look of the evaluator's.
+//! `report.html` and `report.md` of a soak: pure functions of its state, in the look of the
+//! evaluator's.
 
 use super::rules::{SETTLED, is_drop};
 use super::state::{Point, State};

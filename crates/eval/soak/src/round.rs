@@ -1,5 +1,5 @@
-//! A round at the end that leads: opens everything, watches, and in the end compares what was sent with
-//! what was verified.
+//! A round at the end that leads: opens everything, watches, and in the end compares what was sent
+//! with what was verified.
 
 use super::answer::open;
 use super::gigae::{Other, Worker, register};
@@ -21,12 +21,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for an answer over the control connection. The other ends wait meanwhile, so it is shorter than
-/// elsewhere: an end that waits gives up after `AFTERWARDS` and `SILENCE` of `answer.rs`.
+/// Time for an answer over the control connection. The other ends wait meanwhile, so it is shorter
+/// than elsewhere: an end that waits gives up after `AFTERWARDS` and `SILENCE` of `answer.rs`.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a TCP connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time for what is under way at the end of a round to arrive: twice that after which a peer is lost.
+/// Time for what is under way at the end of a round to arrive: twice that after which a peer is
+/// lost.
 const ARRIVE: Duration = Duration::from_secs(20);
 /// How often an interruption is looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -48,7 +49,8 @@ impl Broken {
 pub enum Outcome {
     /// Everything was compared.
     Complete,
-    /// It could not go on; the reason is among the deviations, if it was not refused from the start.
+    /// It could not go on; the reason is among the deviations, if it was not refused from the
+    /// start.
     Broken(String),
 }
 

@@ -1,4 +1,5 @@
-//! What is a deviation: rules over the samples of all ends, without a clock and without side effects.
+//! What is a deviation: rules over the samples of all ends, without a clock and without side
+//! effects.
 //!
 //! | counter | rises: |
 //! |---|---|
@@ -12,8 +13,9 @@
 //! | TCP: retransmissions | figure |
 //! | any counter falls | deviation: the driver was reset |
 //!
-//! Drops by full queues of the switch are figures, too. A carrier that is off is a deviation, and so is a
-//! kernel message of warning level that names the device, or of critical level about anything.
+//! Drops by full queues of the switch are figures, too. A carrier that is off is a deviation, and
+//! so is a kernel message of warning level that names the device, or of critical level about
+//! anything.
 
 use gigae_eval_model::soak::KernelMessage;
 use gigae_eval_model::soak::{DeviationKind, Finding, Passed};

@@ -1,6 +1,7 @@
 //! What an end is like at a moment: its links, its counters, its process, what its workers found.
 //!
-//! Only reading: `/proc`, netlink, ethtool, `/dev/kmsg`. Rules ([`super::rules`]) judge it elsewhere.
+//! Only reading: `/proc`, netlink, ethtool, `/dev/kmsg`. Rules ([`super::rules`]) judge it
+//! elsewhere.
 
 use super::interface;
 use super::kernel::KernelLog;

@@ -1,4 +1,5 @@
-//! `soak.json`: all that a soak knows, so that it survives its own end and the report follows from it.
+//! `soak.json`: all that a soak knows, so that it survives its own end and the report follows from
+//! it.
 
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::soak::{Amount, DeviationKind};

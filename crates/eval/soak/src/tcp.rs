@@ -1,7 +1,7 @@
 //! The TCP side of a soak: streams and requests over many connections, in one thread.
 //!
-//! Nothing on a connection says where a piece ends or which it is: both ends compute size and bytes of
-//! every piece, so any byte that is lost, doubled or changed shows at its place.
+//! Nothing on a connection says where a piece ends or which it is: both ends compute size and bytes
+//! of every piece, so any byte that is lost, doubled or changed shows at its place.
 
 use super::tally::Tally;
 use gigae_eval_model::soak::DeviationKind;
@@ -173,8 +173,8 @@ impl Connection {
         }
     }
 
-    /// Compares what came with what had to come. After a wrong byte nothing on this connection can be
-    /// verified any more.
+    /// Compares what came with what had to come. After a wrong byte nothing on this connection can
+    /// be verified any more.
     fn verify(&mut self, mut bytes: &[u8], tally: &Tally) -> io::Result<()> {
         let stream = self.role.streams().1;
         while !bytes.is_empty() {
@@ -246,7 +246,8 @@ pub fn work(connections: &mut [Connection], begin: Instant, tally: &Tally) -> Re
         for (connection, _) in connections.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
             match connection.read(&mut scratch, tally) {
                 Ok(true) => {}
-                // The other end may hear first that it is over; what is missing then, the counts show.
+                // The other end may hear first that it is over; what is missing then, the counts
+                // show.
                 _ if tally.is_quiet() => return Ok(()),
                 Ok(false) => {
                     return Err(format!("end {} closed a TCP connection", connection.there));

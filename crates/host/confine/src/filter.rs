@@ -1,14 +1,16 @@
 //! seccomp: a filter that refuses system calls.
 //!
-//! It is a list of what is refused, not of what is allowed. A list of what is allowed must know every call of
-//! the C library, of Rust's and of each library on every kernel; a call that is missing there ends a
-//! measurement or a daemon after an update. The calls that give an attacker something new are few and
-//! known: they reach other processes, the kernel's own state, namespaces and file systems, or parts of the kernel
-//! whose errors often gave away the kernel. None of our daemons makes them. File access, sockets and
-//! capabilities have their own rules (`landlock_rules`, `identity`).
+//! It is a list of what is refused, not of what is allowed. A list of what is allowed must know
+//! every call of the C library, of Rust's and of each library on every kernel; a call that is
+//! missing there ends a measurement or a daemon after an update. The calls that give an attacker
+//! something new are few and known: they reach other processes, the kernel's own state, namespaces
+//! and file systems, or parts of the kernel whose errors often gave away the kernel. None of our
+//! daemons makes them. File access, sockets and capabilities have their own rules
+//! (`landlock_rules`, `identity`).
 //!
-//! A refused call fails with `EPERM`; the process goes on. `clone3` fails with `ENOSYS`, since a filter cannot
-//! see its flags: C libraries then use `clone`, whose flags for new namespaces are refused.
+//! A refused call fails with `EPERM`; the process goes on. `clone3` fails with `ENOSYS`, since a
+//! filter cannot see its flags: C libraries then use `clone`, whose flags for new namespaces are
+//! refused.
 
 use crate::kernel::{Kernel, Seccomp};
 use libc::{c_long, sock_filter};
@@ -103,16 +105,18 @@ const ARCHITECTURE: Option<u32> = Some(0xc000_0000 | libc::EM_RISCV as u32);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const ARCHITECTURE: Option<u32> = None;
 
-/// Numbers from here on are x32's on x86-64: the same calls by other numbers. No other machine has any.
+/// Numbers from here on are x32's on x86-64: the same calls by other numbers. No other machine has
+/// any.
 const X32: u32 = 0x4000_0000;
 
-// Where `struct seccomp_data` has them; the lower half of an argument comes first on these machines.
+// Where `struct seccomp_data` has them; the lower half of an argument comes first on these
+// machines.
 const NUMBER: u32 = 0;
 const MACHINE: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
 
-/// Refuses all of [`REFUSED`] but these to the calling thread; says whether the kernel does. `no_new_privs`
-/// must be set.
+/// Refuses all of [`REFUSED`] but these to the calling thread; says whether the kernel does.
+/// `no_new_privs` must be set.
 pub(crate) fn install(allowed: &[c_long]) -> io::Result<Seccomp> {
     let (Some(machine), Seccomp::Calls) = (ARCHITECTURE, Kernel::look().seccomp) else {
         return Ok(Seccomp::Absent);
@@ -122,8 +126,9 @@ pub(crate) fn install(allowed: &[c_long]) -> io::Result<Seccomp> {
         len: u16::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the kernel copies `len` instructions from `filter`, which live until the call returns, and
-    // checks them. The call changes nothing but what later system calls of this thread return.
+    // SAFETY: the kernel copies `len` instructions from `filter`, which live until the call
+    // returns, and checks them. The call changes nothing but what later system calls of this thread
+    // return.
     let done = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const whole)
     };
@@ -136,7 +141,8 @@ pub(crate) fn install(allowed: &[c_long]) -> io::Result<Seccomp> {
 fn program(machine: u32, allowed: &[c_long]) -> Vec<sock_filter> {
     let refuse = |errno: i32| ret(libc::SECCOMP_RET_ERRNO | errno as u32);
     let mut program = vec![
-        // A call by another machine's numbers (32 bits) can only be meant to get around this filter.
+        // A call by another machine's numbers (32 bits) can only be meant to get around this
+        // filter.
         load(MACHINE),
         compare(libc::BPF_JEQ, machine, 1, 0),
         ret(libc::SECCOMP_RET_KILL_PROCESS),

@@ -18,8 +18,9 @@ pub fn names(capabilities: CapabilitySet) -> String {
     }
 }
 
-/// Raises the limits of descriptors and of locked memory as far as the process may. True if it may lock
-/// any amount; otherwise frame memory needs `CAP_IPC_LOCK`. To be called before the rights are given up.
+/// Raises the limits of descriptors and of locked memory as far as the process may. True if it may
+/// lock any amount; otherwise frame memory needs `CAP_IPC_LOCK`. To be called before the rights are
+/// given up.
 pub fn lift_limits() -> bool {
     let endless = Rlimit { current: None, maximum: None };
     if setrlimit(Resource::Memlock, endless).is_err() {
@@ -42,14 +43,15 @@ pub fn require(capabilities: CapabilitySet) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Keeps these capabilities only; uid 0 becomes the first of these users that exists. Returns the uid.
+/// Keeps these capabilities only; uid 0 becomes the first of these users that exists. Returns the
+/// uid.
 pub(crate) fn assume(keep: CapabilitySet, users: &[String]) -> io::Result<u32> {
     require(keep)?;
     rustix::thread::set_no_new_privs(true)?;
     for capability in CapabilitySet::all().difference(keep).iter() {
         match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // The kernel does not know this capability, or a supervisor took CAP_SETPCAP. The latter
-            // does no harm: `no_new_privs` keeps programs from using the set.
+            // The kernel does not know this capability, or a supervisor took CAP_SETPCAP. The
+            // latter does no harm: `no_new_privs` keeps programs from using the set.
             Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -74,8 +76,8 @@ fn become_user((uid, gid): (u32, u32)) -> io::Result<()> {
     Ok(rustix::thread::set_keep_capabilities(false)?)
 }
 
-/// Uid and gid of the first of these users in `/etc/passwd`, else of `nobody`. Other sources of users
-/// (LDAP) are not asked: a daemon's user is the machine's own.
+/// Uid and gid of the first of these users in `/etc/passwd`, else of `nobody`. Other sources of
+/// users (LDAP) are not asked: a daemon's user is the machine's own.
 fn lookup(users: &[String]) -> (u32, u32) {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut wanted = users.iter().map(String::as_str).chain(["nobody"]);

@@ -1,8 +1,8 @@
 //! A daemon gives up what it does not need.
 //!
-//! A daemon starts with more rights than its work needs. After it has opened its files and sockets it
-//! describes what it still needs in a [`Confinement`] and calls [`Confinement::apply`]. From then on a
-//! person who takes the daemon over has no more than that:
+//! A daemon starts with more rights than its work needs. After it has opened its files and sockets
+//! it describes what it still needs in a [`Confinement`] and calls [`Confinement::apply`]. From
+//! then on a person who takes the daemon over has no more than that:
 //!
 //! | step | module | what is given up |
 //! |---|---|---|
@@ -10,12 +10,12 @@
 //! | Landlock | `landlock_rules` | files and directories, TCP ports, signals to other processes |
 //! | seccomp | `filter` | system calls that no daemon of ours makes |
 //!
-//! All steps are for good, and every thread and program that the daemon starts later inherits them. They
-//! act on the calling thread, so `apply` refuses to run when the process has a second thread.
+//! All steps are for good, and every thread and program that the daemon starts later inherits them.
+//! They act on the calling thread, so `apply` refuses to run when the process has a second thread.
 //!
-//! Landlock and seccomp depend on the kernel. [`Kernel`] says what this kernel has; `gigae doctor` prints
-//! it, and a daemon prints [`Confined`], which contains it. A kernel without them is no error: the other
-//! steps still hold.
+//! Landlock and seccomp depend on the kernel. [`Kernel`] says what this kernel has; `gigae doctor`
+//! prints it, and a daemon prints [`Confined`], which contains it. A kernel without them is no
+//! error: the other steps still hold.
 //!
 //! This crate knows nothing of networks, links or our daemons.
 
@@ -43,7 +43,8 @@ pub enum Ports {
     None,
 }
 
-/// What a daemon still needs. A new one allows nothing but system calls that are not refused to all.
+/// What a daemon still needs. A new one allows nothing but system calls that are not refused to
+/// all.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     keep: CapabilitySet,
@@ -74,14 +75,15 @@ impl Confinement {
         self
     }
 
-    /// A process of uid 0 becomes this user; where `/etc/passwd` has no such user, the one of the next
-    /// call, and at last `nobody`. Without a call, a process of uid 0 stays uid 0.
+    /// A process of uid 0 becomes this user; where `/etc/passwd` has no such user, the one of the
+    /// next call, and at last `nobody`. Without a call, a process of uid 0 stays uid 0.
     pub fn user(mut self, name: &str) -> Self {
         self.users.push(name.to_owned());
         self
     }
 
-    /// May read this file, or everything below this directory. A path that does not exist is left out.
+    /// May read this file, or everything below this directory. A path that does not exist is left
+    /// out.
     pub fn read(mut self, path: impl AsRef<Path>) -> Self {
         self.read.push(path.as_ref().into());
         self
@@ -99,7 +101,8 @@ impl Confinement {
         self
     }
 
-    /// May use all files as its user may, and run programs: for a daemon whose files cannot be named.
+    /// May use all files as its user may, and run programs: for a daemon whose files cannot be
+    /// named.
     pub fn all_files(mut self) -> Self {
         self.all_files = true;
         self

@@ -1,6 +1,6 @@
-//! A confined process really tries what it may not do, in a process of its own. Each case runs twice: with the
-//! one right that it needs, where it must work, and without it, where the kernel must refuse it. So a case
-//! that fails for another reason is no proof.
+//! A confined process really tries what it may not do, in a process of its own. Each case runs
+//! twice: with the one right that it needs, where it must work, and without it, where the kernel
+//! must refuse it. So a case that fails for another reason is no proof.
 
 use gigae_confine::{CapabilitySet, Confined, Confinement, Kernel, Landlock, Ports, Seccomp};
 use std::fs::{self, File, Permissions};
@@ -117,7 +117,8 @@ const CASES: &[Case] = &[
         needs: Landlock::Absent,
         loose: |fixture| Some(usual(fixture).keep(CapabilitySet::SYS_NICE)),
         tight: usual,
-        // Down is always allowed, and up again from there is not, whatever priority the test began with.
+        // Down is always allowed, and up again from there is not, whatever priority the test began
+        // with.
         attempt: |_| {
             let to = |nice| numbers(libc::SYS_setpriority, &[libc::PRIO_PROCESS.into(), 0, nice]);
             to(19)?;

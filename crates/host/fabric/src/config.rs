@@ -148,12 +148,12 @@ pub struct FabricConfig {
     pub prefix: String,
     /// Number of nodes, 2 to 64.
     pub nodes: u16,
-    /// Two nodes back to back, as GigaE PM II was measured, without the switch and its cost: nothing
-    /// can be shaped or impaired then.
+    /// Two nodes back to back, as GigaE PM II was measured, without the switch and its cost:
+    /// nothing can be shaped or impaired then.
     pub cable: bool,
     /// Ethernets, each with a switch (or cable) of its own, to which every node has an interface:
-    /// `eth0`, `eth1` and so on, 1 to 8. Only the first has IP addresses, and only there can frames be
-    /// impaired.
+    /// `eth0`, `eth1` and so on, 1 to 8. Only the first has IP addresses, and only there can frames
+    /// be impaired.
     pub networks: u16,
     /// Rates of the second network and those after it, where they differ from `rate`.
     pub network_rates: Vec<Rate>,
@@ -162,8 +162,8 @@ pub struct FabricConfig {
     pub rate: Option<Rate>,
     /// MTU of every link in bytes, 68 (1280 where IPv6 is to work) to 65,535.
     pub mtu: u32,
-    /// MTUs of the first nodes' links, node 1's first, where nodes differ; the rest have `mtu`. What is
-    /// longer than a link carries is dropped in front of it.
+    /// MTUs of the first nodes' links, node 1's first, where nodes differ; the rest have `mtu`.
+    /// What is longer than a link carries is dropped in front of it.
     pub node_mtus: Vec<u32>,
     /// MTU of the switch if it carries less than the nodes believe: a black hole, into which longer
     /// frames vanish without a word. (The kernel lets four bytes more pass, for a VLAN tag.)

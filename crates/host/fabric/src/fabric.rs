@@ -13,12 +13,13 @@ use crate::netns::{self, Found};
 use crate::state::{self, Lock, Owner, State};
 use crate::{FabricConfig, FabricError, Impairments, Node, Rate, impair, tool, topology};
 
-/// Links of a new fabric come up within milliseconds, or once the kernel's lock of interfaces is free, which others
-/// may hold for more than a minute on a busy machine; this long only if something is wrong.
+/// Links of a new fabric come up within milliseconds, or once the kernel's lock of interfaces is
+/// free, which others may hold for more than a minute on a busy machine; this long only if
+/// something is wrong.
 const READY_WITHIN: Duration = Duration::from_secs(300);
 
-/// Multicast reports of all nodes are out within 20 ms, or once the kernel's worker has had its turn on
-/// a busy machine.
+/// Multicast reports of all nodes are out within 20 ms, or once the kernel's worker has had its
+/// turn on a busy machine.
 const SILENT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Bit numbers in a capability set, linux/capability.h.
@@ -62,8 +63,8 @@ impl Fabric {
     /// Lays a fabric: namespaces, links, shaping, impairments; returns when every link carries
     /// frames.
     ///
-    /// Fails without leaving anything behind. Costs some ten processes and 50 ms for two nodes, half
-    /// a second for 64. Waits for another process that is laying or removing this fabric.
+    /// Fails without leaving anything behind. Costs some ten processes and 50 ms for two nodes,
+    /// half a second for 64. Waits for another process that is laying or removing this fabric.
     pub fn up(config: FabricConfig) -> Result<Fabric, FabricError> {
         config.check()?;
         Fabric::preflight()?;
@@ -94,9 +95,9 @@ impl Fabric {
         Ok(Fabric { config: state.config, guarded_by: None })
     }
 
-    /// Waits until every link carries frames, as [`Fabric::up`] does. `ip link set ... up` in a node
-    /// returns before that: the switch forwards to the node again only after the kernel's worker has
-    /// got the lock of interfaces, which others may hold for more than a minute.
+    /// Waits until every link carries frames, as [`Fabric::up`] does. `ip link set ... up` in a
+    /// node returns before that: the switch forwards to the node again only after the kernel's
+    /// worker has got the lock of interfaces, which others may hold for more than a minute.
     ///
     /// Every interface of the nodes must be up. One that is not is an error after minutes.
     pub fn await_links(&self) -> Result<(), FabricError> {
@@ -404,8 +405,8 @@ fn await_ready(ready: fn(&serde_json::Value) -> bool) -> Result<(), FabricError>
 
 /// Waits until the node has announced its IPv6 multicast group, which it does by a frame or two,
 /// mostly in the first hundredth of a second, so that they do not fall into what is measured. On a
-/// kernel without this counter there is nothing to wait for; one that counts otherwise costs the time
-/// until the deadline and nothing else.
+/// kernel without this counter there is nothing to wait for; one that counts otherwise costs the
+/// time until the deadline and nothing else.
 fn await_silence(deadline: Instant) {
     let counters = format!("/proc/thread-self/net/dev_snmp6/{}", topology::INTERFACE);
     while let Ok(text) = fs::read_to_string(&counters) {

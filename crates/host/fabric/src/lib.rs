@@ -14,8 +14,9 @@
 //!                 way out of p1 and p2
 //! ```
 //!
-//! A fabric of several networks ([`FabricConfig::networks`]) has a bridge for each, and the nodes an
-//! interface to each: `eth0`, `eth1` and so on. Ports are p1, p2 ..., on the second network p1-1, p2-1 ...
+//! A fabric of several networks ([`FabricConfig::networks`]) has a bridge for each, and the nodes
+//! an interface to each: `eth0`, `eth1` and so on. Ports are p1, p2 ..., on the second network
+//! p1-1, p2-1 ...
 //!
 //! # What the shaper counts
 //!
@@ -27,8 +28,8 @@
 //! The bucket would charge a 64 KB piece of TCP ("segmentation offload") as one frame, and the
 //! impairments would lose it as one. So nodes of a shaped or impaired fabric have these offloads
 //! switched off, and every sender crosses the wire in frames; on an unshaped fabric they stay on,
-//! as found. On a corrupting fabric checksum offload is off too: over a veth a checksum is otherwise
-//! never computed, and a corrupted TCP segment would be delivered.
+//! as found. On a corrupting fabric checksum offload is off too: over a veth a checksum is
+//! otherwise never computed, and a corrupted TCP segment would be delivered.
 //!
 //! Frames of a socket (TCP, UDP, `AF_PACKET`, `AF_XDP` in copy mode alike) stay charged to its send
 //! buffer until the *switch's* port has sent them. So a single sender is held back by the bucket as

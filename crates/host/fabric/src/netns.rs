@@ -102,8 +102,8 @@ pub(crate) fn possible() -> Result<(), FabricError> {
     on_a_thread(leave_network)
 }
 
-/// Moves the calling thread into a new network namespace that nobody else has, and that has no name.
-/// Needs `CAP_SYS_ADMIN`.
+/// Moves the calling thread into a new network namespace that nobody else has, and that has no
+/// name. Needs `CAP_SYS_ADMIN`.
 pub fn leave_network() -> Result<(), FabricError> {
     // SAFETY: the flags hold neither CLONE_FILES nor CLONE_FS, so no descriptor or path that
     // another thread relies on changes under it.

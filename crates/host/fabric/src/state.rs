@@ -1,8 +1,10 @@
-//! What is known of standing fabrics: one file each under `/run/gigae-fabric`, and locks beside them.
+//! What is known of standing fabrics: one file each under `/run/gigae-fabric`, and locks beside
+//! them.
 //!
-//! Root writes these files, so the directory must be root's alone: `/run/gigae` belongs to the broker's
-//! user, who could lay a symlink there and have root overwrite any file. Every access goes through a
-//! descriptor of the directory ([`Directory`]), whose owner and mode are checked once and which follows no symlink.
+//! Root writes these files, so the directory must be root's alone: `/run/gigae` belongs to the
+//! broker's user, who could lay a symlink there and have root overwrite any file. Every access goes
+//! through a descriptor of the directory ([`Directory`]), whose owner and mode are checked once and
+//! which follows no symlink.
 //!
 //! The file is written before the first namespace is made and removed after the last one is gone.
 //! It says what was asked for and who asked; it proves nothing: whether a namespace may be removed
@@ -53,7 +55,8 @@ impl Directory {
         Ok(Directory(fd))
     }
 
-    /// A file of it, which must be no symlink. With names of one component, `O_NOFOLLOW` says that of all of it.
+    /// A file of it, which must be no symlink. With names of one component, `O_NOFOLLOW` says that
+    /// of all of it.
     fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let mode = match flags.contains(OFlags::CREATE) {
@@ -158,19 +161,21 @@ impl Owner {
     }
 }
 
-/// Locks that fabrics share by their prefixes: few files, which stay, for as many as there may be. Those that
-/// have one in common wait for each other, which costs time alone.
+/// Locks that fabrics share by their prefixes: few files, which stay, for as many as there may be.
+/// Those that have one in common wait for each other, which costs time alone.
 const LOCKS: usize = 16;
 
-/// Held while a fabric is laid, changed or removed, so that two processes never work on one. Most of that time passes
-/// waiting for the kernel, so fabrics of different prefixes are worked on at once.
+/// Held while a fabric is laid, changed or removed, so that two processes never work on one. Most
+/// of that time passes waiting for the kernel, so fabrics of different prefixes are worked on at
+/// once.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits for the lock of a fabric. It is the kernel's (flock(2)), so a killed process gives it back.
+    /// Waits for the lock of a fabric. It is the kernel's (flock(2)), so a killed process gives it
+    /// back.
     pub(crate) fn take(prefix: &str) -> Result<Lock, FabricError> {
         let number =
             prefix.bytes().fold(0, |sum: usize, byte| (31 * sum + usize::from(byte)) % LOCKS);

@@ -18,8 +18,8 @@
 //! Where privileges or programs are missing, every test is reported as ignored, with the reason; if
 //! the environment variable `CI` is set (and not empty) it fails instead, so that a test that never
 //! runs cannot pass for one that does. An ordinary user's tests run in a user namespace
-//! ([`crate::gain_privileges`]), except those that need more than that gives. `GIGAE_TEST_AS_USER` lets these
-//! be ignored under `CI`, too.
+//! ([`crate::gain_privileges`]), except those that need more than that gives. `GIGAE_TEST_AS_USER`
+//! lets these be ignored under `CI`, too.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,8 +32,8 @@ use gigae_host::proc::process;
 /// With the name of a test as the next argument: this process is to run it and nothing else.
 const ALONE: &str = "--test-of-this-process";
 
-/// An environment variable: tests are run by an ordinary user beside a run by root, which has those that
-/// need root.
+/// An environment variable: tests are run by an ordinary user beside a run by root, which has those
+/// that need root.
 const AS_USER: &str = "GIGAE_TEST_AS_USER";
 
 /// Why an ordinary user's run leaves a test out.
@@ -56,10 +56,11 @@ pub fn name(path: &'static str) -> &'static str {
 /// with its status.
 ///
 /// Each test runs in a process of its own, which costs some milliseconds. So what it counts there
-/// (descriptors, mappings) and changes (limits, processors) is its own, and what it closes is closed:
-/// a process copies all its descriptors when it forks, so in a common one a test that starts a
-/// program would hold the sockets, names and XDP programs of all the others until its child begins
-/// that program, on a busy machine for a second, and they could not be taken anew meanwhile.
+/// (descriptors, mappings) and changes (limits, processors) is its own, and what it closes is
+/// closed: a process copies all its descriptors when it forks, so in a common one a test that
+/// starts a program would hold the sockets, names and XDP programs of all the others until its
+/// child begins that program, on a busy machine for a second, and they could not be taken anew
+/// meanwhile.
 ///
 /// All of them need root.
 pub fn run(tests: &[(&str, fn())]) -> ! {
@@ -179,8 +180,8 @@ pub fn prefix() -> String {
     format!("gt{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Why fabrics cannot be laid here, if they cannot. Removes those that killed tests left. As an ordinary
-/// user, moves this process into a user namespace, for which it must have one thread.
+/// Why fabrics cannot be laid here, if they cannot. Removes those that killed tests left. As an
+/// ordinary user, moves this process into a user namespace, for which it must have one thread.
 pub fn obstacle() -> Option<String> {
     let attempt = gain_privileges()
         .and_then(|()| Fabric::preflight())

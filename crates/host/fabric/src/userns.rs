@@ -1,16 +1,18 @@
-//! Fabrics of an ordinary user: a user namespace in which the process has the privileges that one takes.
+//! Fabrics of an ordinary user: a user namespace in which the process has the privileges that one
+//! takes.
 //!
 //! [`gain_privileges`] moves the whole process, once and for good, into three namespaces of its own
 //! (user_namespaces(7)):
 //!
 //! - a user namespace, in which its user is root;
-//! - a network namespace, of which only the loopback is up. So nothing can be done to the host's network;
-//! - a mount namespace with a `/run` of its own, for the names of network namespaces. What `/run` had
-//!   before is still there.
+//! - a network namespace, of which only the loopback is up. So nothing can be done to the host's
+//!   network;
+//! - a mount namespace with a `/run` of its own, for the names of network namespaces. What `/run`
+//!   had before is still there.
 //!
-//! All of them end with the last process inside, and every fabric with them. What the kernel reserves
-//! for root outside of user namespaces stays reserved: programs of BPF, real-time scheduling, more
-//! locked memory, settings of the whole machine.
+//! All of them end with the last process inside, and every fabric with them. What the kernel
+//! reserves for root outside of user namespaces stays reserved: programs of BPF, real-time
+//! scheduling, more locked memory, settings of the whole machine.
 
 use std::fs;
 use std::io;
@@ -64,8 +66,8 @@ pub fn gain_privileges() -> Result<(), FabricError> {
 fn become_root() -> io::Result<()> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNET | UnshareFlags::NEWNS;
-    // SAFETY: the flags hold no CLONE_FILES, so the descriptors stay as they are. The kernel refuses
-    // CLONE_NEWUSER to a process of several threads, so no other thread relies on a path.
+    // SAFETY: the flags hold no CLONE_FILES, so the descriptors stay as they are. The kernel
+    // refuses CLONE_NEWUSER to a process of several threads, so no other thread relies on a path.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     // A program with file capabilities may not write to its own files below /proc otherwise.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
@@ -75,8 +77,8 @@ fn become_root() -> io::Result<()> {
     fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))
 }
 
-/// Lays a file system of the process's own over `/run`, with links to all that was there, except what
-/// is of namespaces and of gigae.
+/// Lays a file system of the process's own over `/run`, with links to all that was there, except
+/// what is of namespaces and of gigae.
 fn own_run() -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let clone = OpenTreeFlags::OPEN_TREE_CLONE

@@ -33,7 +33,8 @@ pub fn pinned<T>(cpu: Option<usize>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// The CPUs that the calling thread could use. Dropping it gives them back to the thread that drops it.
+/// The CPUs that the calling thread could use. Dropping it gives them back to the thread that drops
+/// it.
 #[derive(Debug)]
 pub struct Former(CpuSet);
 

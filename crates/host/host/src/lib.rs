@@ -3,8 +3,8 @@
 //! ioctl ([`netdevice`]), users ([`user`]), and installed programs ([`path`]).
 //!
 //! Parsers take text, so that tests need no machine of a certain kind. A file that cannot be read
-//! or that says something else than expected gives `None` or nothing: the callers describe a machine
-//! and go on without what it does not say.
+//! or that says something else than expected gives `None` or nothing: the callers describe a
+//! machine and go on without what it does not say.
 
 pub mod affinity;
 pub mod netdevice;

@@ -7,8 +7,8 @@ use rustix::io::{Errno, Result};
 /// linux/sockios.h
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
-/// linux/ethtool.h, `ETHTOOL_GDRVINFO`, and the words of `struct ethtool_drvinfo`: the command; driver,
-/// version, firmware, bus, each 32 bytes; more.
+/// linux/ethtool.h, `ETHTOOL_GDRVINFO`, and the words of `struct ethtool_drvinfo`: the command;
+/// driver, version, firmware, bus, each 32 bytes; more.
 const GDRVINFO: u32 = 0x03;
 const DRVINFO_WORDS: usize = 49;
 

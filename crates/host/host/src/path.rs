@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// The executable file of this name in a directory of `PATH`, or else in one of the further directories.
+/// The executable file of this name in a directory of `PATH`, or else in one of the further
+/// directories.
 pub fn find(program: &str, further: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let executable = |file: &PathBuf| {

@@ -1,4 +1,5 @@
-//! The signals that the calling thread takes (pthread_sigmask(3)). Threads that it starts inherit them.
+//! The signals that the calling thread takes (pthread_sigmask(3)). Threads that it starts inherit
+//! them.
 
 /// Calls with all signals blocked. A thread started by the call takes none.
 pub fn blocked<R>(call: impl FnOnce() -> R) -> R {

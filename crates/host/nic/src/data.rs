@@ -42,7 +42,8 @@ pub struct Nic {
     pub numa_node: Option<u32>,
     /// What the driver says of XDP (Linux 6.3).
     pub xdp: Option<Xdp>,
-    /// The XDP mode that a self-test reached, in words; not filled in by [`inventory`](crate::inventory).
+    /// The XDP mode that a self-test reached, in words; not filled in by
+    /// [`inventory`](crate::inventory).
     pub xdp_mode: Option<String>,
 }
 

@@ -111,9 +111,9 @@ impl Ethtool {
     /// The driver's counters by its names.
     pub(super) fn statistics(&self, name: &str) -> Option<Vec<(String, u64)>> {
         let names = self.names(name, ETH_SS_STATS)?;
-        // struct ethtool_stats: cmd, number of counters, then 64 bits each. The kernel writes as many
-        // as the driver has at that moment, which may be more than it had names for a moment ago
-        // (queues were added): room for twice as many.
+        // struct ethtool_stats: cmd, number of counters, then 64 bits each. The kernel writes as
+        // many as the driver has at that moment, which may be more than it had names for a moment
+        // ago (queues were added): room for twice as many.
         let mut words = vec![0_u32; 2 + 2 * (2 * names.len() + 64)];
         (words[0], words[1]) = (ETHTOOL_GSTATS, names.len() as u32);
         self.call(name, &mut words).ok()?;
@@ -178,8 +178,8 @@ impl Ethtool {
     /// One ethtool command. `words` must hold the command's whole structure, variable part
     /// included, at the length that the structure itself states.
     fn call(&self, name: &str, words: &mut [u32]) -> io::Result<()> {
-        // SAFETY: the callers size the structure by its command and by the length field that they put
-        // into it.
+        // SAFETY: the callers size the structure by its command and by the length field that they
+        // put into it.
         Ok(unsafe { netdevice::ethtool(&self.socket, name, words) }?)
     }
 }

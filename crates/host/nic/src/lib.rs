@@ -1,8 +1,8 @@
 //! What network interfaces this machine has: the inventory of the papers' Table 1, for today.
 //!
 //! Everything is read in the calling thread's network namespace, by the `SIOCETHTOOL` ioctl, so it
-//! works inside a fabric's node, where `/sys/class/net` shows another namespace. What belongs to the
-//! device and not to the namespace (PCIe lanes, interrupts, NUMA node) comes from
+//! works inside a fabric's node, where `/sys/class/net` shows another namespace. What belongs to
+//! the device and not to the namespace (PCIe lanes, interrupts, NUMA node) comes from
 //! `/sys/bus/pci/devices`. Nothing is changed, and no privilege is needed.
 //!
 //! It does not try XDP out: [`Xdp`] is what the driver announces, and which mode is really reached
@@ -72,8 +72,9 @@ pub fn statistics(name: &str) -> Vec<(String, u64)> {
     Ethtool::new().ok().and_then(|socket| socket.statistics(name)).unwrap_or_default()
 }
 
-/// Gives the interface one pair of queues (`ethtool -L NAME combined 1`), so that every frame comes to the
-/// first. Nothing is done where there are no pairs; a driver that cannot change them says `EOPNOTSUPP`.
+/// Gives the interface one pair of queues (`ethtool -L NAME combined 1`), so that every frame comes
+/// to the first. Nothing is done where there are no pairs; a driver that cannot change them says
+/// `EOPNOTSUPP`.
 pub fn use_one_queue(name: &str) -> io::Result<()> {
     Ethtool::new()?.set_pairs(name, 1)
 }

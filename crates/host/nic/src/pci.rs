@@ -38,8 +38,8 @@ pub(super) fn lanes(device: &Path) -> Option<Pcie> {
     })
 }
 
-/// The interrupt numbers of a device, by its directory in sysfs, sorted: message-signalled ones, or else the
-/// one line.
+/// The interrupt numbers of a device, by its directory in sysfs, sorted: message-signalled ones, or
+/// else the one line.
 pub fn irqs(device: &Path) -> Vec<u32> {
     let entries = fs::read_dir(device.join("msi_irqs")).into_iter().flatten().flatten();
     let mut found: Vec<u32> =

@@ -4,12 +4,13 @@
 //! everything that it was lent counts until the kernel says that it is gone:
 //!
 //! - **Socket and claim.** An epoll instance forgets a file when its last copy and its last mapping
-//!   are gone, in whatever process (epoll(7), question 6). The broker adds both files, closes its own
-//!   copies, and reads which ones are left (proc(5), `/proc/pid/fdinfo`).
+//!   are gone, in whatever process (epoll(7), question 6). The broker adds both files, closes its
+//!   own copies, and reads which ones are left (proc(5), `/proc/pid/fdinfo`).
 //! - **Memory.** The kernel seals a memfd against writing only if it is mapped for writing nowhere
 //!   and no page of it is registered with a socket
-//!   ([`fcntl(2)`](https://man7.org/linux/man-pages/man2/fcntl.2.html), `F_SEAL_WRITE`). A client may
-//!   have such a socket in a namespace of its own, where it shares the memory and outlives the port.
+//!   ([`fcntl(2)`](https://man7.org/linux/man-pages/man2/fcntl.2.html), `F_SEAL_WRITE`). A client
+//!   may have such a socket in a namespace of its own, where it shares the memory and outlives the
+//!   port.
 //!
 //! A client can seal its memory against further seals (`F_SEAL_SEAL`), since every process that may
 //! write to a memfd may. Then nothing shows whether a socket still has it. When socket and claim

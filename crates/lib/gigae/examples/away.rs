@@ -1,10 +1,11 @@
 //! How long others wait for a program that computes and makes no call.
 //!
-//! Two nodes back to back, each program on a processor of its own where there are two, both busy all the time, so that the
-//! progress thread has to take its processor from one of them. Measured: the first message to a new peer, until the
-//! peer's program has it; acknowledgement of a message, a write, a read and an atomic change, until the program
-//! that asked knows. Lays its nodes for itself and takes them away again: `cargo run --release -p gigae --example away` as
-//! root. With a number behind it, there are only messages and writes, spread over so many seconds.
+//! Two nodes back to back, each program on a processor of its own where there are two, both busy
+//! all the time, so that the progress thread has to take its processor from one of them. Measured:
+//! the first message to a new peer, until the peer's program has it; acknowledgement of a message,
+//! a write, a read and an atomic change, until the program that asked knows. Lays its nodes for
+//! itself and takes them away again: `cargo run --release -p gigae --example away` as root. With a
+//! number behind it, there are only messages and writes, spread over so many seconds.
 
 use gigae::{Endpoint, Options, Peer, RegionKey, Rights, Wait};
 use gigae_fabric::{Fabric, FabricConfig};
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 const FIRST_MESSAGES: usize = 21;
 const OPERATIONS: usize = 201;
 
-/// The program that computes receives nothing, so these use up its credit: fewer than it has at first.
+/// The program that computes receives nothing, so these use up its credit: fewer than it has at
+/// first.
 const MESSAGES: usize = 51;
 
 /// Between two operations: the program has been away for longer than the thread's looks take.

@@ -1,9 +1,9 @@
 //! How long a stream pauses when the first of its two links is cut, and whether anything is lost.
 //!
-//! Numbered messages of a full frame go by two switched links of 1 Gbit/s as one; after half a second
-//! the sender's first interface is taken down. What counts is the longest time between two receipts
-//! from then on, and that all numbers come, in order. Lays its nodes for itself and takes them away
-//! again: `cargo run --release -p gigae --example cut`.
+//! Numbered messages of a full frame go by two switched links of 1 Gbit/s as one; after half a
+//! second the sender's first interface is taken down. What counts is the longest time between two
+//! receipts from then on, and that all numbers come, in order. Lays its nodes for itself and takes
+//! them away again: `cargo run --release -p gigae --example cut`.
 
 use gigae::{Address, Endpoint, Options};
 use gigae_fabric::{Fabric, FabricConfig, Node, Rate};

@@ -1,9 +1,9 @@
-//! What memory gives between processes of a node, in one run: two ends by memory, by a wire between two interfaces,
-//! and by the kernel's sockets; then a ring of twice as many ends as there are processors, where who waits keeps
-//! another from its processor.
+//! What memory gives between processes of a node, in one run: two ends by memory, by a wire between
+//! two interfaces, and by the kernel's sockets; then a ring of twice as many ends as there are
+//! processors, where who waits keeps another from its processor.
 //!
-//! Lays a node for itself and takes it away again: `cargo run --release -p gigae --example local` as root. Ratios of
-//! one run mean something, and figures only on a machine that does nothing else.
+//! Lays a node for itself and takes it away again: `cargo run --release -p gigae --example local`
+//! as root. Ratios of one run mean something, and figures only on a machine that does nothing else.
 
 use gigae::{Address, Completion, Endpoint, Memory, Options, Sharing, Wait, Wanted};
 use gigae_fabric::{Fabric, FabricConfig, Node};
@@ -28,8 +28,8 @@ const PIECE: usize = 64 << 10;
 const LARGE: usize = 1 << 20;
 const LARGES: usize = 30;
 
-/// What goes round, so often, and looks in vain after which who waits offers its processor: as the provider for
-/// libfabric does.
+/// What goes round, so often, and looks in vain after which who waits offers its processor: as the
+/// provider for libfabric does.
 const RING: [usize; 3] = [8, 30_000, 300_000];
 const TURNS: usize = 30;
 const VAIN: u32 = 50;
@@ -39,7 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The median round trip of 8 bytes in nanoseconds, and bytes per microsecond: of a stream and of large messages.
+/// The median round trip of 8 bytes in nanoseconds, and bytes per microsecond: of a stream and of
+/// large messages.
 type Figures = [f64; 3];
 
 fn main() -> Outcome<()> {

@@ -1,15 +1,17 @@
-//! What `tests/paths.rs` counts: whole paths of the library, from the call that sends to the call that receives.
+//! What `tests/paths.rs` counts: whole paths of the library, from the call that sends to the call
+//! that receives.
 //!
-//! Two endpoints on a simulated network in one thread and in virtual time, so that every run is the same. Each case is
-//! a function `measured_...` that does one thing once. The simulated link is part of each path. Prints how many
-//! messages passed through each case. Alone it does nothing of use.
+//! Two endpoints on a simulated network in one thread and in virtual time, so that every run is the
+//! same. Each case is a function `measured_...` that does one thing once. The simulated link is
+//! part of each path. Prints how many messages passed through each case. Alone it does nothing of
+//! use.
 
 use gigae::{Endpoint, Memory, Options, Peer, RegionKey, Rights, Wanted};
 use gigae_sim::{Faults, Network};
 use std::time::Duration;
 
-/// Messages of each case that are counted, and before that some that are not: until windows, credit and tables have
-/// their size.
+/// Messages of each case that are counted, and before that some that are not: until windows, credit
+/// and tables have their size.
 const MESSAGES: usize = 512;
 const WARM: usize = 2048;
 
@@ -47,7 +49,8 @@ fn main() {
     let pair = Pair { net, a, b, to_b, key };
     begin(&pair);
     let mut loans = Loans { sent: vec![3; LONG], received: vec![0; LONG] };
-    // One case after the other, or each would pay for what the one before has left to be acknowledged.
+    // One case after the other, or each would pay for what the one before has left to be
+    // acknowledged.
     (0..WARM).for_each(|n| message(&pair, n));
     (0..MESSAGES).for_each(|n| measured_message_8_bytes(&pair, n));
     (0..WARM).for_each(|n| full_frame(&pair, n));
@@ -110,7 +113,8 @@ fn full_frame(pair: &Pair, n: usize) {
     arrives(pair, n);
 }
 
-/// Receives the message at once; the sender looks at what has come meanwhile, as a program's next call does.
+/// Receives the message at once; the sender looks at what has come meanwhile, as a program's next
+/// call does.
 #[inline(always)]
 fn arrives(pair: &Pair, n: usize) {
     pair.net.advance_to(pair.net.now() + STEP);

@@ -5,7 +5,8 @@
 //! cargo run --release -p gigae --example peers
 //! ```
 //!
-//! Time is that in the endpoint's calls, without any kernel; it depends on the machine, bytes do not.
+//! Time is that in the endpoint's calls, without any kernel; it depends on the machine, bytes do
+//! not.
 
 #[path = "../tests/crowd/mod.rs"]
 mod crowd;

@@ -11,8 +11,8 @@ use std::io;
 use std::path::Path;
 use tracing::info;
 
-/// The NICs of which a broker would make ports for this user. Fails if none listens, or he may have none. Asks
-/// it, which takes milliseconds.
+/// The NICs of which a broker would make ports for this user. Fails if none listens, or he may have
+/// none. Asks it, which takes milliseconds.
 pub fn broker_nics() -> Result<Vec<String>, OpenError> {
     let path = gigae_broker::socket().ok_or_else(none)?;
     gigae_broker::nics(&path).map_err(|error| match error {
@@ -24,7 +24,8 @@ pub fn broker_nics() -> Result<Vec<String>, OpenError> {
     })
 }
 
-/// Opens a link on a port of `nic` that a broker makes; `None` if there is no broker, or it makes no such links.
+/// Opens a link on a port of `nic` that a broker makes; `None` if there is no broker, or it makes
+/// no such links.
 pub(crate) fn open(
     nic: &str,
     filter: &Filter,

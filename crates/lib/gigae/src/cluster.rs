@@ -55,7 +55,8 @@ pub struct Node {
     /// Port id of its endpoint.
     pub port: u16,
     /// Its network cards, at least one. The first is the one that is used, or all as one where the
-    /// file says `trunk = true`; those at the same place of different nodes are on the same network.
+    /// file says `trunk = true`; those at the same place of different nodes are on the same
+    /// network.
     pub nics: Vec<Nic>,
 }
 
@@ -120,7 +121,8 @@ impl Cluster {
         })
     }
 
-    /// The address of a node's endpoint by the node's name, for [`Endpoint::peer`](crate::Endpoint::peer).
+    /// The address of a node's endpoint by the node's name, for
+    /// [`Endpoint::peer`](crate::Endpoint::peer).
     pub fn node(&self, name: &str) -> Result<Address, ClusterError> {
         self.address(self.number(name)?)
     }
@@ -174,8 +176,9 @@ impl Cluster {
         }
     }
 
-    /// Options for this node's endpoint: its [interfaces](Self::interfaces), and the envelope, channel
-    /// and port id of the file; all else at its default. System calls as for [`own`](Self::own).
+    /// Options for this node's endpoint: its [interfaces](Self::interfaces), and the envelope,
+    /// channel and port id of the file; all else at its default. System calls as for
+    /// [`own`](Self::own).
     pub fn options(&self) -> Result<Options, ClusterError> {
         let node = &self.nodes[self.own()?];
         Ok(Options::trunk(self.interfaces()?)
@@ -185,8 +188,8 @@ impl Cluster {
             .name(&node.name))
     }
 
-    /// The names of this node's interfaces that are used: of its first NIC, or of all where the file
-    /// says `trunk = true`. Each is the file's, else that of the interface with the address.
+    /// The names of this node's interfaces that are used: of its first NIC, or of all where the
+    /// file says `trunk = true`. Each is the file's, else that of the interface with the address.
     pub fn interfaces(&self) -> Result<Vec<String>, ClusterError> {
         self.interfaces_of(self.own()?, &mut locals)
     }

@@ -18,9 +18,9 @@
 //! need not call anything.
 //!
 //! The files below it are of two kinds. Some hold a part of the engine's state and know nothing of
-//! the engine: `cached_clock`, `deferral`, `discovery`, `doorbell`, `failures`, `figures`, `loopback`, `news`,
-//! `observers`, `rx_frames`, `tx_frames`. The others, whose names say what the engine is
-//! doing, use these together.
+//! the engine: `cached_clock`, `deferral`, `discovery`, `doorbell`, `failures`, `figures`,
+//! `loopback`, `news`, `observers`, `rx_frames`, `tx_frames`. The others, whose names say what the
+//! engine is doing, use these together.
 
 mod cached_clock;
 mod deferral;
@@ -213,8 +213,8 @@ impl Engine {
         let (mut count, mut sent, mut again) = (self.take_in_batch(0)?, Ok(()), 0);
         if self.links.are_others_due() {
             let others = if self.links.is_bulk(1) {
-                // To look there is a system call. What the program has queued need not wait for it, unless
-                // the session that it belongs to has just ended.
+                // To look there is a system call. What the program has queued need not wait for it,
+                // unless the session that it belongs to has just ended.
                 if self.transfer.ready() > 0 && !self.proto.has_operations() {
                     sent = self.fill().map(|more| again = more).and_then(|()| self.transmit());
                 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The address does not fit the envelope: MAC addresses go with Ethernet, IP addresses with UDP.
+    /// The address does not fit the envelope: MAC addresses go with Ethernet, IP addresses with
+    /// UDP.
     #[error(
         "the address does not fit the envelope; give a MAC address for Ethernet, an IP address for UDP"
     )]
@@ -37,12 +38,12 @@ pub enum SendError {
         /// Bytes that are possible.
         max: usize,
     },
-    /// Earlier messages to this peer failed and were not looked at; or those to others hold transmit buffers, the
-    /// program holds the rest, and a blocking call needs one.
+    /// Earlier messages to this peer failed and were not looked at; or those to others hold
+    /// transmit buffers, the program holds the rest, and a blocking call needs one.
     #[error("earlier messages failed; take them with take_failure, then send again")]
     Failed,
-    /// The program itself holds all transmit buffers, as [`SendBuffer`](crate::SendBuffer)s, and a blocking call needs
-    /// one: none can come free.
+    /// The program itself holds all transmit buffers, as [`SendBuffer`](crate::SendBuffer)s, and a
+    /// blocking call needs one: none can come free.
     #[error("the program itself holds all transmit buffers; send or drop some of them")]
     BuffersHeld,
     /// The link stopped working.
@@ -102,8 +103,8 @@ pub enum DrainError {
     Link(#[from] LinkError),
 }
 
-/// An operation was not started: it is longer than 1 GiB, or 1,048,576 are going on. Its memory comes
-/// back.
+/// An operation was not started: it is longer than 1 GiB, or 1,048,576 are going on. Its memory
+/// comes back.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "one operation takes at most 1 GiB, and an endpoint 1,048,576 operations and as many \

@@ -27,26 +27,27 @@
 //! | [`Endpoint::queue`], [`SendBuffer::queue`] | as above; 1 into a frame that waits already | none; one doorbell for all at [`Endpoint::flush`] or the next receive, or for 32 frames |
 //! | [`Endpoint::try_recv`], [`Endpoint::recv`] while spinning | 0 | none, but doorbells for acknowledgements |
 //!
-//! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET, and one more
-//! out of AF_PACKET's ring.) None of
-//! these allocates or takes a lock. The clock is read once per 64 frames or empty polls.
+//! (Besides the copy that the kernel makes each way in AF_XDP's copy mode and AF_PACKET, and one
+//! more out of AF_PACKET's ring.) None of these allocates or takes a lock. The clock is read once
+//! per 64 frames or empty polls.
 //!
 //! # Progress
 //!
-//! A program may compute for as long as it likes. While it makes no calls, one background thread per process
-//! acknowledges, repeats, answers, and carries out peers' operations on registered memory
-//! ([`Options::progress`]). A program that calls [`Endpoint::progress`] often enough may do without it
-//! ([`Progress::Manual`]).
+//! A program may compute for as long as it likes. While it makes no calls, one background thread
+//! per process acknowledges, repeats, answers, and carries out peers' operations on registered
+//! memory ([`Options::progress`]). A program that calls [`Endpoint::progress`] often enough may do
+//! without it ([`Progress::Manual`]).
 //!
 //! # Logs
 //!
-//! [`log_to_stderr`] shows what `GIGAE_LOG` asks for: sessions, the choice of mode, losses, refusals. A
-//! program may set a subscriber of the crate `tracing` instead. Messages have no events.
+//! [`log_to_stderr`] shows what `GIGAE_LOG` asks for: sessions, the choice of mode, losses,
+//! refusals. A program may set a subscriber of the crate `tracing` instead. Messages have no
+//! events.
 //!
 //! # fork(2)
 //!
-//! After fork(2), use an endpoint in the parent only: a call in the child panics. Dropping it there, its
-//! messages or its buffers does nothing.
+//! After fork(2), use an endpoint in the parent only: a call in the child panics. Dropping it
+//! there, its messages or its buffers does nothing.
 
 #![forbid(unsafe_code)]
 

@@ -43,15 +43,16 @@ pub(crate) struct Links {
     first: Member,
     rest: Box<[Member]>,
     pub(crate) arenas: Arenas,
-    /// Readable when something new has come by any of several links: a packet socket is readable while all
-    /// receive frames are lent and more wait, and sleeping on that would not be sleeping.
+    /// Readable when something new has come by any of several links: a packet socket is readable
+    /// while all receive frames are lent and more wait, and sleeping on that would not be sleeping.
     news: Option<OwnedFd>,
-    /// Links that `news` has: none before the first sleep, since a watched link costs some 100 ns for
-    /// each frame, and all after it.
+    /// Links that `news` has: none before the first sleep, since a watched link costs some 100 ns
+    /// for each frame, and all after it.
     watched: usize,
     /// If the second link is a socket for bulk data.
     bulk: Option<BulkSocket>,
-    /// The links' interfaces, in their order, where there is a kernel. After the links, for some go with them.
+    /// The links' interfaces, in their order, where there is a kernel. After the links, for some go
+    /// with them.
     pub(crate) ports: Vec<Port>,
 }
 
@@ -184,8 +185,8 @@ impl Links {
         self.first.post_parts((to, buffer, socket), header, longest)
     }
 
-    /// Whether frames of the link are faster to a peer than datagrams of the socket: if those come one by
-    /// one, and the link is not a socket itself.
+    /// Whether frames of the link are faster to a peer than datagrams of the socket: if those come
+    /// one by one, and the link is not a socket itself.
     #[inline]
     pub(crate) fn are_frames_faster(&self, peer: PeerId) -> bool {
         self[1].is_apart(peer) && self.info(0).mode != Mode::Udp
@@ -262,8 +263,8 @@ impl Links {
         self.ports.get(path).map_or_else(|| self.info(path).interface.clone(), Port::shown)
     }
 
-    /// Descriptors that poll readable when a frame may have arrived, one for each link: duplicates. None
-    /// if a link has none.
+    /// Descriptors that poll readable when a frame may have arrived, one for each link: duplicates.
+    /// None if a link has none.
     pub(crate) fn fds(&self) -> std::io::Result<Option<Arc<[OwnedFd]>>> {
         self.all().map(|link| link.fd().map(|fd| fd.try_clone_to_owned()).transpose()).collect()
     }
@@ -320,7 +321,8 @@ impl Links {
         }
     }
 
-    /// Copies bytes from an address of the process of a node's endpoint. False if that is not possible.
+    /// Copies bytes from an address of the process of a node's endpoint. False if that is not
+    /// possible.
     pub(crate) fn read_from(&self, node: NodeAddr, at: u64, into: &mut [u8]) -> bool {
         match node {
             NodeAddr::Ethernet(mac) => self.first.link.read_from(mac, at, into),
@@ -328,8 +330,8 @@ impl Links {
         }
     }
 
-    /// Gives up a link that does not work, unless it is the only one: then the error is the program's.
-    /// A socket for bulk data does not count.
+    /// Gives up a link that does not work, unless it is the only one: then the error is the
+    /// program's. A socket for bulk data does not count.
     pub(crate) fn give_up(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {
         if !self.several() || path == 0 && self.bulk.is_some() {
             return Err(error);
@@ -341,9 +343,9 @@ impl Links {
         Ok(())
     }
 
-    /// Sleeps until a frame may have arrived on any link, or `timeout` has passed, or something else
-    /// happened. Calls `failed` for each link that does not work. Several links cost three system
-    /// calls each more than one.
+    /// Sleeps until a frame may have arrived on any link, or `timeout` has passed, or something
+    /// else happened. Calls `failed` for each link that does not work. Several links cost three
+    /// system calls each more than one.
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,

@@ -1,5 +1,5 @@
-//! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel. It
-//! does not follow changes.
+//! The interfaces of this host: their names, MAC addresses and IP addresses, asked of the kernel.
+//! It does not follow changes.
 
 use crate::resolve::neighbour;
 use gigae_netlink::{Link, Rtnetlink};
@@ -35,8 +35,8 @@ pub(crate) fn interfaces() -> io::Result<Vec<Local>> {
     Ok(all)
 }
 
-/// The MAC address of the node that has an IP address on the network of an interface: this node, or a neighbour that the
-/// kernel knows or finds. Looking for it may take a second.
+/// The MAC address of the node that has an IP address on the network of an interface: this node, or
+/// a neighbour that the kernel knows or finds. Looking for it may take a second.
 pub fn mac_of(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
     match interfaces()?.into_iter().find(|local| local.addresses().contains(&ip)) {
         Some(own) => own.mac.filter(|_| own.name == interface).ok_or_else(|| {
@@ -47,8 +47,8 @@ pub fn mac_of(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
     }
 }
 
-/// The IP address by which peers name an endpoint on an interface in the UDP envelope: an IPv4 address, or IPv6 if
-/// there is none, and no link-local one. `None` if it has none.
+/// The IP address by which peers name an endpoint on an interface in the UDP envelope: an IPv4
+/// address, or IPv6 if there is none, and no link-local one. `None` if it has none.
 pub fn ip_of(interface: &str) -> Option<IpAddr> {
     interfaces().ok()?.into_iter().find(|local| local.name == interface)?.ip()
 }

@@ -1,8 +1,9 @@
 //! The log: what the library does and why, on standard error.
 //!
-//! The crates of the library emit events ([`tracing`]). A program that has a subscriber of its own gets
-//! them there. For all others, [`log_to_stderr`] shows those that `GIGAE_LOG` asks for. It has no spans to
-//! keep: there are none. Why this is not `tracing-subscriber`: docs/decisions/0059-logs.md.
+//! The crates of the library emit events ([`tracing`]). A program that has a subscriber of its own
+//! gets them there. For all others, [`log_to_stderr`] shows those that `GIGAE_LOG` asks for. It has
+//! no spans to keep: there are none. Why this is not `tracing-subscriber`:
+//! docs/decisions/0059-logs.md.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -20,13 +21,13 @@ const VARIABLE: &str = "GIGAE_LOG";
 /// What the targets of all events begin with: the names of the crates.
 const TARGETS: &str = "gigae";
 
-/// Shows on standard error what `GIGAE_LOG` asks for, from now on, in the whole process: `error`, `warn`,
-/// `info`, `debug` or `trace`, or a list of levels by crate, as `info,gigae_proto=debug`. A value that is
-/// none of these is said there, and nothing is shown.
+/// Shows on standard error what `GIGAE_LOG` asks for, from now on, in the whole process: `error`,
+/// `warn`, `info`, `debug` or `trace`, or a list of levels by crate, as `info,gigae_proto=debug`. A
+/// value that is none of these is said there, and nothing is shown.
 ///
-/// Does nothing if the variable is not set, from the second call on, and in a program that has set a
-/// subscriber of [`tracing`] before. The command, the C library and the libfabric provider call it by
-/// themselves.
+/// Does nothing if the variable is not set, from the second call on, and in a program that has set
+/// a subscriber of [`tracing`] before. The command, the C library and the libfabric provider call
+/// it by themselves.
 pub fn log_to_stderr() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

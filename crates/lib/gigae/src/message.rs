@@ -35,8 +35,8 @@ impl<'a> SendBuffer<'a> {
     }
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
-    /// [`Endpoint::flush`], `send` or receive, or when enough frames wait. A small message is copied
-    /// into the frame of one that waits already, which is cheaper than a frame of its own;
+    /// [`Endpoint::flush`], `send` or receive, or when enough frames wait. A small message is
+    /// copied into the frame of one that waits already, which is cheaper than a frame of its own;
     /// otherwise no copy. No system call unless it has to wait or enough frames do.
     pub fn queue(self, to: Peer, len: usize) -> Result<(), SendError> {
         self.accept::<false>(to, len)

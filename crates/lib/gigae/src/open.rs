@@ -36,8 +36,8 @@ const SURE_FRAME: usize = 1514;
 /// What frames of bulk data bear on a simulated network.
 const SIMULATED_BULK: Envelope = Envelope::Udp { port: 49_152 };
 
-/// Most UDP ports that are tried where several processes share a NIC: more than a node has processes
-/// that do.
+/// Most UDP ports that are tried where several processes share a NIC: more than a node has
+/// processes that do.
 const MOST_PORTS: u16 = 1024;
 
 /// Most frames in the windows of a session over several links: what a report has bits for.
@@ -176,8 +176,8 @@ impl Options {
     /// [`local`](Self::local) do not matter. Each link must take the frames of
     /// [`filter`](Self::filter). Only in the Ethernet envelope.
     ///
-    /// An endpoint whose first link has no descriptor has no [`fd`](Endpoint::fd) and makes progress
-    /// only in its own calls.
+    /// An endpoint whose first link has no descriptor has no [`fd`](Endpoint::fd) and makes
+    /// progress only in its own calls.
     pub fn open_on(self, links: Vec<Box<dyn Link>>) -> Result<Endpoint, OpenError> {
         const WHAT: &str = "using links of the program's own";
         self.check_interfaces()?;

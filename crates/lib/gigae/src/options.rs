@@ -133,8 +133,9 @@ impl Options {
         Self { interfaces, ..Self::new("") }
     }
 
-    /// This endpoint's port id, by which endpoints on one node differ. In the UDP envelope, port ids
-    /// from 32,769 on stand for UDP ports of their own, 1 and so on beyond that of the envelope.
+    /// This endpoint's port id, by which endpoints on one node differ. In the UDP envelope, port
+    /// ids from 32,769 on stand for UDP ports of their own, 1 and so on beyond that of the
+    /// envelope.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.protocol.port = port;
@@ -148,8 +149,9 @@ impl Options {
         self
     }
 
-    /// The envelope: another EtherType, or UDP for networks that carry no unknown EtherTypes. All nodes
-    /// name the same UDP port, which is this endpoint's own unless its [port id](Self::port) says another.
+    /// The envelope: another EtherType, or UDP for networks that carry no unknown EtherTypes. All
+    /// nodes name the same UDP port, which is this endpoint's own unless its [port id](Self::port)
+    /// says another.
     #[must_use]
     pub fn envelope(mut self, envelope: Envelope) -> Self {
         self.envelope = envelope;
@@ -235,9 +237,9 @@ impl Options {
         self
     }
 
-    /// Whether the checksum of sent frames covers the messages (default) or only the header. That saves
-    /// 20 to 30 ns per KB at each end. Ethernet's own FCS covers every wire, but neither memory, bus nor switch.
-    /// What goes by the UDP socket for bulk data is covered always.
+    /// Whether the checksum of sent frames covers the messages (default) or only the header. That
+    /// saves 20 to 30 ns per KB at each end. Ethernet's own FCS covers every wire, but neither
+    /// memory, bus nor switch. What goes by the UDP socket for bulk data is covered always.
     #[must_use]
     pub fn payload_checksum(mut self, payload_checksum: bool) -> Self {
         self.protocol.payload_checksum = payload_checksum;
@@ -292,13 +294,13 @@ impl Options {
     /// Whether long messages and long operations on remote memory go by a UDP socket of the
     /// endpoint, where the peer has one too: default `true`, unless the network is simulated.
     ///
-    /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves
-    /// 64 KiB. It needs an IP address on the interface, but no privilege. While less than 4 KiB
-    /// wait for a peer, operations stay on the link. Where nobody joins its datagrams again, so do less than 8
-    /// KiB, and one of less than 512 KiB if no other waits or is on its way. The first long operation to a peer
-    /// asks whether the socket reaches it; until that is known, and if it does not, the link carries everything.
-    /// An endpoint with several interfaces has none. One whose link is a UDP socket has a second one, for frames
-    /// of up to 64 KiB.
+    /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves 64
+    /// KiB. It needs an IP address on the interface, but no privilege. While less than 4 KiB wait
+    /// for a peer, operations stay on the link. Where nobody joins its datagrams again, so do less
+    /// than 8 KiB, and one of less than 512 KiB if no other waits or is on its way. The first long
+    /// operation to a peer asks whether the socket reaches it; until that is known, and if it does
+    /// not, the link carries everything. An endpoint with several interfaces has none. One whose
+    /// link is a UDP socket has a second one, for frames of up to 64 KiB.
     ///
     /// Costs three descriptors, and 43 MiB of addresses, of which what is never used takes up
     /// nothing. While nothing long is going on, a spinning endpoint makes one system call in 20 us

@@ -25,7 +25,8 @@ const SHORTEST_FRAME: usize = 60;
 /// Bytes of padding at most: 14 behind an empty payload, rounded up.
 const MOST_PADDING: usize = 16;
 
-/// The segments behind the first. Boxed, since a window has hundreds of frames, and few of them any.
+/// The segments behind the first. Boxed, since a window has hundreds of frames, and few of them
+/// any.
 pub(crate) type Behind = Box<Vec<Segment>>;
 
 /// A transmit frame in the protocol's window, with one message or several, or with operations.
@@ -40,7 +41,8 @@ pub(crate) struct Outbound {
     path: u8,
     /// To whom, if it carries operations.
     operations: Option<PeerId>,
-    /// Operations for which one transmit frame is not enough go on in these. The list is used again.
+    /// Operations for which one transmit frame is not enough go on in these. The list is used
+    /// again.
     behind: Option<Behind>,
     /// The last bytes of the payload are not in the frame but in the program's memory.
     in_place: Option<InPlace>,
@@ -225,8 +227,8 @@ impl Outbound {
     }
 
     /// Lets `fill` write an operation behind those of a frame of operations that was never posted.
-    /// `fill` gets the rest of the frame, and returns how many bytes it wrote. Returns the new length
-    /// of the payload, which does not exceed `longest`.
+    /// `fill` gets the rest of the frame, and returns how many bytes it wrote. Returns the new
+    /// length of the payload, which does not exceed `longest`.
     #[inline]
     pub(crate) fn append_operation(
         &mut self,

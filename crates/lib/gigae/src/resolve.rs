@@ -2,8 +2,9 @@
 //! `PROTOCOL.md` §3).
 //!
 //! The kernel knows it already: its routing tables hold the source address and the gateway, its
-//! neighbour tables hold MAC addresses. Both are asked by netlink. When the neighbour is not known yet, an empty UDP datagram towards the node
-//! makes the kernel find it by ARP (RFC 826) or neighbour discovery (RFC 4861).
+//! neighbour tables hold MAC addresses. Both are asked by netlink. When the neighbour is not known
+//! yet, an empty UDP datagram towards the node makes the kernel find it by ARP (RFC 826) or
+//! neighbour discovery (RFC 4861).
 //!
 //! A [`Reservation`] also keeps the UDP port: frames that reach the kernel's stack too, as
 //! AF_PACKET's do, would otherwise be answered with ICMP "port unreachable". Its sockets carry a
@@ -28,11 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the neighbour table. An answer on a LAN takes less than a millisecond.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// A port that nobody is expected to listen at, as traceroute(8) has it: an empty datagram goes there where the kernel has
-/// to look for a neighbour and no port is agreed upon.
+/// A port that nobody is expected to listen at, as traceroute(8) has it: an empty datagram goes
+/// there where the kernel has to look for a neighbour and no port is agreed upon.
 const NOBODYS_PORT: u16 = 33_434;
 
-/// The MAC address of the neighbour with an IP address on the network of an interface. Looking for it may take a second.
+/// The MAC address of the neighbour with an IP address on the network of an interface. Looking for
+/// it may take a second.
 pub(crate) fn neighbour(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
     let kept = reserve(NOBODYS_PORT, interface)?;
     if kept.way(ip).map_err(io::Error::other)?.neighbour != ip {
@@ -182,8 +184,8 @@ impl Reservation {
         Err(ResolveError::NoAnswer { to, neighbour: way.neighbour, interface })
     }
 
-    /// What the kernel knows now of the way to the node `to`: this node's address, and the next hop if that
-    /// neighbour is known. Six system calls; waits for nobody.
+    /// What the kernel knows now of the way to the node `to`: this node's address, and the next hop
+    /// if that neighbour is known. Six system calls; waits for nobody.
     pub(crate) fn look(&self, to: IpAddr) -> Option<(IpAddr, Option<MacAddr>)> {
         let way = self.way(to).ok()?;
         Some((way.source, self.neighbour(way.neighbour).ok()?))
@@ -220,16 +222,17 @@ impl Reservation {
     }
 
     /// The neighbour's MAC address, if the kernel has it. Since Linux 5.0. Zeros for a link over a
-    /// socket, which needs none; but frames to a neighbour that does not answer would fill the socket.
+    /// socket, which needs none; but frames to a neighbour that does not answer would fill the
+    /// socket.
     fn neighbour(&self, ip: IpAddr) -> Result<Option<MacAddr>, ResolveError> {
         let found = self.kernel.neighbour(ip, self.index);
         let found = found.map_err(|e| ResolveError::io("looking up the neighbour", e.into()))?;
         Ok(found.map(|mac| if self.by_socket { MacAddr::default() } else { MacAddr(mac) }))
     }
 
-    /// Makes the kernel ask for the neighbour, or make sure of one that it has not heard of for long. The
-    /// node's endpoint keeps the same port and drops the datagram; a node without one may answer with
-    /// ICMP, which nobody hears.
+    /// Makes the kernel ask for the neighbour, or make sure of one that it has not heard of for
+    /// long. The node's endpoint keeps the same port and drops the datagram; a node without one may
+    /// answer with ICMP, which nobody hears.
     pub(crate) fn provoke(&self, to: IpAddr) -> Result<(), ResolveError> {
         let sent = match (to, &self.ipv6) {
             (IpAddr::V4(ip), _) => self.ipv4.send_to(&[], (ip, self.port)),

@@ -13,32 +13,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::info;
 
-/// An address is free with the last copy of its claim, and a process that another thread has just forked
-/// has copies until it begins its own program: milliseconds, on a busy machine tens of them. So an address that this process
-/// had is waited for. One that another process has is in use: nobody waits for that, or each further rank of an MPI
-/// program on a node would.
+/// An address is free with the last copy of its claim, and a process that another thread has just
+/// forked has copies until it begins its own program: milliseconds, on a busy machine tens of them.
+/// So an address that this process had is waited for. One that another process has is in use:
+/// nobody waits for that, or each further rank of an MPI program on a node would.
 const FREE_WITHIN: Duration = Duration::from_millis(200);
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Whether a NIC is shared with other processes that use gigae; each has an interface of its own then.
-/// In the UDP envelope each has a UDP port of its own instead.
+/// Whether a NIC is shared with other processes that use gigae; each has an interface of its own
+/// then. In the UDP envelope each has a UDP port of its own instead.
 ///
-/// A *child* is an interface that the kernel puts beside the NIC (macvlan), with an address drawn at
-/// random, which goes with the endpoint, also by SIGKILL (then the next process removes it). Frames
-/// cost more there: AF_PACKET, or AF_XDP in generic mode if asked for. It needs `CAP_NET_ADMIN`, has no IP
-/// address and so exists in an Ethernet envelope only, and answers no [`Endpoint::ask`](crate::Endpoint::ask). The kernel
-/// carries frames between the children of a NIC and between them and the wire, but none between a child
-/// and an endpoint on the NIC itself: these hear each other by [`Options::local`](crate::Options::local) alone.
+/// A *child* is an interface that the kernel puts beside the NIC (macvlan), with an address drawn
+/// at random, which goes with the endpoint, also by SIGKILL (then the next process removes it).
+/// Frames cost more there: AF_PACKET, or AF_XDP in generic mode if asked for. It needs
+/// `CAP_NET_ADMIN`, has no IP address and so exists in an Ethernet envelope only, and answers no
+/// [`Endpoint::ask`](crate::Endpoint::ask). The kernel carries frames between the children of a NIC
+/// and between them and the wire, but none between a child and an endpoint on the NIC itself: these
+/// hear each other by [`Options::local`](crate::Options::local) alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// The NIC itself, even if other programs use it.
     #[default]
     Alone,
     /// The NIC itself if no other endpoint has it, otherwise a child. In the UDP envelope: the NIC
-    /// itself, with the first UDP port that is free, and the port id that stands for it if it is not
-    /// that of [`Options::port`](crate::Options::port).
+    /// itself, with the first UDP port that is free, and the port id that stands for it if it is
+    /// not that of [`Options::port`](crate::Options::port).
     Auto,
     /// Always a child. In the UDP envelope the same as `Auto`.
     Child,
@@ -87,8 +88,8 @@ impl Port {
         }
     }
 
-    /// In the UDP envelope, where processes that share a NIC differ by their UDP ports. Unless this one
-    /// is alone, nobody else may have its port.
+    /// In the UDP envelope, where processes that share a NIC differ by their UDP ports. Unless this
+    /// one is alone, nobody else may have its port.
     fn in_ip(nics: &str, sharing: Sharing, udp: u16, named: bool) -> Result<Self, OpenError> {
         let first = alternatives(nics).next().unwrap_or_default();
         let free = if nics.contains('/') { Self::first_free(nics)? } else { None };
@@ -111,7 +112,8 @@ impl Port {
         Ok(Self { claim: own, _nic: port.claim, ..port })
     }
 
-    /// The first of several interfaces that is up and that nobody has; `None` if others have all that are.
+    /// The first of several interfaces that is up and that nobody has; `None` if others have all
+    /// that are.
     fn first_free(nics: &str) -> Result<Option<Self>, OpenError> {
         let start = Instant::now();
         loop {
@@ -136,7 +138,8 @@ impl Port {
         }
     }
 
-    /// Finds or makes it in the calling thread's network namespace. `named`: others look for it there.
+    /// Finds or makes it in the calling thread's network namespace. `named`: others look for it
+    /// there.
     fn new(nic: &str, sharing: Sharing, named: bool) -> Result<Self, OpenError> {
         let mac = Interface::find(nic)?.mac;
         let why = match sharing {
@@ -207,8 +210,8 @@ impl Port {
     }
 }
 
-/// The Ethernet interfaces of the calling thread's network namespace that are up; none where the kernel
-/// does not say. Children are left out: they belong to the processes that share a NIC.
+/// The Ethernet interfaces of the calling thread's network namespace that are up; none where the
+/// kernel does not say. Children are left out: they belong to the processes that share a NIC.
 pub fn nics() -> Vec<(String, MacAddr)> {
     let links = Rtnetlink::open().and_then(|kernel| kernel.links()).unwrap_or_default();
     let children = gigae_macvlan::children().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! IP addresses on a simulated network, where no kernel knows any: they follow from the MAC addresses, of the
-//! kind that simulated ports have.
+//! IP addresses on a simulated network, where no kernel knows any: they follow from the MAC
+//! addresses, of the kind that simulated ports have.
 
 use crate::error::PeerError;
 use gigae_wire::MacAddr;

@@ -1,8 +1,9 @@
 //! This node's own addresses, and where frames to other nodes go (`PROTOCOL.md` §3).
 //!
-//! In the UDP envelope the kernel says what the next hop of a node is, and nobody else: what a frame
-//! bears as its sender's MAC address decides nothing. The kernel is asked again when a node does not
-//! answer, and when its frames come from another MAC address than the one they are answered at.
+//! In the UDP envelope the kernel says what the next hop of a node is, and nobody else: what a
+//! frame bears as its sender's MAC address decides nothing. The kernel is asked again when a node
+//! does not answer, and when its frames come from another MAC address than the one they are
+//! answered at.
 
 use crate::resolve::Reservation;
 use crate::simulated;
@@ -15,8 +16,8 @@ use std::time::Duration;
 /// Questions to the kernel in a [`PERIOD`]: each takes some 20 us, and anybody can cause them.
 const MOST_QUESTIONS: u32 = 100;
 
-/// Of these, questions after which the kernel looks for a neighbour on the wire: it has room for some
-/// hundred that it looks for at a time.
+/// Of these, questions after which the kernel looks for a neighbour on the wire: it has room for
+/// some hundred that it looks for at a time.
 const MOST_SEARCHES: u32 = 16;
 
 /// The part of both that is left for nodes to which a way is known: peers, that is.
@@ -66,7 +67,8 @@ struct Heard {
 pub(crate) struct Sources {
     pub(crate) envelope: Envelope,
     pub(crate) mac: MacAddr,
-    /// The IP addresses that the interface had when the endpoint was opened; `None` if the kernel did not say.
+    /// The IP addresses that the interface had when the endpoint was opened; `None` if the kernel
+    /// did not say.
     pub(crate) own: Option<Vec<IpAddr>>,
     /// Endpoints of this node, at its own addresses, are reached through memory.
     pub(crate) near: bool,
@@ -128,9 +130,10 @@ impl Sources {
         self.heard(ip).is_some_and(|way| Some(way.source) != own)
     }
 
-    /// A node proposes a session to this address of ours, in a frame from this MAC address. The answer comes from that
-    /// address and goes where the kernel says, who is asked once in a [`PERIOD`]. Returns that way. It is
-    /// remembered until so many others have spoken as can be answered at once.
+    /// A node proposes a session to this address of ours, in a frame from this MAC address. The
+    /// answer comes from that address and goes where the kernel says, who is asked once in a
+    /// [`PERIOD`]. Returns that way. It is remembered until so many others have spoken as can be
+    /// answered at once.
     pub(crate) fn hear(
         &mut self,
         (ip, mac): (IpAddr, MacAddr),
@@ -185,9 +188,10 @@ impl Sources {
         self.resolver = Resolver::Kernel(kernel);
     }
 
-    /// Asks whoever knows for the way to a node, without waiting. `None` if it is not known now, or if too
-    /// much was asked lately, of one node once in 100 ms: the next frame that goes unanswered asks again. The kernel is made to look for a node that
-    /// it does not know, and with `doubt` to make sure of one that it does. Strangers leave a part of the questions to peers.
+    /// Asks whoever knows for the way to a node, without waiting. `None` if it is not known now, or
+    /// if too much was asked lately, of one node once in 100 ms: the next frame that goes
+    /// unanswered asks again. The kernel is made to look for a node that it does not know, and with
+    /// `doubt` to make sure of one that it does. Strangers leave a part of the questions to peers.
     pub(crate) fn ask(&mut self, to: IpAddr, doubt: bool, now: Instant) -> Option<Way> {
         if now.since(self.since) >= PERIOD {
             (self.since, self.questions, self.searches) = (now, 0, 0);
@@ -225,8 +229,8 @@ impl Sources {
         }
     }
 
-    /// Whether an IP address that somebody spoke to is this node's: no checksum of the protocol's covers it, and a wrong
-    /// one would be learnt for good.
+    /// Whether an IP address that somebody spoke to is this node's: no checksum of the protocol's
+    /// covers it, and a wrong one would be learnt for good.
     pub(crate) fn has(&self, address: Option<IpAddr>) -> bool {
         let (Some(address), Some(own)) = (address, &self.own) else { return true };
         own.contains(&address)
@@ -275,7 +279,8 @@ mod tests {
         Sources::new((envelope, MacAddr([2, 0, 0, 0, 0, 1])), None, Resolver::Simulated)
     }
 
-    /// Whoever else has sent a Hello in its name to another address of ours, before it or as a peer.
+    /// Whoever else has sent a Hello in its name to another address of ours, before it or as a
+    /// peer.
     #[test]
     fn an_answer_comes_from_the_address_to_which_that_hello_was_sent() {
         let bob = NodeAddr::Ip { ip: BOB, next_hop: BOBS };

@@ -1,5 +1,5 @@
-//! A link whose frames an observer captures. It takes the place of the link itself while the capture
-//! lasts, so capturing costs nothing at other times.
+//! A link whose frames an observer captures. It takes the place of the link itself while the
+//! capture lasts, so capturing costs nothing at other times.
 
 use crate::link::AnyLink;
 use gigae_link::{

@@ -1,18 +1,18 @@
-//! What a message may cost between the program and the kernel: no allocation, no lock, no clock read
-//! of its own, and in streams only a share of a doorbell. Needs root.
+//! What a message may cost between the program and the kernel: no allocation, no lock, no clock
+//! read of its own, and in streams only a share of a doorbell. Needs root.
 //!
-//! Two endpoints on the ends of a cable, over AF_XDP in generic mode and over AF_PACKET, or on one node with memory
-//! between them, in one thread: a veth delivers within the sender's system call, and memory at once, so a message is
-//! there right after it was sent, and what happens is nearly the same on every run. Nothing is concluded from how long
-//! it takes.
+//! Two endpoints on the ends of a cable, over AF_XDP in generic mode and over AF_PACKET, or on one
+//! node with memory between them, in one thread: a veth delivers within the sender's system call,
+//! and memory at once, so a message is there right after it was sent, and what happens is nearly
+//! the same on every run. Nothing is concluded from how long it takes.
 //!
 //! - **Allocations** are counted by the allocator, of this thread, in the functions `measured_...`.
 //! - **Clock reads and doorbells** are counted by the library itself (`Counters`).
-//! - **Locks**, and clock reads or system calls that the library does not count, are looked for with
-//!   valgrind's callgrind: this program runs itself under it, and it counts for the same functions,
-//!   down to the C library, the instructions that lock the bus (taking a lock that is free is one,
-//!   and so is changing the count of an `Arc`) and the system calls (waiting for a lock that is
-//!   taken is one, and a clock read too, since valgrind hides the vDSO).
+//! - **Locks**, and clock reads or system calls that the library does not count, are looked for
+//!   with valgrind's callgrind: this program runs itself under it, and it counts for the same
+//!   functions, down to the C library, the instructions that lock the bus (taking a lock that is
+//!   free is one, and so is changing the count of an `Arc`) and the system calls (waiting for a
+//!   lock that is taken is one, and a clock read too, since valgrind hides the vDSO).
 //!
 //! It cannot see what the kernel does in its calls, nor what other processors make of a lock: the
 //! bus-locked instruction is forbidden, whatever it would cost. Acquire and release without one, as
@@ -56,8 +56,8 @@ const MOST_VAIN_POLLS: u64 = 100_000_000;
 /// Polls for each look at who has come, gone or rung, where memory is used: a system call.
 const PER_LOOK: u64 = 64;
 
-/// Polls of both ends for each message, at most, besides those in vain: with what is sent, with what is received, and
-/// with the acknowledgements of both.
+/// Polls of both ends for each message, at most, besides those in vain: with what is sent, with
+/// what is received, and with the acknowledgements of both.
 const POLLS: u64 = 6;
 
 /// Callgrind's names for instructions that lock the bus, and for system calls.
@@ -69,8 +69,9 @@ const CALLS: &str = "sysCount";
 /// price of the call.
 const CANCELLATION: [&str; 2] = ["__pthread_enable_asynccancel", "__pthread_disable_asynccancel"];
 
-/// Where whoever writes into memory looks whether the reader sleeps: between the two is a fence, which is such an
-/// instruction here. One per doorbell that the library would ring, and so at most one per message.
+/// Where whoever writes into memory looks whether the reader sleeps: between the two is a fence,
+/// which is such an instruction here. One per doorbell that the library would ring, and so at most
+/// one per message.
 const FENCES: &str = "Link>::flush";
 
 /// Tells this program, when it runs under valgrind, over which backend.
@@ -109,8 +110,9 @@ impl Pair {
         let open = |n: u16, name: &str, backend| {
             let _inside = fabric.node(n).enter().unwrap();
             let options = Options::new(name).backend(backend).wait(Wait::Spin);
-            // The way of a call is the same with the thread. What a call does besides when the machine took the
-            // processor from it for so long that the thread came is no cost of a message.
+            // The way of a call is the same with the thread. What a call does besides when the
+            // machine took the processor from it for so long that the thread came is no cost of a
+            // message.
             let options = options.progress(Progress::Manual);
             let options = options.local(by == By::Memory);
             options.linger(Duration::from_millis(100)).open().unwrap()
@@ -299,7 +301,8 @@ fn within_the_budget(by: By) {
             let recovery = after.recovery - before.recovery;
             assert!(doorbells < MESSAGES / PER_DOORBELL + recovery, "{recovery} again; {said}");
         }
-        // Had nothing been sent, nothing would have been measured. Nobody sleeps: memory needs no doorbell.
+        // Had nothing been sent, nothing would have been measured. Nobody sleeps: memory needs no
+        // doorbell.
         let by_memory = after.by_memory - before.by_memory;
         let expected = if by == By::Memory { by_memory > 0 } else { by_memory == 0 };
         assert!((doorbells > 0) == (by != By::Memory) && expected, "{said}");

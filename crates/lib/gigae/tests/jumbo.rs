@@ -1,5 +1,5 @@
-//! Frames of more than one buffer, MTUs that differ, and networks that carry less than both ends can
-//! take: on a simulated network, in virtual time.
+//! Frames of more than one buffer, MTUs that differ, and networks that carry less than both ends
+//! can take: on a simulated network, in virtual time.
 #![allow(missing_docs)]
 
 use gigae::{Address, Completion, Endpoint, OpError, Options, Peer, Reason, Rights, Wanted};

@@ -1,5 +1,5 @@
-//! What a peer that keeps to no rule can make an endpoint keep, by frames on the wire. The program of
-//! the endpoint uses plain messages only. In virtual time.
+//! What a peer that keeps to no rule can make an endpoint keep, by frames on the wire. The program
+//! of the endpoint uses plain messages only. In virtual time.
 #![allow(missing_docs)]
 
 mod heap;

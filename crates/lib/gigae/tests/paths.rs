@@ -1,16 +1,18 @@
-//! Instructions of whole paths, from the call that sends to the call that receives, counted by valgrind's callgrind
-//! and compared with `snapshots/paths.txt`. They do not depend on the machine's load.
+//! Instructions of whole paths, from the call that sends to the call that receives, counted by
+//! valgrind's callgrind and compared with `snapshots/paths.txt`. They do not depend on the
+//! machine's load.
 //!
-//! What is counted is `examples/paths.rs`, built as releases are: two endpoints on a simulated network. The snapshot is
-//! made anew by
+//! What is counted is `examples/paths.rs`, built as releases are: two endpoints on a simulated
+//! network. The snapshot is made anew by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae --test paths
 //! ```
 //!
-//! The simulated link allocates and copies every frame, which is in each count. Kernel and NIC are in none; what they are
-//! asked for is counted by `system_calls.rs`. The C library's copies and the checksum of long frames are chosen by the
-//! processor: valgrind shows every x86-64 processor with AVX2 alike.
+//! The simulated link allocates and copies every frame, which is in each count. Kernel and NIC are
+//! in none; what they are asked for is counted by `system_calls.rs`. The C library's copies and the
+//! checksum of long frames are chosen by the processor: valgrind shows every x86-64 processor with
+//! AVX2 alike.
 //!
 //! Without valgrind the test is ignored; if `CI` is set it fails.
 #![allow(missing_docs)]

@@ -1,5 +1,5 @@
-//! Many peers: what an idle one costs, and that an endpoint works with 10,000 of them. In virtual time;
-//! bytes are counted by the allocator and the same on every run.
+//! Many peers: what an idle one costs, and that an endpoint works with 10,000 of them. In virtual
+//! time; bytes are counted by the allocator and the same on every run.
 #![allow(missing_docs)]
 
 mod crowd;

@@ -1,5 +1,5 @@
-//! Interfaces and queues of a process's own: the first that is free of several, and a queue that is not the first. On
-//! real interfaces in network namespaces. Needs root.
+//! Interfaces and queues of a process's own: the first that is free of several, and a queue that is
+//! not the first. On real interfaces in network namespaces. Needs root.
 #![allow(missing_docs)]
 
 use gigae::{Address, Backend, Endpoint, Envelope, Mode, OpenError, Options, Sharing, Wait};
@@ -27,8 +27,8 @@ fn ip(node: &Node, arguments: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Two nodes, of which the first has two more interfaces that an administrator has made: they stand for the functions
-/// of a NIC.
+/// Two nodes, of which the first has two more interfaces that an administrator has made: they stand
+/// for the functions of a NIC.
 fn functions(test: &str) -> Fabric {
     let fabric = testing::fabric(test, |_| {});
     for name in ["vf0", "vf1"] {
@@ -138,8 +138,8 @@ fn what_is_down_or_missing_is_passed_over() {
     assert!(refused.contains("named twice"), "{refused}");
 }
 
-/// Two queues at each end of a cable: what goes out by a queue of a veth arrives at the other end's queue of the same
-/// number.
+/// Two queues at each end of a cable: what goes out by a queue of a veth arrives at the other end's
+/// queue of the same number.
 fn the_second_queue() {
     let fabric = testing::fabric("queues", |_| {});
     let (near, far) = (fabric.node(1), fabric.node(2));

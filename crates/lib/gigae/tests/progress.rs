@@ -1,8 +1,10 @@
-//! Programs that make no calls: their endpoints acknowledge, repeat, answer and lend their memory all the same. On real
-//! interfaces in network namespaces that each test makes and removes. Needs root.
+//! Programs that make no calls: their endpoints acknowledge, repeat, answer and lend their memory
+//! all the same. On real interfaces in network namespaces that each test makes and removes. Needs
+//! root.
 //!
-//! A program that computes is one that sleeps here: neither makes calls. Nothing is concluded from how long something
-//! takes; what would never happen without the thread is waited for with [`PATIENCE`].
+//! A program that computes is one that sleeps here: neither makes calls. Nothing is concluded from
+//! how long something takes; what would never happen without the thread is waited for with
+//! [`PATIENCE`].
 #![allow(missing_docs)]
 
 mod numbered;
@@ -21,7 +23,8 @@ use std::time::{Duration, Instant};
 /// Long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same for what is to be lost if nobody answers: the thread is not kept off the processor for so long.
+/// The same for what is to be lost if nobody answers: the thread is not kept off the processor for
+/// so long.
 const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a program computes: more than twice [`PEER_TIMEOUT`].
@@ -177,14 +180,16 @@ fn readable(end: &Endpoint) {
     assert_eq!(ready, 1, "the descriptor becomes readable");
 }
 
-/// The program sleeps on the descriptor, the thread takes the frame in first or does not: the program wakes.
+/// The program sleeps on the descriptor, the thread takes the frame in first or does not: the
+/// program wakes.
 fn an_event_loop_wakes_for_what_the_thread_took_in() {
     for backend in [Backend::Xdp, Backend::Packet] {
         let fabric = testing::fabric("events", |_| ());
         let (ends, peer) = pair(&fabric, &options(backend));
         let [sender, receiver] = &ends;
         for n in 0..300_u32 {
-            // Sometimes the message is there before the program sleeps, sometimes the thread has it.
+            // Sometimes the message is there before the program sleeps, sometimes the thread has
+            // it.
             sender.send(peer, &body(n, 500)).unwrap();
             std::thread::sleep(Duration::from_micros(u64::from(n % 30) * 100));
             let message = loop {
@@ -197,7 +202,8 @@ fn an_event_loop_wakes_for_what_the_thread_took_in() {
             };
             assert_eq!(message[..], body(n, 500));
         }
-        // Its program makes no call that takes anything in, so the thread does; then the program wakes.
+        // Its program makes no call that takes anything in, so the thread does; then the program
+        // wakes.
         while receiver.prepare_to_wait().unwrap().is_some() {}
         let before = receiver.counters();
         let end = Instant::now() + PATIENCE;
@@ -285,8 +291,8 @@ fn threads() -> Vec<String> {
     tasks.map(status).filter(|status| status.contains("gigae-progress")).collect()
 }
 
-/// The threads once there are so many. One names itself when it runs, and the kernel lists it until a moment after it
-/// was joined.
+/// The threads once there are so many. One names itself when it runs, and the kernel lists it until
+/// a moment after it was joined.
 fn await_threads(count: usize) -> Vec<String> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -299,7 +305,8 @@ fn await_threads(count: usize) -> Vec<String> {
     }
 }
 
-/// The slice of time that a thread has asked for, in nanoseconds; zero where the kernel does not tell.
+/// The slice of time that a thread has asked for, in nanoseconds; zero where the kernel does not
+/// tell.
 fn slice(thread: libc::pid_t) -> u64 {
     // SAFETY: numbers only, and the call fills no more than the size that it is given.
     unsafe {
@@ -339,8 +346,8 @@ fn one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last() {
 
 /// What a child of fork(2) does, as a process: its status.
 fn in_child(child: impl FnOnce() -> bool) {
-    // SAFETY: the child calls nothing but `child`, and ends. What other threads held when it was made (of the
-    // allocator, glibc sees to that) it does not use.
+    // SAFETY: the child calls nothing but `child`, and ends. What other threads held when it was
+    // made (of the allocator, glibc sees to that) it does not use.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -407,8 +414,8 @@ fn a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it() 
     assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().expect("it arrives")[..], b"after"[..]);
 }
 
-/// The kernel may take the processor from a program at any place for longer than the thread waits before it acts. A signal
-/// whose handler takes its time does the same, often.
+/// The kernel may take the processor from a program at any place for longer than the thread waits
+/// before it acts. A signal whose handler takes its time does the same, often.
 fn a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation() {
     const ROUNDS: u64 = 150;
     extern "C" fn take_some_time(_: libc::c_int) {

@@ -21,7 +21,8 @@ const COUNT: u32 = 300;
 
 const BACKENDS: [Backend; 2] = [Backend::XdpMode(Mode::XdpGeneric), Backend::Packet];
 
-/// In a process of its own: opens an endpoint on the NIC `eth0`, says its address and returns what comes.
+/// In a process of its own: opens an endpoint on the NIC `eth0`, says its address and returns what
+/// comes.
 const ECHO: &str = "GIGAE_TEST_ECHO";
 
 fn options(sharing: Sharing, backend: Backend) -> Options {

@@ -1,15 +1,15 @@
-//! System calls of whole paths over a real link, from the call that sends to the call that receives, as the kernel sees
-//! them: this program runs itself under strace, and every line is a call. Compared with `snapshots/system_calls.txt`, which
-//! is made anew by
+//! System calls of whole paths over a real link, from the call that sends to the call that
+//! receives, as the kernel sees them: this program runs itself under strace, and every line is a
+//! call. Compared with `snapshots/system_calls.txt`, which is made anew by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae --test system_calls
 //! ```
 //!
-//! Two endpoints on the ends of a cable in one thread. Short messages go to and fro, so that each carries the
-//! acknowledgement of the one before; the others are acknowledged by their number and not after a time, which strace would
-//! stretch. So nothing depends on how fast the machine is. Calls of other threads of the library are counted apart and
-//! printed: they depend on time.
+//! Two endpoints on the ends of a cable in one thread. Short messages go to and fro, so that each
+//! carries the acknowledgement of the one before; the others are acknowledged by their number and
+//! not after a time, which strace would stretch. So nothing depends on how fast the machine is.
+//! Calls of other threads of the library are counted apart and printed: they depend on time.
 //!
 //! Needs root and strace; where one is missing the test is ignored, and fails if `CI` is set.
 #![allow(missing_docs)]
@@ -32,14 +32,16 @@ const MESSAGES: usize = 400;
 const LONG: usize = 64 << 10;
 const TAG: u64 = 7;
 
-/// Per cent by which a case may differ from the snapshot, and calls per message: a loss on a busy machine costs one.
+/// Per cent by which a case may differ from the snapshot, and calls per message: a loss on a busy
+/// machine costs one.
 const PER_CENT: f64 = 3.0;
 const ALWAYS: f64 = 0.02;
 
 /// Tells this program over which backend to go, when it runs under strace.
 const TRACED: &str = "GIGAE_SYSTEM_CALLS_TRACED";
 
-/// Directory, which is not there, that marks a place in the trace: `MARK/CASE`. Between two marks is the case of the first.
+/// Directory, which is not there, that marks a place in the trace: `MARK/CASE`. Between two marks
+/// is the case of the first.
 const MARK: &str = "/gigae-system-calls";
 
 const BACKENDS: [(&str, Backend); 2] =
@@ -63,7 +65,8 @@ impl Pair {
         let fabric = testing::fabric("calls", |config| config.cable = true);
         let open = |n: u16| {
             let _inside = fabric.node(n).enter().unwrap();
-            // A socket for bulk data is polled for a while after something came: that depends on time.
+            // A socket for bulk data is polled for a while after something came: that depends on
+            // time.
             let options = Options::new("eth0").backend(backend).wait(Wait::Spin).bulk(false);
             // Stopped at each call, the program is away for so long that the thread would come.
             let options = options.progress(Progress::Manual);
@@ -152,7 +155,8 @@ fn traced(name: &str) {
 /// Calls by case and name, of the thread that works and of others.
 type Trace = BTreeMap<String, [BTreeMap<String, usize>; 2]>;
 
-/// Reads what strace wrote: `PID CALL(ARGUMENTS) = RESULT`, a call that others interrupt in two lines.
+/// Reads what strace wrote: `PID CALL(ARGUMENTS) = RESULT`, a call that others interrupt in two
+/// lines.
 fn read(trace: &str) -> Trace {
     let mut found = Trace::new();
     let (mut case, mut worker) = (None, "");

@@ -228,13 +228,14 @@ fn remote_memory_is_read_over_two_interfaces() {
         let Completion { result, memory, .. } = done;
         result.unwrap();
         assert!(memory.and_then(gigae::Memory::into_vec).unwrap() == bytes);
-        // In which shares is another matter, tried in virtual time: here a busy machine may hold one up.
+        // In which shares is another matter, tried in virtual time: here a busy machine may hold
+        // one up.
         assert!(a.paths().iter().all(|path| path.link.rx_frames > 0), "{:?}", a.paths());
     });
 }
 
-/// Writes of a mebibyte and tagged messages of several frames, while each interface of each end goes
-/// down once and comes back.
+/// Writes of a mebibyte and tagged messages of several frames, while each interface of each end
+/// goes down once and comes back.
 fn operations_go_on_while_an_interface_is_down() {
     const LEN: usize = 1 << 20;
     const TAGGED: usize = 100_000;

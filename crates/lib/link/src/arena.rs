@@ -380,8 +380,8 @@ impl RxFrame {
         Self { piece: Piece::new(arena, bytes, slot) }
     }
 
-    /// Copies `bytes` to the start of a slot's `room` in an arena, and makes the token for them. For
-    /// backends that copy what they receive.
+    /// Copies `bytes` to the start of a slot's `room` in an arena, and makes the token for them.
+    /// For backends that copy what they receive.
     ///
     /// # Safety
     /// As for [`new`](Self::new), for all of the room.

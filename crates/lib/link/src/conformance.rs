@@ -53,8 +53,8 @@ impl Options {
         Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512, mtu: 1500 }
     }
 
-    /// For cards that hold so many frames for which the receiver has had no time yet. No test that waits for all
-    /// of its frames has more on the way than the transmit frames, half of them.
+    /// For cards that hold so many frames for which the receiver has had no time yet. No test that
+    /// waits for all of its frames has more on the way than the transmit frames, half of them.
     pub fn within(mut self, frames: usize) -> Self {
         self.tx_frames = self.tx_frames.min(frames / 2);
         self.rx_frames = self.rx_frames.min(frames);
@@ -93,8 +93,9 @@ pub struct Kernels {
 }
 
 /// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
-/// names and functions, for a runner. A number behind it is the MTU, 1500 without; another one how many frames that
-/// nobody reads the carrier holds, a card's ring or a socket's queue ([`Options::within`](crate::conformance::Options::within)), any number of frames without.
+/// names and functions, for a runner. A number behind it is the MTU, 1500 without; another one how
+/// many frames that nobody reads the carrier holds, a card's ring or a socket's queue
+/// ([`Options::within`](crate::conformance::Options::within)), any number of frames without.
 #[macro_export]
 macro_rules! conformance_tests {
     ($prefix:literal, $envelope:expr, $maker:path) => {
@@ -150,23 +151,24 @@ macro_rules! conformance_tests {
     };
 }
 
-/// How often a test lets time pass before it gives up: at a millisecond each, long enough for a loaded machine.
+/// How often a test lets time pass before it gives up: at a millisecond each, long enough for a
+/// loaded machine.
 const PATIENCE: usize = 60_000;
 
-/// Whether a kernel is behind the link. A simulated one copies a frame when it is posted, so that it
-/// is free at once, and its wire holds any number of frames that nobody polls.
+/// Whether a kernel is behind the link. A simulated one copies a frame when it is posted, so that
+/// it is free at once, and its wire holds any number of frames that nobody polls.
 fn has_kernel(link: &dyn Link) -> bool {
     link.fd().is_some()
 }
 
-/// Whether the link is told of frames for which there was no room. A card in zero-copy mode lets them wait, or drops
-/// them and counts them itself. In a socket they wait.
+/// Whether the link is told of frames for which there was no room. A card in zero-copy mode lets
+/// them wait, or drops them and counts them itself. In a socket they wait.
 fn sees_drops(link: &dyn Link) -> bool {
     !matches!(link.info().mode, Mode::XdpZeroCopy | Mode::Udp)
 }
 
-/// How many frames wait in the link, as far as it drops any, while the caller holds all that it may. A packet
-/// socket's ring is as long as what was copied out of it.
+/// How many frames wait in the link, as far as it drops any, while the caller holds all that it
+/// may. A packet socket's ring is as long as what was copied out of it.
 fn waiting_at_most(link: &dyn Link) -> usize {
     if link.info().mode == Mode::Packet { link.info().rx_frames } else { 0 }
 }
@@ -272,8 +274,8 @@ pub fn send(link: &mut dyn Link, bytes: &[u8]) {
     flush(link);
 }
 
-/// Sends a frame with these bytes until the other link receives it: the kernel tells a bridge that a port is
-/// up again later than it says so, and on a busy machine much later.
+/// Sends a frame with these bytes until the other link receives it: the kernel tells a bridge that
+/// a port is up again later than it says so, and on a busy machine much later.
 pub fn send_until_received(link: &mut dyn Link, other: &mut dyn Link, bytes: &[u8]) {
     let mut came = Vec::new();
     for _ in 0..PATIENCE / 10 {

@@ -105,8 +105,8 @@ pub enum LinkError {
     /// The interface or its namespace is gone; open a new link.
     #[error("interface '{0}' is gone; open the endpoint again")]
     Gone(String),
-    /// Another program has detached or replaced the link's XDP program, so nothing arrives any more; open a
-    /// new link. Calls on it say so within 1.5 seconds.
+    /// Another program has detached or replaced the link's XDP program, so nothing arrives any
+    /// more; open a new link. Calls on it say so within 1.5 seconds.
     #[error(
         "the XDP program of '{0}' was detached or replaced by another program; open the endpoint again, or use the packet backend"
     )]

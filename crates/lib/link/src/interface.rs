@@ -2,9 +2,10 @@
 //! and how it tells an interface that is down from one that is gone.
 //!
 //! Uses the ioctls of netdevice(7) on a socket of its own, so that it keeps looking into the
-//! network namespace in which it was made, whichever thread or process asks. It is a UNIX-domain one, so that
-//! who gets it from another process cannot speak to the network by it. `/sys/class/net` would show
-//! the namespace in which it was mounted. Nothing here changes an interface.
+//! network namespace in which it was made, whichever thread or process asks. It is a UNIX-domain
+//! one, so that who gets it from another process cannot speak to the network by it.
+//! `/sys/class/net` would show the namespace in which it was mounted. Nothing here changes an
+//! interface.
 
 use crate::{LinkError, OpenError};
 use gigae_host::netdevice;
@@ -14,7 +15,8 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK` of linux/if_arp.h: the hardware types with Ethernet headers.
+/// `ARPHRD_ETHER` and `ARPHRD_LOOPBACK` of linux/if_arp.h: the hardware types with Ethernet
+/// headers.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
 /// One network interface of the namespace in which it was found.
@@ -30,7 +32,8 @@ pub struct Interface {
     pub mtu: usize,
     /// Index of the NIC that carries its frames, if it is a macvlan.
     pub lower: Option<u32>,
-    /// The socket through which it is looked at, by this process or another that gets it with the rest.
+    /// The socket through which it is looked at, by this process or another that gets it with the
+    /// rest.
     pub control: OwnedFd,
 }
 
@@ -80,8 +83,8 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Whether the interface still stands and is up, and so is the NIC that carries its frames if it is a
-    /// macvlan. Two system calls, two more for such a NIC.
+    /// Whether the interface still stands and is up, and so is the NIC that carries its frames if
+    /// it is a macvlan. Two system calls, two more for such a NIC.
     pub fn check(&self) -> Result<(), LinkError> {
         let check = |index| match self.flags(index) {
             Ok(flags) if flags & libc::IFF_UP != 0 => Ok(()),

@@ -11,8 +11,8 @@
 //! | [`Posted`] | the NIC until it completes, then nobody | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
 //! | [`RxFrame`] | the caller, who may read | [`Link::poll`] | [`Link::recycle`] |
 //!
-//! A received frame can be lent on in parts ([`SharedFrame`]). A frame too long for the link's unit of
-//! memory is several tokens in a row, its *segments*: [`Info`] says from what length on.
+//! A received frame can be lent on in parts ([`SharedFrame`]). A frame too long for the link's unit
+//! of memory is several tokens in a row, its *segments*: [`Info`] says from what length on.
 //!
 //! A transmit frame thus has two holds: *with the NIC*, cleared by its completion, and *in the
 //! window*, which is the existence of its token. It is free when both are clear. To give up the

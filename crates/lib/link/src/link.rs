@@ -35,15 +35,15 @@ pub trait Link: Send {
     /// the last as [`Segment::More`]. Each is reclaimed or released by itself.
     ///
     /// # Panics
-    /// If the frame is another link's. If `bytes` is empty or not within the frame. If the frame on the wire is shorter than an
-    /// Ethernet header, longer than [`Info::max_frame`] or has more than [`Info::max_segments`].
+    /// If the frame is another link's. If `bytes` is empty or not within the frame. If the frame on
+    /// the wire is shorter than an Ethernet header, longer than [`Info::max_frame`] or has more
+    /// than [`Info::max_segments`].
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted;
 
-    /// Rings the doorbell for all that was posted: one system call per batch, none where the
-    /// driver needs no wake-up. A NIC that is momentarily full is no error: the frames stay
-    /// posted and the next flush goes on with them. Returns whether it took everything; if not,
-    /// flush again soon, for nothing else will. It does not wait for a receiver: what nobody reads is
-    /// lost.
+    /// Rings the doorbell for all that was posted: one system call per batch, none where the driver
+    /// needs no wake-up. A NIC that is momentarily full is no error: the frames stay posted and the
+    /// next flush goes on with them. Returns whether it took everything; if not, flush again soon,
+    /// for nothing else will. It does not wait for a receiver: what nobody reads is lost.
     ///
     /// # Panics
     /// If the last segment of a frame was not posted yet.
@@ -65,8 +65,9 @@ pub trait Link: Send {
     fn release(&mut self, frame: Held);
 
     /// Appends up to `max` tokens of received frames to `batch` and returns how many. Never blocks.
-    /// Passes on only frames that the link's [`Filter`] takes, none longer than [`Info::max_frame`].
-    /// While the caller holds all receive frames, what comes may be dropped; it is counted.
+    /// Passes on only frames that the link's [`Filter`] takes, none longer than
+    /// [`Info::max_frame`]. While the caller holds all receive frames, what comes may be dropped;
+    /// it is counted.
     ///
     /// A frame longer than [`Info::segment_size`] is several tokens in a row, of which all but the
     /// last say [`RxFrame::continues`]. It is always handed over whole, so with such a frame at the
@@ -74,8 +75,8 @@ pub trait Link: Send {
     /// which a segment is missing, and counts it ([`Counters::rx_dropped`]).
     ///
     /// With busy polling on (an option of the backend), an empty ring makes the link drive the
-    /// driver from the caller's own context and look again, as in GigaE PM II §4.4; that is the only
-    /// case with a system call.
+    /// driver from the caller's own context and look again, as in GigaE PM II §4.4; that is the
+    /// only case with a system call.
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError>;
 
     /// Returns a received frame so that the NIC can fill it anew: at once if it has few, else after
@@ -85,9 +86,10 @@ pub trait Link: Send {
     /// If the frame is another link's.
     fn recycle(&mut self, frame: RxFrame);
 
-    /// A descriptor that polls readable when a frame may have arrived. `None`, the default, if there
-    /// is none: then override [`wait`](Self::wait), unless it is enough to look each millisecond. The
-    /// conformance suite takes such a link for a simulated one. Before sleeping on it, call [`prepare_to_wait`](Self::prepare_to_wait).
+    /// A descriptor that polls readable when a frame may have arrived. `None`, the default, if
+    /// there is none: then override [`wait`](Self::wait), unless it is enough to look each
+    /// millisecond. The conformance suite takes such a link for a simulated one. Before sleeping on
+    /// it, call [`prepare_to_wait`](Self::prepare_to_wait).
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -101,9 +103,9 @@ pub trait Link: Send {
         if self.prepare_to_wait() { Ok(true) } else { sleep_on(self.fd(), timeout) }
     }
 
-    /// The caller is about to sleep on [`fd`](Self::fd) by itself. Returns whether there is something to
-    /// poll already. No system call, but one to ring a driver that lacks memory for frames. By default
-    /// there is nothing to prepare.
+    /// The caller is about to sleep on [`fd`](Self::fd) by itself. Returns whether there is
+    /// something to poll already. No system call, but one to ring a driver that lacks memory for
+    /// frames. By default there is nothing to prepare.
     fn prepare_to_wait(&mut self) -> bool {
         false
     }
@@ -150,8 +152,8 @@ pub struct Info {
     /// Longest frame that can be posted and received, in bytes: Ethernet header and payload,
     /// without FCS.
     pub max_frame: usize,
-    /// Longest frame in bytes that is received in one token; a longer one has segments of this size,
-    /// or of less where the driver says so. At least as much fits a transmit frame's memory.
+    /// Longest frame in bytes that is received in one token; a longer one has segments of this
+    /// size, or of less where the driver says so. At least as much fits a transmit frame's memory.
     pub segment_size: usize,
     /// Most segments that a frame may be posted in, and most that it is received in. 1: every frame
     /// is one token.
@@ -159,8 +161,8 @@ pub struct Info {
     /// Bytes in a transmit frame's memory. With 128 more than [`max_frame`](Self::max_frame) a
     /// message is as long as the frame allows.
     pub frame_size: usize,
-    /// Transmit frames in all, two at least for an endpoint; a frame in segments takes as many as it
-    /// has segments.
+    /// Transmit frames in all, two at least for an endpoint; a frame in segments takes as many as
+    /// it has segments.
     pub tx_frames: usize,
     /// Frames that can be received before one must be recycled, segments counted as frames.
     pub rx_frames: usize,
@@ -287,8 +289,8 @@ pub struct Counters {
     pub rx_frames: u64,
     /// System calls made in order to transmit (`sendto`).
     pub doorbells: u64,
-    /// System calls made in order to receive: those that drive the driver from the caller's context,
-    /// and those that look for datagrams in a socket.
+    /// System calls made in order to receive: those that drive the driver from the caller's
+    /// context, and those that look for datagrams in a socket.
     pub drives: u64,
     /// Sleeps in [`Link::wait`].
     pub waits: u64,
@@ -301,7 +303,8 @@ pub struct Counters {
     pub rx_dropped: u64,
     /// Transmit descriptors that the kernel refused as invalid. Always zero unless there is a bug.
     pub tx_invalid: u64,
-    /// Of the frames posted and polled, those that went through memory to and from endpoints of this node.
+    /// Of the frames posted and polled, those that went through memory to and from endpoints of
+    /// this node.
     pub memory_tx_frames: u64,
     /// See [`memory_tx_frames`](Self::memory_tx_frames).
     pub memory_rx_frames: u64,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub struct FrameMemory<'a> {
     /// All transmit frames, and received ones.
     pub arena: &'a Arc<Arena>,
-    /// More received frames, as many as [`Info::rx_frames`](crate::Info::rx_frames), numbered behind
-    /// all of the first arena's. Most links have none.
+    /// More received frames, as many as [`Info::rx_frames`](crate::Info::rx_frames), numbered
+    /// behind all of the first arena's. Most links have none.
     pub beside: Option<&'a Arc<Arena>>,
 }
 

@@ -6,7 +6,8 @@ use crate::{Info, Segment};
 const ETHERNET: usize = 14;
 
 /// The frame that is being posted. Call [`add`](Self::add) first in `post` and
-/// [`flush`](Self::flush) first in `flush`. Panics on what [`Link::post`](crate::Link::post) refuses.
+/// [`flush`](Self::flush) first in `flush`. Panics on what [`Link::post`](crate::Link::post)
+/// refuses.
 #[derive(Debug)]
 pub struct Posting {
     max_frame: usize,

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// Longest sleep where nothing can end it early: short beside any timer of a protocol.
 const NAP: Duration = Duration::from_millis(1);
 
-/// Sleeps until the descriptor is readable, the time is up or a signal came. Whether it is readable. Without a
-/// descriptor it sleeps for a millisecond at most. For backends.
+/// Sleeps until the descriptor is readable, the time is up or a signal came. Whether it is
+/// readable. Without a descriptor it sleeps for a millisecond at most. For backends.
 pub fn sleep_on(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> Result<bool, LinkError> {
     let Some(fd) = fd else {
         std::thread::sleep(timeout.unwrap_or(NAP).min(NAP));

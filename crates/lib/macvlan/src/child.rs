@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// The group (`ip link show group 26473`) in which children are made, "gi" as a number: the only mark that
-/// an interface can have from its first moment on. A macvlan of this group is ours, and no other is.
+/// The group (`ip link show group 26473`) in which children are made, "gi" as a number: the only
+/// mark that an interface can have from its first moment on. A macvlan of this group is ours, and
+/// no other is.
 pub const GROUP: u32 = 0x6769;
 
 /// What people see in `ip link`.
@@ -27,8 +28,8 @@ const CARRIER_WITHIN: Duration = Duration::from_millis(500);
 /// Pause between looks.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// An interface of this process's own on a NIC. Dropping it removes it, unless a fork of the process
-/// that made it does so.
+/// An interface of this process's own on a NIC. Dropping it removes it, unless a fork of the
+/// process that made it does so.
 #[derive(Debug)]
 pub struct Child {
     name: String,
@@ -45,9 +46,9 @@ impl Child {
     /// Makes a child of the NIC `parent`, up, with an address of its own and the NIC's MTU, in the
     /// calling thread's network namespace. Removes what killed processes left on this NIC before.
     ///
-    /// Needs `CAP_NET_ADMIN`. Some 30 system calls; milliseconds, of which most is the kernel's lock under
-    /// which all interfaces are changed. Fails where there is no such NIC, where it is down, or where it
-    /// belongs to a bridge or bond.
+    /// Needs `CAP_NET_ADMIN`. Some 30 system calls; milliseconds, of which most is the kernel's
+    /// lock under which all interfaces are changed. Fails where there is no such NIC, where it is
+    /// down, or where it belongs to a bridge or bond.
     pub fn make(parent: &str) -> Result<Self, OpenError> {
         let nic = Interface::find(parent)?;
         let what = "asking the kernel about interfaces";
@@ -86,8 +87,8 @@ impl Child {
         &self.parent
     }
 
-    /// The claim to its address. A copy of its socket in another process keeps the child from counting
-    /// as left over.
+    /// The claim to its address. A copy of its socket in another process keeps the child from
+    /// counting as left over.
     pub fn claim(&self) -> &Claim {
         &self.claim
     }
@@ -98,8 +99,9 @@ impl Child {
             Err(e) if matches!(e.errno(), Errno::AFNOSUPPORT | Errno::OPNOTSUPP) => {} // No IPv6 here.
             result => result?,
         }
-        // The kernel answers for this host's IP addresses on every interface that is asked (ip-sysctl,
-        // `arp_ignore`): others would send what is for the host to the child, and lose it with the child.
+        // The kernel answers for this host's IP addresses on every interface that is asked
+        // (ip-sysctl, `arp_ignore`): others would send what is for the host to the child, and lose
+        // it with the child.
         self.kernel.set(self.index, &[Setting::Up(true), Setting::NoArp, Setting::Alias(ALIAS)])
     }
 
@@ -151,8 +153,8 @@ pub fn children() -> io::Result<Vec<Found>> {
     found.collect()
 }
 
-/// Removes the children in the calling thread's network namespace whose processes were killed; their
-/// names. Needs `CAP_NET_ADMIN` if there are any.
+/// Removes the children in the calling thread's network namespace whose processes were killed;
+/// their names. Needs `CAP_NET_ADMIN` if there are any.
 pub fn remove_left_overs() -> io::Result<Vec<String>> {
     let kernel = Rtnetlink::open()?;
     Ok(sweep(&kernel, &kernel.links()?, None))
@@ -166,8 +168,8 @@ fn mac(link: &Link) -> MacAddr {
     MacAddr(link.mac.unwrap_or_default())
 }
 
-/// Removes what is left over on one NIC, or on any; their names. The claim is held meanwhile, so that of
-/// several who sweep one does.
+/// Removes what is left over on one NIC, or on any; their names. The claim is held meanwhile, so
+/// that of several who sweep one does.
 fn sweep(kernel: &Rtnetlink, links: &[Link], on: Option<u32>) -> Vec<String> {
     // Children of a macvlan are the kernel's children of its NIC.
     let nic = on.map(|index| {

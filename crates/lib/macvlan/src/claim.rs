@@ -1,8 +1,9 @@
 //! Who uses a MAC address on this node: the process that has bound the UNIX name made of it.
 //!
-//! Abstract names (unix(7)) belong to the network namespace, as addresses do, need no privileges and
-//! go with the last copy of the socket's descriptor, also after SIGKILL. Any process of the namespace
-//! can take any name, so that a claim keeps addresses apart among those who mean well, and no more.
+//! Abstract names (unix(7)) belong to the network namespace, as addresses do, need no privileges
+//! and go with the last copy of the socket's descriptor, also after SIGKILL. Any process of the
+//! namespace can take any name, so that a claim keeps addresses apart among those who mean well,
+//! and no more.
 
 use gigae_wire::MacAddr;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,8 +16,8 @@ use std::io;
 pub struct Claim(OwnedFd);
 
 impl Claim {
-    /// Claims the address in the calling thread's network namespace: binds `gigae/` and the address as
-    /// text, such as `gigae/02:00:00:00:00:01`. `None` if somebody has it. Two system calls; no
+    /// Claims the address in the calling thread's network namespace: binds `gigae/` and the address
+    /// as text, such as `gigae/02:00:00:00:00:01`. `None` if somebody has it. Two system calls; no
     /// privileges.
     pub fn take(mac: MacAddr) -> io::Result<Option<Self>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -31,8 +32,8 @@ impl Claim {
     }
 }
 
-/// The bound socket: a sequenced-packet one that does not listen yet and does not block. The address
-/// stays claimed as long as any copy of it is open.
+/// The bound socket: a sequenced-packet one that does not listen yet and does not block. The
+/// address stays claimed as long as any copy of it is open.
 impl AsFd for Claim {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -1,5 +1,6 @@
-//! A network interface of one process's own on a NIC that several share: a *macvlan child* in bridge
-//! mode (ip-link(8)), with a MAC address, a queue and so an AF_XDP or packet socket of its own.
+//! A network interface of one process's own on a NIC that several share: a *macvlan child* in
+//! bridge mode (ip-link(8)), with a MAC address, a queue and so an AF_XDP or packet socket of its
+//! own.
 //!
 //! | system call | when |
 //! |---|---|
@@ -8,13 +9,13 @@
 //! | `RTM_SETLINK`: no IPv6 address, no answers to ARP, the alias `gigae`, up | then |
 //! | `RTM_DELLINK` | when the [`Child`] is dropped |
 //!
-//! **What is left over.** A killed process drops nothing: its child stays, but its claim goes with its
-//! descriptors. So a child whose name can be claimed is nobody's, and whoever claims it may remove
-//! it: [`Child::make`] does so on its NIC, [`remove_left_overs`] for others. The claim comes before the
-//! child, and a child is never seen without it while its process lives.
+//! **What is left over.** A killed process drops nothing: its child stays, but its claim goes with
+//! its descriptors. So a child whose name can be claimed is nobody's, and whoever claims it may
+//! remove it: [`Child::make`] does so on its NIC, [`remove_left_overs`] for others. The claim comes
+//! before the child, and a child is never seen without it while its process lives.
 //!
-//! **What hears what.** The kernel carries frames between the children of a NIC, and between each and the
-//! wire. Between a child and the NIC's own address it carries none, either way.
+//! **What hears what.** The kernel carries frames between the children of a NIC, and between each
+//! and the wire. Between a child and the NIC's own address it carries none, either way.
 //!
 //! What it does not do: give children IP addresses, limit their number, follow the NIC when it is
 //! renamed or moved, or open sockets on them.

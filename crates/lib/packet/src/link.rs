@@ -30,8 +30,8 @@ pub struct PacketConfig {
     /// Transmit frames, 1 to 65,536. Default 1,024: a window of 1.5 MB, more than a Gigabit
     /// Ethernet carries in 10 ms.
     pub tx_frames: usize,
-    /// Frames that can be received before one must be recycled, 1 to 65,536, and as many that wait in the
-    /// kernel's ring. Rounded up to whole blocks of the ring. Default 4,096, as for AF_XDP.
+    /// Frames that can be received before one must be recycled, 1 to 65,536, and as many that wait
+    /// in the kernel's ring. Rounded up to whole blocks of the ring. Default 4,096, as for AF_XDP.
     pub rx_frames: usize,
     /// Bypass the interface's queueing discipline (packet(7), `PACKET_QDISC_BYPASS`), as AF_XDP
     /// does. Saves a lock and a queue per frame, but a frame that finds the device's own queue full
@@ -63,8 +63,9 @@ pub struct PacketLink {
     queue: TransmitQueue,
     ring: RxRing,
     socket: PacketSocket,
-    /// Watches the socket for *new* frames (edge-triggered). While the caller holds all receive frames,
-    /// what waits in the ring keeps the socket readable, so a sleep on it would return at once.
+    /// Watches the socket for *new* frames (edge-triggered). While the caller holds all receive
+    /// frames, what waits in the ring keeps the socket readable, so a sleep on it would return at
+    /// once.
     edge: OwnedFd,
     counters: Counters,
     empty_polls: u32,
@@ -74,8 +75,8 @@ pub struct PacketLink {
 impl PacketLink {
     /// Opens a link on an interface of the calling thread's network namespace.
     ///
-    /// Needs `CAP_NET_RAW`. Maps everything that the link will ever use; the pages of received frames that
-    /// the caller keeps come with the first ones.
+    /// Needs `CAP_NET_RAW`. Maps everything that the link will ever use; the pages of received
+    /// frames that the caller keeps come with the first ones.
     pub fn open(config: PacketConfig) -> Result<Self, OpenError> {
         let interface = Interface::find(&config.interface)?;
         let needed = config.filter.least_mtu();
@@ -136,8 +137,8 @@ impl PacketLink {
     }
 }
 
-/// Most frames of a kind. With jumbo slots of 16 KiB the ring, the copies and the transmit frames stay
-/// below 4 GiB.
+/// Most frames of a kind. With jumbo slots of 16 KiB the ring, the copies and the transmit frames
+/// stay below 4 GiB.
 const MAX_FRAMES: usize = 1 << 16;
 
 /// There is only one descriptor, so its data is unused.
@@ -299,8 +300,8 @@ impl Link for PacketLink {
         self.ring.ready()
     }
 
-    /// The packet socket. It also polls readable while the caller holds all receive frames and more wait
-    /// in the ring; [`wait`](Link::wait) sleeps then.
+    /// The packet socket. It also polls readable while the caller holds all receive frames and more
+    /// wait in the ring; [`wait`](Link::wait) sleeps then.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }

@@ -2,8 +2,8 @@
 //! the layout of the arena in which it lies.
 //!
 //! The ring takes the start of the arena. Transmit frames come next, and then received frames that
-//! were copied out of the ring, all in slots of one size. Only this module reads and writes the status
-//! words, as atomics: acquire before a frame is read, release after it was copied.
+//! were copied out of the ring, all in slots of one size. Only this module reads and writes the
+//! status words, as atomics: acquire before a frame is read, release after it was copied.
 
 use crate::socket::PacketSocket;
 use gigae_link::{Arena, OpenError, RxFrame};
@@ -119,8 +119,8 @@ impl RxRing {
         self.status(self.next).load(Ordering::Acquire) & USER != 0 && !self.free.is_empty()
     }
 
-    /// A copy of the next frame, if one has arrived. Its slot is the kernel's again: the kernel fills
-    /// them in their order, so one that stayed here would stop all that come after it.
+    /// A copy of the next frame, if one has arrived. Its slot is the kernel's again: the kernel
+    /// fills them in their order, so one that stayed here would stop all that come after it.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<RxFrame> {
         while self.ready() {
@@ -138,8 +138,8 @@ impl RxRing {
             let copy = if whole && mac + length <= self.slot { self.free.pop() } else { None };
             let frame = copy.map(|copy| {
                 let place = self.copies + copy as usize * self.slot;
-                // SAFETY: the frame lies in the slot, which is ours and to which no token exists. The
-                // slot of the copy was free, so no token exists for that either.
+                // SAFETY: the frame lies in the slot, which is ours and to which no token exists.
+                // The slot of the copy was free, so no token exists for that either.
                 unsafe {
                     let frame = self.arena.base().add(start + mac).as_ptr();
                     let frame = std::slice::from_raw_parts(frame, length);
@@ -202,7 +202,8 @@ fn map(socket: &PacketSocket, layout: &Layout) -> Result<Arena, Errno> {
         // Failure only means that pages may be swapped.
         let _ = rustix::mm::mlock(transmit.cast(), copies - ring);
     }
-    // What is behind them is used from the start on, as far as the caller keeps frames: pages come then.
+    // What is behind them is used from the start on, as far as the caller keeps frames: pages come
+    // then.
     Ok(arena)
 }
 

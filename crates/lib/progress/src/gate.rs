@@ -183,8 +183,8 @@ impl Gate {
         self.whose.compare_exchange(IDLE, THREAD, ok, failed).is_ok()
     }
 
-    /// The thread enters if the program is outside after so many calls. One membarrier(2). If the kernel
-    /// refuses that, the program executes the fence from its next call on.
+    /// The thread enters if the program is outside after so many calls. One membarrier(2). If the
+    /// kernel refuses that, the program executes the fence from its next call on.
     pub(crate) fn enter_unattended(&self, calls: u32) -> bool {
         self.enter_past(barrier::pass, calls)
     }
@@ -314,8 +314,8 @@ pub(crate) mod barrier {
             }
         }
 
-        /// When this returns, every running thread of this process has passed a fence, unless the kernel
-        /// refused it: then it returns false.
+        /// When this returns, every running thread of this process has passed a fence, unless the
+        /// kernel refused it: then it returns false.
         pub(crate) fn pass() -> bool {
             membarrier(MembarrierCommand::PrivateExpedited).is_ok()
         }

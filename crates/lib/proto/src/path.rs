@@ -41,14 +41,17 @@ const LONGEST_FIRST: u64 = 10_000_000;
 /// one of them may be late.
 const LEAST_DOUBT: u64 = 2_000_000;
 
-/// Longest time in nanoseconds that datagrams of bulk frames should wait in queues on their way: what
-/// comes behind them waits as long, such as questions, and acknowledgements of what comes the other way.
+/// Longest time in nanoseconds that datagrams of bulk frames should wait in queues on their way:
+/// what comes behind them waits as long, such as questions, and acknowledgements of what comes the
+/// other way.
 const LONGEST_QUEUE: u64 = 1_000_000;
 
-/// If less time is spent there although the flight is full, it grows again as if no queue had been long.
+/// If less time is spent there although the flight is full, it grows again as if no queue had been
+/// long.
 const SHORT_QUEUE: u64 = LONGEST_QUEUE / 4;
 
-/// Longer queues never reduce the datagrams in flight below this. Perhaps others have made the queue.
+/// Longer queues never reduce the datagrams in flight below this. Perhaps others have made the
+/// queue.
 const LEAST_BY_QUEUE: u32 = 64;
 
 /// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each
@@ -362,8 +365,9 @@ impl Path {
         self.queues = Some(Queues { least: u64::MAX, full: false, threshold: None });
     }
 
-    /// A round trip took so long. If much of it was spent in queues, which this path has filled, less may
-    /// be in flight. Or the peer only computed: then the next ones soon bring the flight back.
+    /// A round trip took so long. If much of it was spent in queues, which this path has filled,
+    /// less may be in flight. Or the peer only computed: then the next ones soon bring the flight
+    /// back.
     fn shorten_queues(&mut self, nanos: u64) {
         let Some(queues) = &mut self.queues else { return };
         if !std::mem::take(&mut queues.full) {

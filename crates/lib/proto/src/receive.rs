@@ -290,8 +290,8 @@ impl<R> ReceiveWindow<R> {
         (self.next, u16::try_from(credit).unwrap_or(u16::MAX))
     }
 
-    /// What is owed to the peer, for a header that goes out on a slow way: [`owe`](Self::owe) it again
-    /// after its [`fields`](Self::fields).
+    /// What is owed to the peer, for a header that goes out on a slow way: [`owe`](Self::owe) it
+    /// again after its [`fields`](Self::fields).
     pub(crate) fn owed(&self) -> Owed {
         Owed { unacknowledged: self.unacknowledged, waiting: self.waiting, urgent: self.urgent }
     }

@@ -18,8 +18,8 @@ use state::{CLOSE_INTERVAL, REPETITIONS};
 
 pub(crate) use state::{GracefulClose, NextFrame, Repeated, SessionParameters, SessionState};
 
-/// Bulk frames to a peer between the first two questions how datagrams come to its socket. As long as it
-/// does not answer, the number doubles with each.
+/// Bulk frames to a peer between the first two questions how datagrams come to its socket. As long
+/// as it does not answer, the number doubles with each.
 const UNTIL_ASKED: u16 = 64;
 
 /// Most such questions: on a lossy way none may arrive.

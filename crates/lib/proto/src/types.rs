@@ -105,7 +105,8 @@ pub struct PathTo {
     pub path: usize,
     /// The node's address there.
     pub addr: PathAddr,
-    /// It is a socket to which datagrams come one by one, so each says where in its frame it belongs.
+    /// It is a socket to which datagrams come one by one, so each says where in its frame it
+    /// belongs.
     pub apart: bool,
 }
 

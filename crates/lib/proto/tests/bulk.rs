@@ -181,7 +181,8 @@ fn fifty_one_by_one() -> World {
     w
 }
 
-/// Where the receiver's kernel does not join datagrams, they may come in any order, so each has a number.
+/// Where the receiver's kernel does not join datagrams, they may come in any order, so each has a
+/// number.
 #[test]
 fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
     let mut w = fifty_one_by_one();
@@ -358,7 +359,8 @@ fn nothing_but_questions_goes_to_an_address_that_does_not_repeat_them() {
     assert_eq!(w.nodes[0].sent_on, [50, 0]);
 }
 
-/// Neither a data frame nor a Hello, Confirm or Reset, and no Reset goes to where it seems to be from.
+/// Neither a data frame nor a Hello, Confirm or Reset, and no Reset goes to where it seems to be
+/// from.
 #[test]
 fn what_comes_by_a_socket_and_is_of_no_session_gets_no_answer() {
     let mut w = begun([true, true], 1, quiet());

@@ -1,9 +1,9 @@
 //! The process of a neighbour, whose memory this one can read: `process_vm_readv(2)`.
 //!
 //! The kernel allows that between processes of one user, unless a container, `ptrace_scope` or the
-//! neighbour itself forbids it. So it is tried once when two meet. The reader puts a number into the
-//! ring, and reads it at the address where the neighbour says that it has mapped the ring. If the same
-//! number is there, the process is the right one.
+//! neighbour itself forbids it. So it is tried once when two meet. The reader puts a number into
+//! the ring, and reads it at the address where the neighbour says that it has mapped the ring. If
+//! the same number is there, the process is the right one.
 
 use crate::meeting;
 use crate::ring::Ring;
@@ -16,8 +16,8 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// The process at the other end of a connection, if its memory can be read. It has told at which
-    /// address it has mapped the ring. Two system calls.
+    /// The process at the other end of a connection, if its memory can be read. It has told at
+    /// which address it has mapped the ring. Two system calls.
     pub(crate) fn new(socket: &OwnedFd, ring: &Ring, ring_at: u64) -> Option<Self> {
         let process = meeting::peer_of(socket)?.pid;
         // Zero is a process that is not visible here.

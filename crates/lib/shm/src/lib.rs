@@ -3,14 +3,14 @@
 //!
 //! # How endpoints meet
 //!
-//! An endpoint listens at an abstract UNIX name made of its address (unix(7)): the MAC address, or in
-//! the UDP envelope the interface and the UDP port. There, a frame is for an endpoint of this node if
-//! its source and destination are the same IP address. The name belongs to
-//! the network namespace, so "hosts" in namespaces of one machine stay apart. With the first frame
-//! to an address, the sender tries to connect there. If no endpoint listens, that fails at once.
-//! The sender remembers this for 1 to 8 seconds, and its frames go to the NIC. An endpoint that
-//! accepts a connection connects back at once, so endpoints that were there before also find one
-//! that comes later.
+//! An endpoint listens at an abstract UNIX name made of its address (unix(7)): the MAC address, or
+//! in the UDP envelope the interface and the UDP port. There, a frame is for an endpoint of this
+//! node if its source and destination are the same IP address. The name belongs to the network
+//! namespace, so "hosts" in namespaces of one machine stay apart. With the first frame to an
+//! address, the sender tries to connect there. If no endpoint listens, that fails at once. The
+//! sender remembers this for 1 to 8 seconds, and its frames go to the NIC. An endpoint that accepts
+//! a connection connects back at once, so endpoints that were there before also find one that comes
+//! later.
 //!
 //! | step | by | what |
 //! |---|---|---|
@@ -29,10 +29,10 @@
 //! Posting a frame to a neighbour copies it into the ring. Its sender may write it again, but need
 //! not repeat it while the copy is unread ([`Link::reclaim`](gigae_link::Link::reclaim)). The
 //! reader copies it into a receive frame of the wrapper, in an arena beside the link's
-//! ([`FrameMemory::beside`](gigae_link::FrameMemory::beside)). While the caller has all of those, frames wait in
-//! the ring. The ring has room for all that may be unacknowledged between two endpoints, so a
-//! reader that is kept off its processor costs only time. A frame without room is lost, as on a
-//! wire.
+//! ([`FrameMemory::beside`](gigae_link::FrameMemory::beside)). While the caller has all of those,
+//! frames wait in the ring. The ring has room for all that may be unacknowledged between two
+//! endpoints, so a reader that is kept off its processor costs only time. A frame without room is
+//! lost, as on a wire.
 //!
 //! # Memory of the neighbour's process
 //!
@@ -52,9 +52,9 @@
 //! (`ring`). A frame from a ring is like one from the wire, but no filter of the kernel has seen
 //! it: the caller must check its contents.
 //!
-//! Who reads in a neighbour's memory gets whatever the neighbour puts there, as from a frame. The reads
-//! change nothing there. A neighbour may let a read wait, by memory that it does not give; it may stop
-//! or end this process as well, for both are of one user.
+//! Who reads in a neighbour's memory gets whatever the neighbour puts there, as from a frame. The
+//! reads change nothing there. A neighbour may let a read wait, by memory that it does not give; it
+//! may stop or end this process as well, for both are of one user.
 //!
 //! The wrapper does *not* carry frames to oneself, to groups, or of programs that did not ask for
 //! it.

@@ -36,8 +36,8 @@ pub struct ShmConfig {
     /// addresses. As many as may be unacknowledged, so none is lost however long the neighbour does
     /// not look. Default 256, one window, for each channel.
     pub frames: usize,
-    /// What names this endpoint, if not the link's MAC address: [`name_in_ip`](crate::name_in_ip) in
-    /// the UDP envelope.
+    /// What names this endpoint, if not the link's MAC address: [`name_in_ip`](crate::name_in_ip)
+    /// in the UDP envelope.
     pub name: Option<MacAddr>,
     /// Prefix of the names under which endpoints meet, `gigae` by default. Tests that must not meet
     /// each other use another.
@@ -85,8 +85,8 @@ enum PostTo {
 struct Watch {
     /// Level-triggered: readable as long as any of them is. For programs.
     level: OwnedFd,
-    /// Edge-triggered for the link. A packet socket is readable while all receive frames are lent and more
-    /// wait, so a level-triggered sleep would return at once.
+    /// Edge-triggered for the link. A packet socket is readable while all receive frames are lent
+    /// and more wait, so a level-triggered sleep would return at once.
     edge: OwnedFd,
 }
 
@@ -150,8 +150,8 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Whether the process at an address reads this one's memory: [`read_from`](Self::read_from) works
-    /// there.
+    /// Whether the process at an address reads this one's memory: [`read_from`](Self::read_from)
+    /// works there.
     pub fn lends_to(&mut self, mac: MacAddr) -> bool {
         match self.neighbours.via(key(mac.0)) {
             Via::Nic => false,
@@ -160,7 +160,8 @@ impl<L: Link> ShmLink<L> {
     }
 
     /// Copies bytes from an address of the process of a neighbour, which has told it. False if the
-    /// kernel does not allow this, or the neighbour or its memory is gone. A system call for each 2 GiB.
+    /// kernel does not allow this, or the neighbour or its memory is gone. A system call for each 2
+    /// GiB.
     pub fn read_from(&self, mac: MacAddr, at: u64, into: &mut [u8]) -> bool {
         self.neighbours.read_from(key(mac.0), at, into)
     }

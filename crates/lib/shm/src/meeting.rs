@@ -22,8 +22,8 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 const MAGIC: [u8; 8] = *b"gigaeshm";
 const VERSION: u8 = 3;
 
-/// What names an endpoint in the UDP envelope, on an interface with this number and with this UDP port:
-/// in place of a MAC address, which all endpoints of the interface share.
+/// What names an endpoint in the UDP envelope, on an interface with this number and with this UDP
+/// port: in place of a MAC address, which all endpoints of the interface share.
 pub fn name_in_ip(interface: u32, port: u16) -> MacAddr {
     let ([_, a, b, c], [d, e]) = (interface.to_be_bytes(), port.to_be_bytes());
     // A local address of a kind that no NIC and no child has (IEEE Std 802c, "reserved").
@@ -109,7 +109,8 @@ pub(crate) struct RingHello {
 impl RingHello {
     const LEN: usize = 64;
 
-    /// The address that a frame with these first bytes goes to; `None` if no endpoint of this node has it.
+    /// The address that a frame with these first bytes goes to; `None` if no endpoint of this node
+    /// has it.
     #[inline]
     pub(crate) fn address_in(&self, frame: &[u8]) -> Option<[u8; 6]> {
         match self.filter.envelope {
@@ -122,7 +123,8 @@ impl RingHello {
         }
     }
 
-    /// Whether both ends take the same frames but for their UDP ports, which are part of their names.
+    /// Whether both ends take the same frames but for their UDP ports, which are part of their
+    /// names.
     pub(crate) fn takes_as(&self, other: &Self) -> bool {
         let (own, others) = (self.filter.envelope, other.filter.envelope);
         let in_ip = |envelope| matches!(envelope, Envelope::Udp { .. });

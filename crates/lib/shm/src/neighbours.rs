@@ -181,7 +181,8 @@ pub(crate) struct Neighbours {
     /// The hello that is sent to every endpoint that we connect to.
     pub(crate) hello: RingHello,
     listener: OwnedFd,
-    /// The listener is watched. Not while there is no memory for new connections, nor a spare descriptor.
+    /// The listener is watched. Not while there is no memory for new connections, nor a spare
+    /// descriptor.
     listens: bool,
     /// For the connection that comes when this process has no other descriptor left.
     spare: Option<OwnedFd>,
@@ -498,9 +499,9 @@ impl Neighbours {
     }
 
     /// There is no descriptor for a new connection, and the watched listener would wake every sleep
-    /// at once. So the connection gets the spare one and is closed. Its frames go by the NIC, and the
-    /// neighbour tries again some seconds later. Fails like accept(2), also if another thread was
-    /// faster.
+    /// at once. So the connection gets the spare one and is closed. Its frames go by the NIC, and
+    /// the neighbour tries again some seconds later. Fails like accept(2), also if another thread
+    /// was faster.
     #[cold]
     fn turn_away(&mut self) -> Result<Option<OwnedFd>, Errno> {
         self.spare = None;
@@ -632,8 +633,8 @@ fn reserve(of: &OwnedFd) -> Option<OwnedFd> {
     of.try_clone().ok()
 }
 
-/// Ends the watch of a connection. Otherwise epoll reports its end again and again, even after it was
-/// closed if a forked child has a copy of it.
+/// Ends the watch of a connection. Otherwise epoll reports its end again and again, even after it
+/// was closed if a forked child has a copy of it.
 #[cold]
 fn unwatch(events: &OwnedFd, socket: &OwnedFd) {
     let _ = epoll::delete(events, socket);

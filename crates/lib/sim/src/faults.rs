@@ -25,8 +25,8 @@ pub struct Faults {
     /// Longest frame that passes, in bytes from the Ethernet header on. Longer ones vanish
     /// silently, whatever the ports' MTUs allow. Zero means no limit.
     pub black_hole: usize,
-    /// Datagrams of a socket's frame come one by one: the receiver's kernel does not join them. Says it
-    /// only; a frame arrives whole.
+    /// Datagrams of a socket's frame come one by one: the receiver's kernel does not join them.
+    /// Says it only; a frame arrives whole.
     pub apart: bool,
 }
 

@@ -1,15 +1,15 @@
-//! Objects under numbers that are not used again soon: a number whose object is gone, a copy of it, or
-//! a made-up number finds nothing.
+//! Objects under numbers that are not used again soon: a number whose object is gone, a copy of it,
+//! or a made-up number finds nothing.
 //!
 //! A number is a place, and above it how often that place was used. Numbers are of 64 bits where a
-//! program holds them, of 32 bits where they go on the wire. None is zero and none has all bits set.
-//! Entering and removing are a few loads and stores; memory is allocated only when there are more
-//! objects than ever before. For one thread at a time.
+//! program holds them, of 32 bits where they go on the wire. None is zero and none has all bits
+//! set. Entering and removing are a few loads and stores; memory is allocated only when there are
+//! more objects than ever before. For one thread at a time.
 
 #![forbid(unsafe_code)]
 
-/// See the crate's description. Of a number's bits, so many say the place, and so many above them how often
-/// it was used.
+/// See the crate's description. Of a number's bits, so many say the place, and so many above them
+/// how often it was used.
 #[derive(Debug)]
 pub struct Slots<N, T, const PLACE_BITS: u32, const USES_BITS: u32> {
     places: Vec<Slot<T>>,

@@ -15,8 +15,8 @@ impl OpId {
     pub const INJECTED: Self = Self(u32::MAX);
 }
 
-/// Why an operation failed. The memory of a receive or a read that has failed is undefined beyond the
-/// bytes that its completion counts.
+/// Why an operation failed. The memory of a receive or a read that has failed is undefined beyond
+/// the bytes that its completion counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpError {

@@ -139,9 +139,9 @@ impl<M: Bytes> Transfer<M> {
         answers.max(started.saturating_mul(state.starting.len()))
     }
 
-    /// Whether a message or write of so many bytes and more, started here, waits for a peer behind the one
-    /// that comes next, or a message of that length went before it and is not acknowledged. Looks at the
-    /// nearest four on each side: between long messages, others may go short ones.
+    /// Whether a message or write of so many bytes and more, started here, waits for a peer behind
+    /// the one that comes next, or a message of that length went before it and is not acknowledged.
+    /// Looks at the nearest four on each side: between long messages, others may go short ones.
     pub fn is_queued(&self, peer: PeerId, bytes: usize) -> bool {
         let Some(PeerEntry::Busy(state)) = self.peers.get(peer.0 as usize) else { return false };
         const NEAREST: usize = 4;
@@ -164,8 +164,8 @@ impl<M: Bytes> Transfer<M> {
         several || behind.any(is_long) || before.any(is_long)
     }
 
-    /// How many bytes of data the only operation has left that waits to be sent to a peer. `None` if
-    /// others wait, too, or answers.
+    /// How many bytes of data the only operation has left that waits to be sent to a peer. `None`
+    /// if others wait, too, or answers.
     pub fn left_alone(&self, peer: PeerId) -> Option<usize> {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return None };
         if !state.answers.is_empty() {
@@ -284,8 +284,8 @@ impl<M: Bytes> Transfer<M> {
         Some(len)
     }
 
-    /// The same into the last frame that was filled for the peer, behind what that has: `out` is the
-    /// rest of it.
+    /// The same into the last frame that was filled for the peer, behind what that has: `out` is
+    /// the rest of it.
     pub fn inject_more(
         &mut self,
         to: (PeerId, Epoch),
@@ -350,8 +350,9 @@ impl<M: Bytes> Transfer<M> {
         self.settle(peer);
     }
 
-    /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message that
-    /// begins in the frame and does not need all of it. Otherwise the Limit would need a frame of its own later.
+    /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message
+    /// that begins in the frame and does not need all of it. Otherwise the Limit would need a frame
+    /// of its own later.
     fn carries_limit(&self, peer: PeerId, room: usize) -> bool {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return false };
         if !state.could_allow_more() || !state.serving.is_empty() {
@@ -389,7 +390,8 @@ impl<M: Bytes> Transfer<M> {
         if limit.is_some() {
             state.limit_due = false;
         } else if let Some(Answer::Confirmed { send, .. }) = state.answers.pop_front() {
-            // The frame is with the receiver before the program learns this: it goes through memory.
+            // The frame is with the receiver before the program learns this: it goes through
+            // memory.
             self.complete(send, Ok(()));
         } else {
             state.owed -= u16::from(matches!(op, Op::Done { .. }));

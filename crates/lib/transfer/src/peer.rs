@@ -24,8 +24,8 @@ pub(crate) enum Answer {
     Plain(Op),
     /// An atomic change of the peer is done; these are the former values.
     Fetched(u32, Values),
-    /// The peer has taken a message, under its number and this end's. This end's operation is over with
-    /// this answer.
+    /// The peer has taken a message, under its number and this end's. This end's operation is over
+    /// with this answer.
     Confirmed {
         id: u32,
         send: u32,
@@ -78,8 +78,8 @@ pub(crate) struct Writing {
     pub(crate) at: u32,
 }
 
-/// The part of its granted bytes after which a frame that goes to a peer anyway carries a Limit. Half
-/// of them makes a frame of its own.
+/// The part of its granted bytes after which a frame that goes to a peer anyway carries a Limit.
+/// Half of them makes a frame of its own.
 const CARRIED: u32 = 8;
 
 /// Up to so many entries, the memory of a peer's lists is kept for another peer.

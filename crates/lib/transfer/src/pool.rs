@@ -15,8 +15,8 @@ pub(crate) const FIRST_BYTES: u32 = 8 << 10;
 /// What a peer gets that uses these: some of the longest messages that are sent unasked.
 pub(crate) const USUAL_BYTES: u32 = 4 * LONGEST_UNASKED as u32;
 
-/// The largest such allowance, for a peer that sends faster than receives are posted. It is as much as
-/// its windows hold, so that it waits for those, and not for an answer to each message.
+/// The largest such allowance, for a peer that sends faster than receives are posted. It is as much
+/// as its windows hold, so that it waits for those, and not for an answer to each message.
 pub(crate) const MOST_BYTES: u32 = 512 << 10;
 
 /// Longest message in bytes that is sent unasked. Pulling a longer one takes little of its time.
@@ -92,8 +92,8 @@ pub(crate) struct Allowance {
 impl Allowance {
     pub(crate) const FIRST: Self = Self { bytes: FIRST_BYTES, entries: FIRST_ENTRIES };
 
-    /// Grants the usual bytes, or to a peer that has these more, if it is `ahead` of the receives, as far
-    /// as the pool and the messages of former sessions allow. Returns how many.
+    /// Grants the usual bytes, or to a peer that has these more, if it is `ahead` of the receives,
+    /// as far as the pool and the messages of former sessions allow. Returns how many.
     pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool, ahead: bool) -> u32 {
         let usual = USUAL_BYTES.saturating_sub(former);
         let (more, granted) = match self.bytes < usual {

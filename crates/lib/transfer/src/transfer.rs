@@ -40,7 +40,8 @@ pub struct Config {
     /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
     /// The caller [fetches](Transfer::fetch) messages that are offered with an address, before it
-    /// [fills](Transfer::fill) a frame for their sender. Otherwise they are asked for. Default false.
+    /// [fills](Transfer::fill) a frame for their sender. Otherwise they are asked for. Default
+    /// false.
     pub fetches: bool,
 }
 

@@ -227,8 +227,8 @@ fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
     victim.transfer.ended(LIAR, Epoch(599), Reason::Timeout);
     assert!(victim.transfer.unexpected() <= (512 << 10) / COST);
     assert!(victim.transfer.counters().dropped > 3_000);
-    // Of former sessions the oldest were dropped: seven messages of each, the first share, are left of
-    // some 70.
+    // Of former sessions the oldest were dropped: seven messages of each, the first share, are left
+    // of some 70.
     let oldest = receive(&mut victim, 0).unwrap()[0];
     assert!((520 - 512..=535 - 512).contains(&i32::from(oldest)), "{oldest}");
 }
@@ -321,8 +321,8 @@ fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
     assert_eq!(until(&many), Some((256 << 10) + 164 * COST as u32), "half of it was taken");
 }
 
-/// In the same frame, whether the message fits into that or not, unless it would fit only without the
-/// Limit.
+/// In the same frame, whether the message fits into that or not, unless it would fit only without
+/// the Limit.
 #[test]
 fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
     const ROOM: usize = 1468;

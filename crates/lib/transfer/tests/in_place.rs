@@ -1,4 +1,5 @@
-//! Long data that stay in the program's memory until they are sent, and are received where they belong.
+//! Long data that stay in the program's memory until they are sent, and are received where they
+//! belong.
 
 mod world;
 

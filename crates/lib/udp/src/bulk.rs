@@ -1,16 +1,18 @@
 //! [`BulkLink`]: long frames over a UDP socket, each in several datagrams (`PROTOCOL.md` §13).
 //!
-//! The kernel cuts and joins datagrams, so a frame of 64 KiB costs one system call at each end. What
-//! is done for a frame is done once for 44 datagrams: header, numbers, checksum, acknowledgement. Mostly
-//! only the first datagram says which frame it belongs to, so the data are in one piece. Where the
-//! datagrams come one by one, each has a number. A frame arrives whole or not at all.
+//! The kernel cuts and joins datagrams, so a frame of 64 KiB costs one system call at each end.
+//! What is done for a frame is done once for 44 datagrams: header, numbers, checksum,
+//! acknowledgement. Mostly only the first datagram says which frame it belongs to, so the data are
+//! in one piece. Where the datagrams come one by one, each has a number. A frame arrives whole or
+//! not at all.
 //!
 //! # Copies and system calls
 //!
-//! `flush` makes one `sendmmsg` for each frame, and `post_in_place` as well, which lets the kernel copy
-//! the data from where the program has them. `poll` makes one `recvmsg` for each frame and one that
-//! finds nothing. The kernel copies a frame to memory of the link's, or, with `poll_placing`, its data
-//! to where they belong. If the datagrams of frames do not come together, they are copied once more.
+//! `flush` makes one `sendmmsg` for each frame, and `post_in_place` as well, which lets the kernel
+//! copy the data from where the program has them. `poll` makes one `recvmsg` for each frame and one
+//! that finds nothing. The kernel copies a frame to memory of the link's, or, with `poll_placing`,
+//! its data to where they belong. If the datagrams of frames do not come together, they are copied
+//! once more.
 
 mod parts;
 mod receiving;
@@ -39,7 +41,8 @@ pub use receiving::Placement;
 /// Bytes of an IPv4 and of an IPv6 header, each with that of UDP.
 const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
 
-/// Most bytes of a buffer that the kernel cuts: an IP packet's 65,535 less its headers, rounded down.
+/// Most bytes of a buffer that the kernel cuts: an IP packet's 65,535 less its headers, rounded
+/// down.
 const BUFFER: usize = 65_000;
 
 /// A frame's memory in bytes, for the longest one with the room in front of it: whole pages.
@@ -149,8 +152,8 @@ impl BulkLink {
         self.at
     }
 
-    /// Bytes of a frame, without outer headers, that go in one datagram, and the most datagrams of a
-    /// frame.
+    /// Bytes of a frame, without outer headers, that go in one datagram, and the most datagrams of
+    /// a frame.
     pub fn datagrams(&self) -> (usize, usize) {
         let outer = ETHERNET + HEADERS[usize::from(self.at.is_ipv6())];
         (self.unit, (self.info.max_frame - outer) / self.unit)
@@ -161,14 +164,14 @@ impl BulkLink {
         self.receiver.datagrams
     }
 
-    /// Whether the datagrams of a frame came one by one, or hardly better: then the kernel does not join
-    /// datagrams on this way. `None` if it is of one datagram.
+    /// Whether the datagrams of a frame came one by one, or hardly better: then the kernel does not
+    /// join datagrams on this way. `None` if it is of one datagram.
     pub fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
         self.receiver.came_apart(frame)
     }
 
-    /// Whether each datagram of the frames that are posted next says where it belongs. Then they may come
-    /// in any order. It costs a copy of each frame.
+    /// Whether each datagram of the frames that are posted next says where it belongs. Then they
+    /// may come in any order. It costs a copy of each frame.
     #[inline]
     pub fn set_numbered(&mut self, numbered: bool) {
         self.tx.numbered = numbered;
@@ -191,8 +194,9 @@ impl BulkLink {
     }
 
     /// Writes a header into a frame whose last bytes are `data`, which lie in other memory, seals
-    /// both, and sends the frame at once. If the kernel does not take it now, the data are copied into
-    /// the frame, which waits in the queue. `bytes` are the frame's, its outer headers in front.
+    /// both, and sends the frame at once. If the kernel does not take it now, the data are copied
+    /// into the frame, which waits in the queue. `bytes` are the frame's, its outer headers in
+    /// front.
     ///
     /// One system call. The data are read once for the checksum, and once by the kernel.
     ///
@@ -230,9 +234,9 @@ impl BulkLink {
         self.post(frame, bytes, Segment::Last)
     }
 
-    /// Like [`poll`](Link::poll), but the data of the next frame that comes are copied to where they
-    /// are expected to belong. [`fetch_placed`](Self::fetch_placed) makes an ordinary frame of such a
-    /// frame.
+    /// Like [`poll`](Link::poll), but the data of the next frame that comes are copied to where
+    /// they are expected to belong. [`fetch_placed`](Self::fetch_placed) makes an ordinary frame of
+    /// such a frame.
     pub fn poll_placing(
         &mut self,
         batch: &mut Vec<RxFrame>,
@@ -297,7 +301,8 @@ impl BulkLink {
         self.tx.complete(frames);
     }
 
-    /// The kernel has refused the frame at the head of the queue, or a part of it. Whether to go on.
+    /// The kernel has refused the frame at the head of the queue, or a part of it. Whether to go
+    /// on.
     fn on_refusal(&mut self, errno: Errno) -> Result<bool, LinkError> {
         match errno {
             // The socket's share of memory is used up. What leaves will free it.

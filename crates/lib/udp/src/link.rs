@@ -35,9 +35,9 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Empty polls between looks at the interface: some milliseconds of spinning.
 const POLLS_PER_CHECK: u32 = 1 << 14;
 
-/// After so many frames the link looks how many of them it had sent before. If they are more than one
-/// in [`MOST_REPEATED`], buffers probably do not get through: a NIC may drop segmented UDP, and a peer
-/// with AF_PACKET or AF_XDP on a virtual link sees a buffer as one frame, which is too long.
+/// After so many frames the link looks how many of them it had sent before. If they are more than
+/// one in [`MOST_REPEATED`], buffers probably do not get through: a NIC may drop segmented UDP, and
+/// a peer with AF_PACKET or AF_XDP on a virtual link sees a buffer as one frame, which is too long.
 const FRAMES_PER_LOOK: u64 = 256;
 const MOST_REPEATED: u64 = 4;
 
@@ -302,7 +302,8 @@ impl Link for UdpLink {
         let mut left = timeout;
         loop {
             let slice = left.map_or(LONGEST_SLEEP, |left| left.min(LONGEST_SLEEP));
-            // While all slots are lent, datagrams wait in the socket, which is readable all the time.
+            // While all slots are lent, datagrams wait in the socket, which is readable all the
+            // time.
             let fd = self.receiver.has_room().then(|| self.socket.as_fd());
             let lent = fd.is_none();
             if sleep_on(fd, Some(slice))? {

@@ -190,7 +190,8 @@ impl Receiver {
         self.count = count.max(self.count / 2).min(DATAGRAMS);
     }
 
-    /// Copies datagrams of the buffer that was put together into free slots; the rest waits for more.
+    /// Copies datagrams of the buffer that was put together into free slots; the rest waits for
+    /// more.
     fn copy_out(&mut self, mut rest: Rest, filter: &Filter) {
         let whole = std::mem::take(&mut self.whole);
         while rest.at < whole.len() {

@@ -73,8 +73,8 @@ fn can_cut(fd: &OwnedFd) -> bool {
 }
 
 impl UdpSocket {
-    /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on, and
-    /// for port 0, which stands for a free one.
+    /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on,
+    /// and for port 0, which stands for a free one.
     pub(crate) fn open(interface: &Interface, port: u16) -> Result<Self, OpenError> {
         let fail = |source| OpenError::Io { what: "opening a UDP socket", source };
         let (socket, both) = match Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)) {
@@ -155,8 +155,8 @@ impl UdpSocket {
             (IpAddr::V6(ip), _) => SocketAddrV6::new(ip, port, 0, self.interface).into(),
         };
         let flat = socket2::SockAddr::from(flat);
-        // SAFETY: for this structure of plain integers zeros are valid; the shorter IPv4 one and the
-        // IPv6 one both fit it, and socket2 says how many bytes its address has.
+        // SAFETY: for this structure of plain integers zeros are valid; the shorter IPv4 one and
+        // the IPv6 one both fit it, and socket2 says how many bytes its address has.
         unsafe {
             let mut name: Name = std::mem::zeroed();
             let length = (flat.len() as usize).min(size_of::<Name>());
@@ -169,8 +169,8 @@ impl UdpSocket {
         }
     }
 
-    /// Fills in the control messages of a buffer: from which own address it goes, and how the kernel
-    /// cuts it. Returns the bytes of them.
+    /// Fills in the control messages of a buffer: from which own address it goes, and how the
+    /// kernel cuts it. Returns the bytes of them.
     pub(crate) fn write_control(
         &self,
         control: &mut Control,
@@ -349,8 +349,8 @@ impl ControlWriter<'_> {
             self.used + space as usize <= size_of::<Control>(),
             "no room for a control message"
         );
-        // SAFETY: there is room for header and value from `used` on, which is aligned for the header
-        // since it is a sum of CMSG_SPACEs; CMSG_DATA stays within.
+        // SAFETY: there is room for header and value from `used` on, which is aligned for the
+        // header since it is a sum of CMSG_SPACEs; CMSG_DATA stays within.
         unsafe {
             let at = self.control.as_mut_ptr().cast::<u8>().add(self.used);
             let header = at.cast::<libc::cmsghdr>();

@@ -75,8 +75,8 @@ impl TxQueue {
         Some(unsafe { TxFrame::new(&self.arena, start..start + self.size, frame) })
     }
 
-    /// See [`Link::post`](gigae_link::Link::post). A frame has room for the longest one, so there is
-    /// only [`Segment::Last`].
+    /// See [`Link::post`](gigae_link::Link::post). A frame has room for the longest one, so there
+    /// is only [`Segment::Last`].
     #[inline]
     pub(crate) fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted {
         assert!(bytes.end <= self.size, "bytes outside the frame");

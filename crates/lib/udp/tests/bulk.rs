@@ -198,8 +198,8 @@ fn data_elsewhere(mtu: u32) {
 fn another_frame_is_fetched() {
     let mut pair = pair(1500);
     let (socket, arena) = (pair.socket(), std::sync::Arc::clone(pair.b.memory().arena));
-    // Its datagrams come one by one: it is not placed. Neither are the next ones, until 16 buffers have
-    // brought a whole frame each.
+    // Its datagrams come one by one: it is not placed. Neither are the next ones, until 16 buffers
+    // have brought a whole frame each.
     let inner = frame(1, 9000);
     for datagram in datagrams(&inner, 1000) {
         socket.send(&datagram).unwrap();

@@ -1,4 +1,5 @@
-//! What stands in front of a bulk frame, by the socket and, in parts, by the link (`PROTOCOL.md` §13).
+//! What stands in front of a bulk frame, by the socket and, in parts, by the link (`PROTOCOL.md`
+//! §13).
 
 /// Bytes of a [`BulkHeader`].
 pub const BULK_HEADER_LEN: usize = 8;
@@ -6,8 +7,8 @@ pub const BULK_HEADER_LEN: usize = 8;
 /// Most datagrams of a frame: 64 KiB of MTU 1500, which the kernel cuts and joins at a time.
 pub const MOST_DATAGRAMS: u8 = 44;
 
-/// The first bytes of a [`BulkHeader`]. Datagrams without a header carry bytes of programs, which are
-/// seldom these.
+/// The first bytes of a [`BulkHeader`]. Datagrams without a header carry bytes of programs, which
+/// are seldom these.
 const MARK: [u8; 4] = [0xb6, b'G', b'E', 0x9d];
 
 /// What stands in front of a bulk frame, in its first datagram.
@@ -28,8 +29,8 @@ impl BulkHeader {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// From the first bytes of a datagram of `len` bytes. `None` if no sender of this protocol begins
-    /// a frame with such a datagram.
+    /// From the first bytes of a datagram of `len` bytes. `None` if no sender of this protocol
+    /// begins a frame with such a datagram.
     #[inline]
     pub fn parse(bytes: [u8; BULK_HEADER_LEN], len: usize) -> Option<Self> {
         let [mark @ .., e, f, g, h] = bytes;
@@ -55,8 +56,8 @@ const NUMBERED: [u8; 4] = [0xb6, b'G', b'E', 0x9e];
 /// The bit of `index` that marks the last datagram of a frame.
 const LAST: u8 = 0x80;
 
-/// What stands in front of each datagram of a bulk frame, where datagrams come one by one and in any
-/// order.
+/// What stands in front of each datagram of a bulk frame, where datagrams come one by one and in
+/// any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberedHeader {
     /// Bytes of the frame.
@@ -76,8 +77,9 @@ impl NumberedHeader {
         [a, b, c, d, e, f, self.frame, self.index | if self.last { LAST } else { 0 }]
     }
 
-    /// From the first bytes of a datagram of `len` bytes. Also says how many bytes of the frame each of
-    /// its datagrams but the last has. `None` if no sender of this protocol sends such a datagram.
+    /// From the first bytes of a datagram of `len` bytes. Also says how many bytes of the frame
+    /// each of its datagrams but the last has. `None` if no sender of this protocol sends such a
+    /// datagram.
     pub fn parse(bytes: [u8; BULK_HEADER_LEN], len: usize) -> Option<(Self, u16)> {
         let [mark @ .., e, f, frame, index] = bytes;
         let (last, index) = (index & LAST != 0, index & !LAST);

@@ -1,5 +1,5 @@
-//! The checksum of a frame (`PROTOCOL.md` §1): CRC32C (Castagnoli polynomial, RFC 3720 §12.1) with a
-//! short payload, XXH3 with a longer one (decision 70).
+//! The checksum of a frame (`PROTOCOL.md` §1): CRC32C (Castagnoli polynomial, RFC 3720 §12.1) with
+//! a short payload, XXH3 with a longer one (decision 70).
 //!
 //! A short frame's CRC takes a few instructions: the processor has one for eight bytes, at any
 //! alignment. It takes three cycles, so for longer frames XXH3 is faster. That reads 30 to 50 bytes
@@ -22,8 +22,8 @@ pub(crate) fn of(bytes: &[u8]) -> u32 {
     if bytes.len() <= HEADER + LONGEST_CRC { crc32c(bytes) } else { xxh3(bytes) }
 }
 
-/// The checksum of a frame, whose header was just written from these words. A short frame's header is
-/// summed from the words: reading bytes that were written a moment ago in other pieces makes the
+/// The checksum of a frame, whose header was just written from these words. A short frame's header
+/// is summed from the words: reading bytes that were written a moment ago in other pieces makes the
 /// processor wait.
 #[inline]
 pub(crate) fn of_new_frame(header: &[u64; 4], frame: &[u8]) -> u32 {

@@ -46,8 +46,8 @@ impl Envelope {
 
     /// Finds the GigaE frame in an Ethernet frame and says who sent it.
     ///
-    /// Does not verify UDP and IPv4 checksums: the frame's checksum covers every byte that is used except the
-    /// addresses. A wrong source fails the epoch check. The caller checks the
+    /// Does not verify UDP and IPv4 checksums: the frame's checksum covers every byte that is used
+    /// except the addresses. A wrong source fails the epoch check. The caller checks the
     /// [`destination`](Self::destination). Refuses IPv4 fragments and IPv6 extension headers, since
     /// no sender of this protocol makes them.
     #[inline]
@@ -177,14 +177,15 @@ impl Datagram {
 /// Port ids from here on stand for UDP ports of their own.
 const OWN_PORTS: u16 = 1 << 15;
 
-/// By how much the UDP port of an endpoint with this port id is beyond the one that all nodes agree on
-/// (`PROTOCOL.md` §3.2).
+/// By how much the UDP port of an endpoint with this port id is beyond the one that all nodes agree
+/// on (`PROTOCOL.md` §3.2).
 #[inline]
 pub const fn beyond(port_id: u16) -> u16 {
     port_id.saturating_sub(OWN_PORTS)
 }
 
-/// The port id that stands for the UDP port so far beyond the one that all nodes agree on, if one does.
+/// The port id that stands for the UDP port so far beyond the one that all nodes agree on, if one
+/// does.
 pub const fn port_id_beyond(further: u16) -> Option<u16> {
     OWN_PORTS.checked_add(further)
 }
@@ -360,8 +361,8 @@ impl Route {
 
     /// Writes the outer headers into the first [`len`](Self::len) bytes of `frame`, whose other
     /// bytes are a sealed GigaE frame. For IPv6, reads those bytes again for the UDP checksum,
-    /// which IPv6 requires (RFC 8200 §8.1). Over IPv4 there is no UDP checksum (RFC 768), as the frame's checksum
-    /// covers the frame.
+    /// which IPv6 requires (RFC 8200 §8.1). Over IPv4 there is no UDP checksum (RFC 768), as the
+    /// frame's checksum covers the frame.
     ///
     /// # Panics
     /// If `frame` is shorter than the headers or longer than an IP packet can be.
@@ -374,8 +375,8 @@ impl Route {
         }
     }
 
-    /// Writes the destination's UDP port into outer headers that have the own one there. Returns what
-    /// that adds to a sum of their words.
+    /// Writes the destination's UDP port into outer headers that have the own one there. Returns
+    /// what that adds to a sum of their words.
     fn aim(&self, frame: &mut [u8]) -> u32 {
         let (outer, inner) = frame.split_at_mut(self.len());
         let ids = crate::header::port_ids(inner);

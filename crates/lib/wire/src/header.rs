@@ -254,8 +254,9 @@ impl Header {
         first[..4].copy_from_slice(&sealing.finish());
     }
 
-    /// Writes the header into the first bytes of a frame, which goes on in `behind` bytes elsewhere,
-    /// but for its checksum: the first four bytes. [`add`](Sealing::add) all of its payload in order.
+    /// Writes the header into the first bytes of a frame, which goes on in `behind` bytes
+    /// elsewhere, but for its checksum: the first four bytes. [`add`](Sealing::add) all of its
+    /// payload in order.
     ///
     /// # Panics
     /// If `first` is shorter than a header or the payload longer than 65,535 bytes.
@@ -447,8 +448,8 @@ mod tests {
         }
     }
 
-    /// One frame written whole, in segments and piece by piece, and read whole and in segments: on both
-    /// sides of the length from which another checksum is used.
+    /// One frame written whole, in segments and piece by piece, and read whole and in segments: on
+    /// both sides of the length from which another checksum is used.
     #[test]
     fn the_same_checksum_is_written_and_read_in_one_piece_and_in_several() {
         let bytes: [u8; 300] = core::array::from_fn(|i| (i * 7) as u8);

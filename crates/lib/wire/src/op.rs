@@ -45,7 +45,8 @@ pub enum Op {
         /// Bytes in the whole message.
         total: u32,
     },
-    /// The same to a process of the sender's node, which may read the message in the sender's memory.
+    /// The same to a process of the sender's node, which may read the message in the sender's
+    /// memory.
     OfferAt {
         /// The sender's number for it.
         id: u32,
@@ -56,8 +57,8 @@ pub enum Op {
         /// Where they begin, in the address space of the sender's process.
         at: u64,
     },
-    /// The receiver has read the first bytes of a message that was offered with an address. The answer
-    /// is a [`Done`](Self::Done).
+    /// The receiver has read the first bytes of a message that was offered with an address. The
+    /// answer is a [`Done`](Self::Done).
     Taken {
         /// The receiver's number, which the answer repeats.
         id: u32,
@@ -119,8 +120,8 @@ pub enum Op {
         /// What to do with them.
         change: Change,
     },
-    /// Answers a Write, Atomic or Taken, or refuses a Read. The data are the former values, if the Atomic
-    /// fetches.
+    /// Answers a Write, Atomic or Taken, or refuses a Read. The data are the former values, if the
+    /// Atomic fetches.
     Done {
         /// The number of the operation that it answers.
         id: u32,

@@ -18,8 +18,8 @@ pub struct XdpConfig {
     /// Transmit frames of 4,096 bytes, 1 to 65,536. Default 1,024: with full frames 1.5 MB, more
     /// than a Gigabit Ethernet carries in 10 ms.
     pub tx_frames: usize,
-    /// Whether generic mode may be chosen where no [`mode`](Self::mode) is asked for, and modes after
-    /// it. Default `true`.
+    /// Whether generic mode may be chosen where no [`mode`](Self::mode) is asked for, and modes
+    /// after it. Default `true`.
     pub generic: bool,
     /// Receive frames of 4,096 bytes, 1 to 65,536. Default 4,096: enough for the windows of several
     /// senders together, and for the 4 ms for which a thread may be kept off its processor, at a

@@ -18,8 +18,8 @@
 //!   completion is read, or both of the last two: a posted frame whose token waits for an
 //!   acknowledgement. It is rewritten only when the kernel is done with it (`TxHolds`).
 //! - A receive chunk is **in the fill ring or with the kernel**, or **with the caller** from `poll`
-//!   until `recycle`, which puts it into the fill ring at once. There is no third state, so the fill
-//!   ring runs empty only when the caller holds every received frame.
+//!   until `recycle`, which puts it into the fill ring at once. There is no third state, so the
+//!   fill ring runs empty only when the caller holds every received frame.
 //! - The rings have room for all chunks of their kind; those that the kernel consumes have room for
 //!   twice as many (`socket.rs` says why). So no push can fail.
 //!

@@ -184,9 +184,9 @@ impl XdpLink {
         Ok(self.socket.rx.available())
     }
 
-    /// Whether the driver found too few chunks and sleeps. It gets a doorbell for chunks that it has
-    /// not seen, but not again for those that it took: igb asks for more as long as its ring is not
-    /// full.
+    /// Whether the driver found too few chunks and sleeps. It gets a doorbell for chunks that it
+    /// has not seen, but not again for those that it took: igb asks for more as long as its ring is
+    /// not full.
     fn is_starved(&mut self) -> bool {
         self.info.mode == Mode::XdpZeroCopy
             && self.socket.fill.needs_wakeup()
@@ -290,10 +290,10 @@ impl Link for XdpLink {
         let always = copies || !self.need_wakeup;
         let mut pending = self.socket.tx.pending();
         if pending > 0 && !always {
-            // A driver that has nothing more to send sets the flag and then looks at the ring again.
-            // Without a fence the flag could be read before the frames are visible, and neither side
-            // would see what the other did. A ring within a node (gigae-shm) has the same fence for
-            // its doorbell.
+            // A driver that has nothing more to send sets the flag and then looks at the ring
+            // again. Without a fence the flag could be read before the frames are visible, and
+            // neither side would see what the other did. A ring within a node (gigae-shm) has the
+            // same fence for its doorbell.
             fence(Ordering::SeqCst);
         }
         while pending > 0 && (always || self.socket.tx.needs_wakeup()) {

@@ -29,9 +29,9 @@ use std::time::Duration;
 use tracing::debug;
 
 /// A closed socket gives its queue up in a kernel task that runs a little later and waits for the
-/// lock over all interfaces: milliseconds, but a second while many namespaces are being removed. Counts
-/// from the first refusal, since bind(2) waits for that lock, too. A queue in use is refused without
-/// this wait, since its owner's program is found first.
+/// lock over all interfaces: milliseconds, but a second while many namespaces are being removed.
+/// Counts from the first refusal, since bind(2) waits for that lock, too. A queue in use is refused
+/// without this wait, since its owner's program is found first.
 const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(10);
 
 /// A program ends with the last copy of its link's descriptor. A child that another thread has just

@@ -19,8 +19,8 @@ const STACK: usize = 256 << 10;
 /// The programs, or `None` if the kernel did not say.
 type Answer = Option<Modes>;
 
-/// Where the thread puts the answer. Not a channel: that makes std describe the calling thread, which
-/// a C program would have to count as a leak.
+/// Where the thread puts the answer. Not a channel: that makes std describe the calling thread,
+/// which a C program would have to count as a leak.
 #[derive(Debug, Default)]
 struct Place {
     answer: Mutex<Option<Answer>>,

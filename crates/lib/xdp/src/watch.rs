@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 
 /// Time without a frame after which the link checks whether its program is still attached. The
-/// kernel does not report that it was detached, and asking waits for a lock of the kernel. So a thread
-/// asks ([`Question`]): peers would hear nothing of an endpoint that waits for that lock.
+/// kernel does not report that it was detached, and asking waits for a lock of the kernel. So a
+/// thread asks ([`Question`]): peers would hear nothing of an endpoint that waits for that lock.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known about the program's attachment.

@@ -132,8 +132,8 @@ impl Remote {
         self.memory[usize::from(node)] = Some(bytes);
     }
 
-    /// Everything is over: of ends that are there, nothing may be going on, and their memory must be what
-    /// was done to it.
+    /// Everything is over: of ends that are there, nothing may be going on, and their memory must
+    /// be what was done to it.
     pub(super) fn settle(&mut self) -> Checked {
         if let Some(((node, number), (_, operation))) = self.going.first_key_value() {
             let what = format!("operation {number}, {operation:?}, has not ended");

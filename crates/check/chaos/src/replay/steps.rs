@@ -30,8 +30,8 @@ pub(super) struct Life {
     pub(super) life: u16,
 }
 
-/// One end's events as the checker needs them: a message is sent, at the time at which it was about to be,
-/// if it was accepted then, or if nobody knows because the process was killed.
+/// One end's events as the checker needs them: a message is sent, at the time at which it was about
+/// to be, if it was accepted then, or if nobody knows because the process was killed.
 pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
     let mut steps = Vec::new();
     let mut life: Option<u16> = None;

@@ -1,4 +1,5 @@
-//! What happens to a link: its interface, its program, its namespace, the switch's buffer, its ring.
+//! What happens to a link: its interface, its program, its namespace, the switch's buffer, its
+//! ring.
 
 use super::processes::failures;
 use super::scene::Scene;
@@ -10,11 +11,12 @@ use gigae_fabric::Rate;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A detached program is noticed within 1.5 s of calls, or once the kernel answers the link's question.
+/// A detached program is noticed within 1.5 s of calls, or once the kernel answers the link's
+/// question.
 const NOTICED: Duration = Duration::from_millis(1_500).saturating_add(PATIENCE);
 
-/// The interface of either end goes down and comes back: that end gets an error, and nothing is lost if it is
-/// before the peers' timeout; else messages of both ends come back.
+/// The interface of either end goes down and comes back: that end gets an error, and nothing is
+/// lost if it is before the peers' timeout; else messages of both ends come back.
 pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
     let long = scene.random.rand_range(0..3) == 0;
     if long {
@@ -48,8 +50,8 @@ pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// The MTU of either end becomes less than the messages need, for less than the peers' timeout or until
-/// messages fail; or it becomes more.
+/// The MTU of either end becomes less than the messages need, for less than the peers' timeout or
+/// until messages fail; or it becomes more.
 pub(super) fn mtu(mut scene: Scene<'_>) -> Outcome<Figures> {
     let long = scene.random.rand_range(0..3) == 0;
     if long {
@@ -90,8 +92,8 @@ fn either_fails(bench: &Bench) -> Outcome {
     Ok(())
 }
 
-/// The second node's namespace is deleted, which changes nothing while a process is in it; then its cable
-/// goes: that end gets an error at once, the other's messages fail within the peers' timeout.
+/// The second node's namespace is deleted, which changes nothing while a process is in it; then its
+/// cable goes: that end gets an error at once, the other's messages fail within the peers' timeout.
 pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.setup.timeout = SHORT;
     let mut bench = scene.bench()?;
@@ -132,8 +134,8 @@ pub(super) fn over_xdp(scene: &mut Scene<'_>) {
     }
 }
 
-/// Another program with the rights takes the XDP program of either end off: that end gets an error, and opens its
-/// endpoint anew. What `ip` tries is refused.
+/// Another program with the rights takes the XDP program of either end off: that end gets an error,
+/// and opens its endpoint anew. What `ip` tries is refused.
 pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
     over_xdp(&mut scene);
     scene.setup.timeout = SHORT * 2;
@@ -155,8 +157,9 @@ pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// The third node floods the second with datagrams until the switch's buffer towards it overflows, which takes long
-/// where the flood's processor has other work. Nothing is lost, over one link or two of which it is the first.
+/// The third node floods the second with datagrams until the switch's buffer towards it overflows,
+/// which takes long where the flood's processor has other work. Nothing is lost, over one link or
+/// two of which it is the first.
 pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     let rate = Rate::bits_per_second(200_000_000);
     let mut bench = Bench::new(scene.program, scene.setup, |config| config.rate = Some(rate))?;
@@ -182,8 +185,8 @@ pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// The third node sends datagrams to a port of an end for so many milliseconds, until there are `least` at any rate,
-/// and as long as `meanwhile` takes.
+/// The third node sends datagrams to a port of an end for so many milliseconds, until there are
+/// `least` at any rate, and as long as `meanwhile` takes.
 pub(super) fn flooded(
     bench: &mut Bench,
     side: usize,
@@ -211,8 +214,8 @@ pub(super) fn flooded(
 /// Datagrams of which no link's ring holds all: it has 4,096 frames.
 const MORE_THAN_A_RING: u64 = 20_000;
 
-/// A program stands while datagrams that pass its filter empty the ring into which its link receives: what
-/// comes then is dropped, and repeated once the program goes on.
+/// A program stands while datagrams that pass its filter empty the ring into which its link
+/// receives: what comes then is dropped, and repeated once the program goes on.
 pub(super) fn starve(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.setup.udp = true;
     let mut bench = scene.bench()?;

@@ -22,7 +22,8 @@ pub(super) fn busy(mut scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// Both ends, then a whole evaluation, see a wall clock that jumps by hours: no deadline depends on it.
+/// Both ends, then a whole evaluation, see a wall clock that jumps by hours: no deadline depends on
+/// it.
 pub(super) fn clock(mut scene: Scene<'_>) -> Outcome<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let library = system::stepped_clock(place.path())?;
@@ -87,8 +88,8 @@ fn evaluate(
     Ok((child.id(), child.wait_with_output().map_err(text)?))
 }
 
-/// A disk that is full before or after the evaluation has begun to write: one line that says what to do,
-/// all files or none, and no network left.
+/// A disk that is full before or after the evaluation has begun to write: one line that says what
+/// to do, all files or none, and no network left.
 pub(super) fn disk(mut scene: Scene<'_>) -> Outcome<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let disk = place.path().join("disk");

@@ -4,8 +4,8 @@ use super::scene::Scene;
 use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
 use crate::figures::Figures;
 
-/// Either end is killed and comes back, at once or after the other learnt that it is gone: by a reset if
-/// it came back, else within the peers' timeout.
+/// Either end is killed and comes back, at once or after the other learnt that it is gone: by a
+/// reset if it came back, else within the peers' timeout.
 pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
     scene.perhaps_trunk();
     let long = scene.random.rand_range(0..3) == 0;

@@ -14,7 +14,8 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// What concerns no link in particular happens to two as one, too, unless these are UDP sockets.
+    /// What concerns no link in particular happens to two as one, too, unless these are UDP
+    /// sockets.
     pub(super) fn perhaps_trunk(&mut self) {
         if self.random.rand_range(0..3) == 0 && !self.setup.backends.contains(&"udp") {
             self.setup.trunk();

@@ -1,5 +1,5 @@
-//! What happens to one of two links that are used as one: everything goes on by the other, no call fails, and
-//! nothing is lost (PROTOCOL.md 11.5).
+//! What happens to one of two links that are used as one: everything goes on by the other, no call
+//! fails, and nothing is lost (PROTOCOL.md 11.5).
 
 use super::links;
 use super::scene::Scene;

@@ -1,7 +1,7 @@
 //! What the workload does with memory: its own, which the other uses, and the other's.
 //!
-//! Each end sends the key of its memory to the other in an untagged message. It sends the key again when it
-//! receives a new one, for that life of the other may not know its own.
+//! Each end sends the key of its memory to the other in an untagged message. It sends the key again
+//! when it receives a new one, for that life of the other may not know its own.
 
 use super::{Pending, Worker};
 use crate::event::{Operation, What, written};

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Many times what any takes on a machine that does nothing else: a job that hangs is found out by it.
+/// Many times what any takes on a machine that does nothing else: a job that hangs is found out by
+/// it.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// Ranks spin: two jobs at once would take far longer than one after the other.

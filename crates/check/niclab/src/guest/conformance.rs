@@ -28,8 +28,8 @@ static SAID: Mutex<String> = Mutex::new(String::new());
 
 const UDP: Envelope = Envelope::Udp { port: 4791 };
 
-/// Tests of thousands of round trips, which take an emulator half a minute. They are done in the mode that the
-/// self-test chooses, at the usual MTU.
+/// Tests of thousands of round trips, which take an emulator half a minute. They are done in the
+/// mode that the self-test chooses, at the usual MTU.
 const SLOW: [&str; 2] =
     ["two_threads_echo_each_others_frames", "two_threads_echo_the_longest_frames"];
 
@@ -59,8 +59,8 @@ pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result
     outcome
 }
 
-/// Those that can be run at an MTU, with their names. Beyond the usual one, the best mode and AF_PACKET: what
-/// long frames add is above the driver's modes.
+/// Those that can be run at an MTU, with their names. Beyond the usual one, the best mode and
+/// AF_PACKET: what long frames add is above the driver's modes.
 fn suites(mtu: u32, ground: &Ground) -> Vec<(&'static str, Tests)> {
     let mode = |mode| Backend::XdpMode(mode);
     let long: [(&str, Backend, Tests); 2] = [
@@ -165,7 +165,8 @@ fn pair(options: &Options, open: &dyn Fn(&End) -> Box<dyn Link>) -> Pair {
         let _inside = ends[i].enter().expect("a way into the namespace");
         open(&ends[i])
     });
-    // Some cards negotiate their link anew when a program comes or goes, also the one of the test before.
+    // Some cards negotiate their link anew when a program comes or goes, also the one of the test
+    // before.
     ends.iter().for_each(|end| end.await_carrier().expect("a carrier"));
     let envelope = options.filter.envelope;
     let [at_a, at_b] = [0, 1].map(|i: usize| match envelope {

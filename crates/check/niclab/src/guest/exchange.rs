@@ -1,9 +1,9 @@
 //! Messages both ways between the two cards, every byte looked at.
 //!
-//! Each end sends so many messages, of lengths and bytes that follow from sender, life and number, and
-//! takes the other's in. A *life* is what an end sends without a message coming back as failed: when one
-//! does, or the endpoint is at its end, the next life begins with number zero. An end is done when a life
-//! of its own was acknowledged whole and a life of the other's has arrived whole.
+//! Each end sends so many messages, of lengths and bytes that follow from sender, life and number,
+//! and takes the other's in. A *life* is what an end sends without a message coming back as failed:
+//! when one does, or the endpoint is at its end, the next life begins with number zero. An end is
+//! done when a life of its own was acknowledged whole and a life of the other's has arrived whole.
 
 use super::ground::Ground;
 use super::modes::options;
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-/// Virtual time in which an exchange must be done, and each of its messages; a stuck one shows after this.
-/// Beside TCP a message takes up to two milliseconds.
+/// Virtual time in which an exchange must be done, and each of its messages; a stuck one shows
+/// after this. Beside TCP a message takes up to two milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FOR_EACH: Duration = Duration::from_millis(5);
 
@@ -85,8 +85,8 @@ struct Counted {
     corrupt: u64,
 }
 
-/// Exchanges, calling `meanwhile` in a thread of its own once both ends are open. What it returns is bytes of TCP,
-/// or why it failed.
+/// Exchanges, calling `meanwhile` in a thread of its own once both ends are open. What it returns
+/// is bytes of TCP, or why it failed.
 pub(super) fn exchange(
     ground: &Ground,
     wanted: Wanted,
@@ -176,8 +176,8 @@ struct End<'a> {
     next: u32,
     /// What of the other's it expects.
     other: (u16, u32),
-    /// What the endpoint that is gone had acknowledged and not handed over is lost: the next message may be
-    /// any later one.
+    /// What the endpoint that is gone had acknowledged and not handed over is lost: the next
+    /// message may be any later one.
     reopened: bool,
     /// Nothing is waited for but the other end.
     done: bool,
@@ -236,7 +236,8 @@ impl<'a> End<'a> {
             .map_err(|error| error.to_string())
     }
 
-    /// Waits for the card, too: a program resets it, and frames without a carrier would count as lost.
+    /// Waits for the card, too: a program resets it, and frames without a carrier would count as
+    /// lost.
     fn open_whole(&self) -> Result<Endpoint, String> {
         let endpoint = self.open()?;
         let carrier = self.ground.ends[self.i].await_carrier();
@@ -297,7 +298,8 @@ impl<'a> End<'a> {
             }
             self.look_whether_done(endpoint);
         }
-        // What was repeated without need may still be on the way. It must be counted, or it counts as lost.
+        // What was repeated without need may still be on the way. It must be counted, or it counts
+        // as lost.
         let _ = endpoint.recv_timeout(LOOK);
         Ok(Leave::Done)
     }

@@ -104,7 +104,8 @@ impl Ground {
         Ok(())
     }
 
-    /// Sets which processor serves whose interrupts. A controller that refuses leaves them as they are.
+    /// Sets which processor serves whose interrupts. A controller that refuses leaves them as they
+    /// are.
     pub(super) fn distribute(&self) {
         let cpus = affinity::allowed().len();
         for (i, end) in self.ends.iter().enumerate() {
@@ -129,7 +130,8 @@ fn irqs(device: &Path) -> Vec<u32> {
     pci.map(gigae_nic::irqs).unwrap_or_default()
 }
 
-/// Network interfaces with a device behind them, in the first namespace, in the order of their buses.
+/// Network interfaces with a device behind them, in the first namespace, in the order of their
+/// buses.
 fn cards() -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/sys/class/net")? {
@@ -183,7 +185,8 @@ impl End {
         Ok(self.kernel()?.set(self.index()?, &[setting])?)
     }
 
-    /// One queue, where the driver can: frames in IP would be spread by their hash, and a link has one.
+    /// One queue, where the driver can: frames in IP would be spread by their hash, and a link has
+    /// one.
     fn one_queue(&self) -> io::Result<()> {
         match gigae_nic::use_one_queue(&self.interface) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
@@ -197,7 +200,8 @@ impl End {
         Ok(rustix::net::netdevice::name_to_index(&socket, &self.interface)?)
     }
 
-    /// Brings the interface up, with its neighbour, or takes it down, which makes the kernel forget that.
+    /// Brings the interface up, with its neighbour, or takes it down, which makes the kernel forget
+    /// that.
     pub(super) fn up(&self, up: bool) -> io::Result<()> {
         self.set(Setting::Up(up))?;
         if !up {
@@ -227,8 +231,8 @@ impl End {
         self.await_carrier()
     }
 
-    /// Moves the interface of the device from the first namespace to this end, under its own name, and
-    /// gives it its address and one queue.
+    /// Moves the interface of the device from the first namespace to this end, under its own name,
+    /// and gives it its address and one queue.
     fn take_in(&self) -> io::Result<()> {
         let class = cards()?
             .into_iter()

@@ -1,8 +1,8 @@
 //! What runs inside a guest: the first process of the machine.
 //!
-//! It mounts what the library needs, loads the modules, puts the cards into their namespaces, does the
-//! steps of its job one after the other, reports what came of each, and switches the machine off. A step
-//! that fails does not keep the next from being done.
+//! It mounts what the library needs, loads the modules, puts the cards into their namespaces, does
+//! the steps of its job one after the other, reports what came of each, and switches the machine
+//! off. A step that fails does not keep the next from being done.
 
 mod conformance;
 mod events;
@@ -128,8 +128,8 @@ fn kernel_lines() -> Vec<String> {
     lines
 }
 
-/// The text of a record of `/dev/kmsg` ("priority,number,time,flags;text") if it is a warning or worse and
-/// not from the time before the first process.
+/// The text of a record of `/dev/kmsg` ("priority,number,time,flags;text") if it is a warning or
+/// worse and not from the time before the first process.
 fn warning(record: &str) -> Option<String> {
     let (head, text) = record.split_once(';')?;
     let mut fields = head.split(',');

@@ -47,9 +47,10 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
 
 /// Bytes to and fro over TCP for as long as the exchange lasts, each looked at; how many.
 ///
-/// An interface of a real host has other traffic, so this one has it, too. A driver that resets its card for a
-/// program can leave a segment of TCP's in the queue in front of it until the next frame is sent. TCP does not
-/// repeat what is still in that queue (`TCPSpuriousRtxHostQueues`), so without other traffic it stops for good.
+/// An interface of a real host has other traffic, so this one has it, too. A driver that resets its
+/// card for a program can leave a segment of TCP's in the queue in front of it until the next frame
+/// is sent. TCP does not repeat what is still in that queue (`TCPSpuriousRtxHostQueues`), so
+/// without other traffic it stops for good.
 pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -8,9 +8,9 @@ use std::process::Command;
 /// Its program.
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// The first version that divides the count of instructions among a guest's processors, as its commit
-/// 83ecdb18eb65 ("accel/tcg/tcg-accel-ops-rr: ensure fairness with icount", May 2023) did. In earlier ones the
-/// first processor, waiting for the second one to start, uses the count up.
+/// The first version that divides the count of instructions among a guest's processors, as its
+/// commit 83ecdb18eb65 ("accel/tcg/tcg-accel-ops-rr: ensure fairness with icount", May 2023) did.
+/// In earlier ones the first processor, waiting for the second one to start, uses the count up.
 const LEAST: [u32; 2] = [8, 1];
 
 /// Where a newer one is than Debian 12's, built for the same libraries.

@@ -11,8 +11,8 @@ const SAME: f64 = 0.05;
 /// The memory of a run that is compared with others, in MiB.
 const USUAL: u32 = 512;
 
-/// What the evaluation of Gigabit Ethernet NICs (Sumimoto et al., 1999; sections 3.3 and 3.5) found on one
-/// processor and two.
+/// What the evaluation of Gigabit Ethernet NICs (Sumimoto et al., 1999; sections 3.3 and 3.5) found
+/// on one processor and two.
 const PAPER_CPUS: &str = "In 1999, TCP over a G-NIC II carried 49.5 MB/s on one CPU and 30.9 MB/s on two, and answered 4 bytes in 270.3 us on one and 295.0 us on two.";
 
 /// And with the interrupts no longer spread (section 3.3).

@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Microcode that e100's driver loads into some cards, 134 words and three numbers (its `e100_request_firmware`).
-/// The real ones are not free, and QEMU's cards ignore them: zeros do.
+/// Microcode that e100's driver loads into some cards, 134 words and three numbers (its
+/// `e100_request_firmware`). The real ones are not free, and QEMU's cards ignore them: zeros do.
 const MICROCODE: [&str; 3] = ["d101m_ucode.bin", "d101s_ucode.bin", "d102e_ucode.bin"];
 const MICROCODE_BYTES: usize = 134 * 4 + 3;
 
@@ -24,8 +24,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// Makes the image of a kernel, this very program and the modules of these models, or finds one that
-    /// has the same contents.
+    /// Makes the image of a kernel, this very program and the modules of these models, or finds one
+    /// that has the same contents.
     pub fn make(kernel: &Kernel, models: &[Model], cache: &Path) -> Result<Self, LabError> {
         let own = Path::new("/proc/self/exe");
         let program = fs::read(own).map_err(file("reading", own))?;

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 /// Between two looks at a guest's reports.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A guest that says nothing for so long hangs; by the processor time that it was given, since a busy host
-/// gives it little. Longer than an exchange of messages takes until it says that it is stuck.
+/// A guest that says nothing for so long hangs; by the processor time that it was given, since a
+/// busy host gives it little. Longer than an exchange of messages takes until it says that it is
+/// stuck.
 const SILENCE: Duration = Duration::from_secs(300);
 
 /// How much longer than that it may take by the host's clock.
@@ -179,13 +180,14 @@ pub const ENOUGH: u32 = 192;
 /// What every card has.
 const USUAL_MTU: u32 = 1500;
 
-/// Time per instruction, as a power of two in nanoseconds: 8, as in the papers' PCs. With less, all that a
-/// driver spends in waiting for its card, reading its EEPROM bit by bit say, takes the host as many more turns.
+/// Time per instruction, as a power of two in nanoseconds: 8, as in the papers' PCs. With less, all
+/// that a driver spends in waiting for its card, reading its EEPROM bit by bit say, takes the host
+/// as many more turns.
 const SHIFT: u32 = 3;
 
-/// Emulation in one thread, whose clock counts the instructions of all processors and passes over the time in
-/// which all sleep: what a guest measures depends on nothing of the host. A processor that spins (`pause`) leaves
-/// the rest of its share to the next.
+/// Emulation in one thread, whose clock counts the instructions of all processors and passes over
+/// the time in which all sleep: what a guest measures depends on nothing of the host. A processor
+/// that spins (`pause`) leaves the rest of its share to the next.
 fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command {
     let mut command = setup.emulator.command();
     command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
@@ -196,17 +198,17 @@ fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command 
         "-rtc",
         "base=2026-01-01,clock=vm",
     ]);
-    // What the emulation has of processor features, without a fifth level of page tables and without string
-    // instructions that are quick: where instructions are counted, filling or copying by one of them counts, and
-    // takes, one for each byte or word.
+    // What the emulation has of processor features, without a fifth level of page tables and
+    // without string instructions that are quick: where instructions are counted, filling or
+    // copying by one of them counts, and takes, one for each byte or word.
     let cpu = "max,la57=off,erms=off,fsrm=off,fzrm=off,fsrs=off,fsrc=off";
     command.args(["-cpu", cpu, "-smp", &setup.cpus.to_string()]);
     command.args(["-m", &setup.memory.to_string()]);
     command.arg("-kernel").arg(setup.kernel).arg("-initrd").arg(initrd);
     command.args([
         "-append",
-        // The kernel takes string instructions for quick (REP_GOOD, 112) on many processors all the same. The rest
-        // is for a quick start.
+        // The kernel takes string instructions for quick (REP_GOOD, 112) on many processors all the
+        // same. The rest is for a quick start.
         "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable edd=off no_timer_check \
          cryptomgr.notests audit=0 apparmor=0 nokaslr mitigations=off clearcpuid=112 rdinit=/init",
     ]);

@@ -47,14 +47,16 @@ pub struct RunArgs {
     /// Processors of a guest. With one, no ends that spin are measured
     #[arg(long, default_value_t = 2)]
     pub cpus: u32,
-    /// Memory of a guest in MiB. With less than 192 AF_PACKET is not measured and no long MTU tried, with less than 160
-    /// gigae is not measured; messages over AF_PACKET at MTU 9000 take more than 256
+    /// Memory of a guest in MiB. With less than 192 AF_PACKET is not measured and no long MTU
+    /// tried, with less than 160 gigae is not measured; messages over AF_PACKET at MTU 9000 take
+    /// more than 256
     #[arg(long, default_value_t = 512)]
     pub memory: u32,
     /// Which processors serve the cards' interrupts
     #[arg(long, value_enum, default_value = "own")]
     pub interrupts: Interrupts,
-    /// Only measure, and only e1000, i82557b and virtio-net-pci: with one processor, other interrupts, less memory
+    /// Only measure, and only e1000, i82557b and virtio-net-pci: with one processor, other
+    /// interrupts, less memory
     #[arg(long)]
     pub conditions: bool,
     /// Only these steps: modes, inventory, conformance, messages, events, figures
@@ -63,13 +65,15 @@ pub struct RunArgs {
     /// Messages that each end sends
     #[arg(long, default_value_t = 50_000)]
     pub messages: u32,
-    /// Guests that run at once, each of which fills a processor and its memory; as many as this machine has, unless given
+    /// Guests that run at once, each of which fills a processor and its memory; as many as this
+    /// machine has, unless given
     #[arg(long)]
     pub at_once: Option<NonZero<usize>>,
     /// Longest processor time of a guest in seconds
     #[arg(long, default_value_t = 1800)]
     pub limit: u64,
-    /// Keep the guests that DIR's niclab.json has; those that are run again take the place of the same ones there
+    /// Keep the guests that DIR's niclab.json has; those that are run again take the place of the
+    /// same ones there
     #[arg(long)]
     pub add: bool,
     /// Directory for niclab.json, niclab.html, niclab.md and each guest's results
@@ -99,7 +103,8 @@ struct Equipped {
     entries: Vec<Entry>,
 }
 
-/// Runs everything, and writes after each guest what there is until then. Whether all was as it must be.
+/// Runs everything, and writes after each guest what there is until then. Whether all was as it
+/// must be.
 pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
     let entries = entries(args)?;
     std::fs::create_dir_all(&args.cache).map_err(file("making", &args.cache))?;
@@ -207,8 +212,8 @@ fn begin(args: &RunArgs, emulator: &Emulator) -> Result<Record, LabError> {
     }
 }
 
-/// Whether a kernel has what a card needs. Of all cards, those for which it has not are left out; one that was
-/// asked for is an error, which making the image says.
+/// Whether a kernel has what a card needs. Of all cards, those for which it has not are left out;
+/// one that was asked for is an error, which making the image says.
 fn is_possible(args: &RunArgs, entry: &Entry, kernel: &Kernel) -> bool {
     let missing = entry.model.modules.iter().find(|module| !kernel.modules.has(module));
     let Some(module) = missing.filter(|_| is_all(args)) else { return true };
@@ -285,8 +290,9 @@ impl Entry {
         format!("{name}: {release}, {cpus} CPUs, {memory} MiB, interrupts {interrupts:?}")
     }
 
-    /// What is measured: ends on one processor must sleep, or neither lets the other run. Where there is little memory,
-    /// AF_PACKET's rings and frames, 50 MiB for both ends, have no room; where there is less, gigae's have none, 40.
+    /// What is measured: ends on one processor must sleep, or neither lets the other run. Where
+    /// there is little memory, AF_PACKET's rings and frames, 50 MiB for both ends, have no room;
+    /// where there is less, gigae's have none, 40.
     fn plan(&self) -> String {
         let waits = if self.cpus == 1 { "[\"sleep\"]" } else { "[\"spin\", \"sleep\"]" };
         let transports = match self.memory {

@@ -10,8 +10,8 @@ use std::process::Command;
 /// What names the newest kernel of a suite.
 const NEWEST: &str = "linux-image-amd64";
 
-/// What a kernel's package consists of since 7.x; before, it has all of it itself. The base says which modules the
-/// kernel has built in.
+/// What a kernel's package consists of since 7.x; before, it has all of it itself. The base says
+/// which modules the kernel has built in.
 const PARTS: [&str; 3] = ["linux-base-", "linux-binary-", "linux-modules-"];
 
 /// A kernel that was unpacked.
@@ -29,8 +29,8 @@ pub struct Kernel {
     pub modules: Modules,
 }
 
-/// Fetches and unpacks a kernel: of a suite ("bookworm", "bookworm-backports", "trixie"), or of a package's
-/// file. What is there already is not fetched again.
+/// Fetches and unpacks a kernel: of a suite ("bookworm", "bookworm-backports", "trixie"), or of a
+/// package's file. What is there already is not fetched again.
 pub fn fetch(asked: &str, cache: &Path) -> Result<Kernel, LabError> {
     let packages = match asked.ends_with(".deb") {
         true => vec![PathBuf::from(asked)],
@@ -85,8 +85,8 @@ fn image(unpacked: &Path) -> Result<(String, PathBuf), LabError> {
     )))
 }
 
-/// The kernel that a boot image unpacks, as a file beside it: under emulation that would take most of a guest's
-/// start. None if it is packed in a way unknown here.
+/// The kernel that a boot image unpacks, as a file beside it: under emulation that would take most
+/// of a guest's start. None if it is packed in a way unknown here.
 fn plain(image: &Path) -> Result<Option<PathBuf>, LabError> {
     let plain = image.with_file_name("plain");
     if !plain.exists() {
@@ -102,8 +102,9 @@ fn plain(image: &Path) -> Result<Option<PathBuf>, LabError> {
     Ok(Some(plain))
 }
 
-/// What is packed in a boot image (the kernel's arch/x86/boot.rst: `setup_sects`, `payload_offset` and
-/// `payload_length`, whose last four bytes are the length of what comes out), and the program that unpacks it.
+/// What is packed in a boot image (the kernel's arch/x86/boot.rst: `setup_sects`, `payload_offset`
+/// and `payload_length`, whose last four bytes are the length of what comes out), and the program
+/// that unpacks it.
 fn packed(image: &[u8]) -> Option<(&[u8], &'static str)> {
     const PROGRAMS: [(&[u8], &str); 2] = [(b"\xfd7zXZ", "xz"), (b"\x28\xb5\x2f\xfd", "zstd")];
     let word = |at: usize| Some(u32::from_le_bytes(*image.get(at..)?.first_chunk()?) as usize);

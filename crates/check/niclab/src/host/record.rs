@@ -132,7 +132,8 @@ impl Record {
         })
     }
 
-    /// Adds a guest, in the place of the same one if there is one. Cards stand in the order of [`MODELS`].
+    /// Adds a guest, in the place of the same one if there is one. Cards stand in the order of
+    /// [`MODELS`].
     pub fn put(&mut self, run: Run) {
         match self.runs.iter_mut().find(|former| former.is_same(&run)) {
             Some(former) => *former = run,
@@ -142,9 +143,9 @@ impl Record {
     }
 }
 
-/// Frames by which the count of lost ones is uncertain: one for each end. It is repetitions less duplicates. In a
-/// run that counted one as lost, every frame that either end had sent had arrived; in another, the last one came
-/// when the other end had gone.
+/// Frames by which the count of lost ones is uncertain: one for each end. It is repetitions less
+/// duplicates. In a run that counted one as lost, every frame that either end had sent had arrived;
+/// in another, the last one came when the other end had gone.
 const UNCERTAIN: u64 = 2;
 
 impl Run {
@@ -260,8 +261,9 @@ impl Run {
         faults
     }
 
-    /// Data frames that were lost in the exchange over a backend at the usual MTU: repeated, and not because
-    /// a busy host kept the guest from acknowledging in time, which shows as a duplicate.
+    /// Data frames that were lost in the exchange over a backend at the usual MTU: repeated, and
+    /// not because a busy host kept the guest from acknowledging in time, which shows as a
+    /// duplicate.
     pub fn lost(&self, backend: &str) -> Option<u64> {
         let of = format!("{backend}, MTU 1500");
         self.exchanges.iter().find(|exchange| exchange.of == of).map(Exchange::lost)

@@ -5,8 +5,8 @@ use crate::node::Node;
 use crate::violation::{Checked, Class, Violation};
 use std::time::Duration;
 
-/// Besides twice the peer timeout, what a run may take to come to rest once all faults are healed: many
-/// nodes fill one slow port's buffer again and again.
+/// Besides twice the peer timeout, what a run may take to come to rest once all faults are healed:
+/// many nodes fill one slow port's buffer again and again.
 const REST: u64 = 60_000 * MILLISECOND;
 
 impl Simulation<'_> {

@@ -59,7 +59,8 @@ impl Installed {
         self.compile_with(source, linking, None)
     }
 
-    /// The same, with the shared library, for a program that waits for minutes where it says seconds.
+    /// The same, with the shared library, for a program that waits for minutes where it says
+    /// seconds.
     pub(crate) fn compile_patient(&self, source: &str) -> PathBuf {
         self.compile_with(source, Linking::Shared, Some("tests/c/patient.h"))
     }

@@ -5,9 +5,9 @@
 //! next one, to a read of a queue or counter, or to the next call after enough was started. A lone
 //! message is never delayed.
 //!
-//! A program that starts several sends and then computes would wait for the library's progress thread,
-//! up to a millisecond. That is found out: after a doorbell that came late, the following sends ring
-//! at once.
+//! A program that starts several sends and then computes would wait for the library's progress
+//! thread, up to a millisecond. That is found out: after a doorbell that came late, the following
+//! sends ring at once.
 
 use std::time::{Duration, Instant};
 

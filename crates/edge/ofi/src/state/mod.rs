@@ -240,8 +240,8 @@ impl EndpointState {
     }
 
     /// Starts receiving the message that the library would give a receive at once, if there is one.
-    /// It is kept in the request's own memory, or discarded. One look at the library: the thread may
-    /// end the message's session between two.
+    /// It is kept in the request's own memory, or discarded. One look at the library: the thread
+    /// may end the message's session between two.
     pub(crate) fn start_claim(
         &mut self,
         wanted: Wanted,

@@ -24,7 +24,8 @@ pub(crate) struct Operations {
     free: Vec<u32>,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
     spare: Vec<Box<Request>>,
-    /// Memory for long copies, that which was used last at the end, and how many requests have such.
+    /// Memory for long copies, that which was used last at the end, and how many requests have
+    /// such.
     copies: Vec<Vec<u8>>,
     copies_lent: usize,
     /// Sends and accesses to remote memory.

@@ -1,7 +1,7 @@
-//! Many senders and one receiver: each sends a stream for the same time, as fast as there is room, and the
-//! receiver counts what arrives of each. The loops are those of a [`stream`]; the figure is the goodput of all
-//! together, and beside it stand how evenly they share it, what is lost or repeated, and how long an
-//! ICMP ECHO takes on the same way meanwhile.
+//! Many senders and one receiver: each sends a stream for the same time, as fast as there is room,
+//! and the receiver counts what arrives of each. The loops are those of a [`stream`]; the figure is
+//! the goodput of all together, and beside it stand how evenly they share it, what is lost or
+//! repeated, and how long an ICMP ECHO takes on the same way meanwhile.
 
 pub use super::stream::{answer, ask};
 
@@ -56,17 +56,17 @@ impl Crowds {
     }
 }
 
-/// Jain's index of fairness (Jain, Chiu, Hawe, DEC-TR-301, 1984): the square of the sum over the sum of the
-/// squares, by their number. `None` where nothing arrived.
+/// Jain's index of fairness (Jain, Chiu, Hawe, DEC-TR-301, 1984): the square of the sum over the
+/// sum of the squares, by their number. `None` where nothing arrived.
 pub fn jain(rates: &[f64]) -> Option<f64> {
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
     let sum: f64 = rates.iter().sum();
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// What many ends counted, put together. Receivers are as many as senders, or one for all: then the senders'
-/// own counts tell how they share, for everything they sent has arrived. The senders are on so many nodes in turn; the
-/// receivers are on one.
+/// What many ends counted, put together. Receivers are as many as senders, or one for all: then the
+/// senders' own counts tell how they share, for everything they sent has arrived. The senders are
+/// on so many nodes in turn; the receivers are on one.
 pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (Asked, Answered) {
     let sent = |one: &Asked| one.bytes as f64 / one.cost.seconds.max(f64::MIN_POSITIVE) / 1e6;
     let seconds = common(&answered);
@@ -100,8 +100,8 @@ pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (As
     (all, received)
 }
 
-/// Seconds from the first end's warm-up to the last one's last byte. Ends that did not count at the same time
-/// have not shared the link, and get no credit for it.
+/// Seconds from the first end's warm-up to the last one's last byte. Ends that did not count at the
+/// same time have not shared the link, and get no credit for it.
 fn common(answered: &[Answered]) -> f64 {
     let counted = || answered.iter().filter(|one| one.measured_seconds > 0.0);
     let from = counted().map(|one| one.measured_from).reduce(f64::min);
@@ -109,9 +109,9 @@ fn common(answered: &[Answered]) -> f64 {
     from.zip(to).map_or(f64::MIN_POSITIVE, |(from, to)| to - from)
 }
 
-/// The costs of threads that ran at the same time on one CPU, on so many nodes in turn. What a thread counts of itself is
-/// added up. What it counts of the CPU all the others have counted, too, and what it counts of its node's device those of
-/// the same node.
+/// The costs of threads that ran at the same time on one CPU, on so many nodes in turn. What a
+/// thread counts of itself is added up. What it counts of the CPU all the others have counted, too,
+/// and what it counts of its node's device those of the same node.
 fn parallel(threads: &[Cost], nodes: usize) -> Cost {
     let most = |of: fn(&Cost) -> f64| threads.iter().map(of).fold(0.0, f64::max);
     let devices = |of: fn(&Cost) -> u64| {
@@ -184,7 +184,8 @@ mod tests {
         assert_eq!(all.crowd.rates, [1.0, 3.0], "one receiver for all: as the senders say");
     }
 
-    /// What a thread that has 40 % of a CPU counts of itself and of the CPU and the device that it shares with another one.
+    /// What a thread that has 40 % of a CPU counts of itself and of the CPU and the device that it
+    /// shares with another one.
     fn sharing() -> Cost {
         Cost {
             seconds: 1.0,

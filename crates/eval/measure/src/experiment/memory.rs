@@ -10,8 +10,8 @@
 //! - `map`: the pages in which the message lies are mapped at the program's place (mmap(2) with
 //!   `MAP_FIXED`), and looked at there.
 //!
-//! All four include the looking, so that differences are the price of the way. The memory is a memfd
-//! in all of them. Caches hold as much of the ring as they are large; nothing is flushed.
+//! All four include the looking, so that differences are the price of the way. The memory is a
+//! memfd in all of them. Caches hold as much of the ring as they are large; nothing is flushed.
 
 use super::Method;
 use crate::channel::Channel;
@@ -152,8 +152,8 @@ fn look(message: &[u8]) {
     std::hint::black_box(sum);
 }
 
-/// Shared pages of a memfd, unmapped when dropped. Nobody else has the memfd, and the ring is written
-/// only before the first message is looked at, so plain references to its bytes are sound.
+/// Shared pages of a memfd, unmapped when dropped. Nobody else has the memfd, and the ring is
+/// written only before the first message is looked at, so plain references to its bytes are sound.
 struct Mapping {
     start: NonNull<u8>,
     length: usize,
@@ -168,7 +168,8 @@ impl Mapping {
     }
 
     /// Shows other pages of the memfd at the same place: their contents from `offset` on. The page
-    /// tables are filled at once, as 003's `remap_page_range` did, not page by page at the first look.
+    /// tables are filled at once, as 003's `remap_page_range` did, not page by page at the first
+    /// look.
     fn show(&mut self, memory: &OwnedFd, offset: usize) -> io::Result<()> {
         let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
         // SAFETY: replaces exactly this mapping, to which no reference is left (`&mut self`).

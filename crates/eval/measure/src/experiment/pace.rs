@@ -1,5 +1,5 @@
-//! Keeping to the rate that the owner of a server allows, at the end that sends; and seeing at the other
-//! whether it was kept.
+//! Keeping to the rate that the owner of a server allows, at the end that sends; and seeing at the
+//! other whether it was kept.
 
 use crate::channel::{NAP, Task, TransportError};
 use crate::probe::{ProbeError, Signals};
@@ -7,7 +7,8 @@ use gigae_eval_model::plan::Wait;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How much faster than allowed what arrives may seem, and how many bytes may have gathered on the way.
+/// How much faster than allowed what arrives may seem, and how many bytes may have gathered on the
+/// way.
 const TOLERANCE: f64 = 1.25;
 const GATHERED: f64 = (1 << 20) as f64;
 

@@ -1,10 +1,10 @@
-//! Round trips under load: messages go out by a fixed schedule, whether earlier ones have been answered
-//! or not, and each is timed from the moment at which it should have gone.
+//! Round trips under load: messages go out by a fixed schedule, whether earlier ones have been
+//! answered or not, and each is timed from the moment at which it should have gone.
 //!
-//! A ping-pong waits for its answers, and so never sees the queue that a busy program stands in; and
-//! whoever times from the real sending leaves out how late it was ("coordinated omission"). The
-//! measuring end spins, so that it keeps to its schedule; the answering end waits as the plan says and
-//! is that of [`rtt`](super::rtt).
+//! A ping-pong waits for its answers, and so never sees the queue that a busy program stands in;
+//! and whoever times from the real sending leaves out how late it was ("coordinated omission"). The
+//! measuring end spins, so that it keeps to its schedule; the answering end waits as the plan says
+//! and is that of [`rtt`](super::rtt).
 
 pub use super::rtt::answer;
 
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) const METHOD: Method =
     Method { figure: super::median, samples: super::asked, lost: super::missed };
 
-/// A sender that is behind its schedule stops so long after the schedule's end; what it has not sent
-/// by then counts as lost.
+/// A sender that is behind its schedule stops so long after the schedule's end; what it has not
+/// sent by then counts as lost.
 const OVERTIME: Duration = Duration::from_secs(1);
 
 /// The messages of a repetition and when each should go.
@@ -30,8 +30,8 @@ struct Schedule {
     warm: u64,
     /// All messages.
     all: u64,
-    /// How long the reading of the counters between the two parts took: so much later is the measured one, or its first
-    /// messages would be late by that.
+    /// How long the reading of the counters between the two parts took: so much later is the
+    /// measured one, or its first messages would be late by that.
     pause: Duration,
 }
 
@@ -140,8 +140,8 @@ mod tests {
     use std::collections::VecDeque;
     use std::sync::atomic::AtomicBool;
 
-    /// A peer that answers everything at once, but for the first messages, which it holds back until
-    /// so many are there; some it answers twice, some never.
+    /// A peer that answers everything at once, but for the first messages, which it holds back
+    /// until so many are there; some it answers twice, some never.
     #[derive(Default)]
     struct Peer {
         held: usize,
@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_schedule_faster_than_what_is_allowed_keeps_to_that() {
-        // 8 kB/s are wanted and 4 kB/s allowed: the message of this number has to wait twice as long.
+        // 8 kB/s are wanted and 4 kB/s allowed: the message of this number has to wait twice as
+        // long.
         let asked = asked(Peer::default(), 1000.0, Some(4000.0));
         assert_eq!((asked.warmup.len() + asked.samples.len(), asked.lost), (50, 0));
         // A microsecond for rounding.
@@ -222,8 +223,8 @@ mod tests {
         for (number, time) in asked.warmup.iter().enumerate() {
             assert!(*time >= least(number), "{number}: too early: {time} ns");
         }
-        // The measured part begins later than planned, by the time in which the counters are read. But it waits as much
-        // longer from message to message.
+        // The measured part begins later than planned, by the time in which the counters are read.
+        // But it waits as much longer from message to message.
         let first = asked.samples[0];
         assert!(first >= 1_000_000, "the backlog is forgotten: {first} ns");
     }

@@ -144,7 +144,8 @@ pub fn round_trip<C: Channel>(
     }
 }
 
-/// What this loop costs per round trip, in nanoseconds: over a channel that answers at once, so often.
+/// What this loop costs per round trip, in nanoseconds: over a channel that answers at once, so
+/// often.
 pub fn overhead(times: u32) -> f64 {
     let never = AtomicBool::new(false);
     let signals = Signals::new(&never);

@@ -1,6 +1,6 @@
-//! A stream: one end sends for a stated time, as fast as there is room; the other counts what arrives.
-//! The goodput is the receiver's: bytes that arrived after the warm-up, over the time until the last
-//! of them.
+//! A stream: one end sends for a stated time, as fast as there is room; the other counts what
+//! arrives. The goodput is the receiver's: bytes that arrived after the warm-up, over the time
+//! until the last of them.
 
 use super::Method;
 use super::pace::Pace;
@@ -89,9 +89,10 @@ fn burst<C: Channel>(
     Ok(())
 }
 
-/// The clock is read when so many bytes have come, although they are fewer than [`BATCH`] messages: 32 long ones take a
-/// third of a second at 100 Mbit/s, and the end of the warm-up and the last arrival are known to within that. At 10 GB/s
-/// this is a reading every 6.5 us, which takes less than a hundredth of that.
+/// The clock is read when so many bytes have come, although they are fewer than [`BATCH`] messages:
+/// 32 long ones take a third of a second at 100 Mbit/s, and the end of the warm-up and the last
+/// arrival are known to within that. At 10 GB/s this is a reading every 6.5 us, which takes less
+/// than a hundredth of that.
 const TICK_AFTER: usize = 64 << 10;
 
 /// Takes in a stream, and reads the clock now and then.

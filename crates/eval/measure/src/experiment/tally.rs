@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// short enough that a repetition has several.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// Most slices that are kept: more than the longest repetition has, and few enough that both lists fit well into
-/// a message of the control connection, with eleven bytes for each.
+/// Most slices that are kept: more than the longest repetition has, and few enough that both lists
+/// fit well into a message of the control connection, with eleven bytes for each.
 const MOST_SLICES: usize = 1 << 14;
 
 /// Counts arriving bytes by time.
@@ -52,8 +52,8 @@ impl Tally {
         let first = *self.first.get_or_insert(now);
         let before = self.last.replace((now, self.bytes)).unwrap_or((now, self.bytes));
         if self.mark.is_none() && now >= first + self.warmup {
-            // An end that was kept off its processor takes in at once what waited. That counts, and so does
-            // the time in which it came.
+            // An end that was kept off its processor takes in at once what waited. That counts, and
+            // so does the time in which it came.
             self.mark = Some(before);
             self.slice = Some(before);
         }
@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(answer.slices, [1000, 1000]);
     }
 
-    /// It does not look for 60 ms, in which the warm-up ends. Everything that the link brought meanwhile is there then.
+    /// It does not look for 60 ms, in which the warm-up ends. Everything that the link brought
+    /// meanwhile is there then.
     #[test]
     fn an_end_that_was_kept_off_its_processor_is_not_faster_than_the_link() {
         let zero = Instant::now();

@@ -40,11 +40,11 @@ pub(super) fn ahead(size: usize) -> usize {
     ((1 << 20) / size.max(1)).clamp(4, 128)
 }
 
-/// Reads a message as a program that wants its data does, a byte of every cache line, and returns the
-/// number in its first four bytes.
+/// Reads a message as a program that wants its data does, a byte of every cache line, and returns
+/// the number in its first four bytes.
 ///
-/// Without this a link that leaves the data where another CPU wrote them would seem quicker than one
-/// that brings them, and what the program pays later would be nobody's cost.
+/// Without this a link that leaves the data where another CPU wrote them would seem quicker than
+/// one that brings them, and what the program pays later would be nobody's cost.
 #[inline]
 pub(super) fn read(message: &[u8]) -> Option<u32> {
     const CACHE_LINE: usize = 64;

@@ -69,8 +69,8 @@ fn backend(backend: plan::Backend) -> Backend {
     }
 }
 
-/// Opens an endpoint that waits for nothing when it is closed: at the end of a repetition everything
-/// that counts has been counted.
+/// Opens an endpoint that waits for nothing when it is closed: at the end of a repetition
+/// everything that counts has been counted.
 pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
     options.peer_timeout(PEER_TIMEOUT).linger(Duration::ZERO).open().map_err(unavailable)
 }
@@ -124,8 +124,8 @@ struct GigaeChannel {
     peer: Peer,
     spin: bool,
     nap: Duration,
-    /// Whether the receiver of a stream asks when it slept. Nobody does in a round trip, which then does without an
-    /// empty look.
+    /// Whether the receiver of a stream asks when it slept. Nobody does in a round trip, which then
+    /// does without an empty look.
     tells: bool,
     slept: Slept,
     /// Messages are made and read here instead of in place.
@@ -169,7 +169,8 @@ impl Channel for GigaeChannel {
         }
         buffer[..4].copy_from_slice(&number.to_le_bytes());
         if !self.spin {
-            // Waits in the endpoint's own style while the window is full; a peer that is gone ends it.
+            // Waits in the endpoint's own style while the window is full; a peer that is gone ends
+            // it.
             return buffer.queue(self.peer, size).map(|()| true).map_err(not_sent);
         }
         match buffer.try_queue(self.peer, size) {

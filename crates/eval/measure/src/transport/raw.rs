@@ -1,10 +1,10 @@
-//! Raw frames on a [`Link`], without any protocol: what the road itself gives, and the yardstick for
-//! what a protocol on it costs. One code for AF_PACKET and AF_XDP.
+//! Raw frames on a [`Link`], without any protocol: what the road itself gives, and the yardstick
+//! for what a protocol on it costs. One code for AF_PACKET and AF_XDP.
 //!
-//! A frame has the size and the headers of a GigaE frame of the same payload, padding included, so that a
-//! filter lets it in and the same bytes travel; but its header is constant, its checksum is not computed, nobody
-//! acknowledges it and nobody sends it again. It goes on a channel of its own. A frame too long for one
-//! buffer of the link goes in several.
+//! A frame has the size and the headers of a GigaE frame of the same payload, padding included, so
+//! that a filter lets it in and the same bytes travel; but its header is constant, its checksum is
+//! not computed, nobody acknowledges it and nobody sends it again. It goes on a channel of its own.
+//! A frame too long for one buffer of the link goes in several.
 
 use super::common::{self, read};
 use crate::channel::{Arrival, Calls, Channel, Side, Slept, Task, TransportError};
@@ -29,8 +29,8 @@ const POLL_BATCH: usize = 64;
 /// receiver has something to do meanwhile.
 const DOORBELL_BATCH: usize = 32;
 
-/// Shortest frame in bytes (IEEE 802.3: 64 with the check sequence). Most cards pad what is shorter; those that do
-/// not, as a PCnet by default, would have it dropped.
+/// Shortest frame in bytes (IEEE 802.3: 64 with the check sequence). Most cards pad what is
+/// shorter; those that do not, as a PCnet by default, would have it dropped.
 const SHORTEST: usize = 60;
 
 /// Places within the GigaE header (`PROTOCOL.md`, section 2): version and kind, channel, length.
@@ -169,8 +169,8 @@ fn broken(error: LinkError) -> TransportError {
 }
 
 impl<L: Link> RawChannel<L> {
-    /// The number and length of a frame, of which this is the first segment or all; `None` for one that
-    /// is shorter than it says. Gives it back.
+    /// The number and length of a frame, of which this is the first segment or all; `None` for one
+    /// that is shorter than it says. Gives it back.
     #[inline]
     fn take_in(&mut self, frame: RxFrame) -> Option<Arrival> {
         let arrival = self.read(&frame);

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use writer::Writer;
 
-/// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the papers.
+/// Bytes that the receiver of a stream takes at a time; as large as the socket buffer of the
+/// papers.
 const READ_SIZE: usize = 128 << 10;
 
 /// Messages from this length on lie in memories that take turns, as those of the transports that
@@ -64,7 +65,8 @@ pub(super) fn open(
     }))
 }
 
-/// Buffers must be set before the connection is made, or they do not count for the window scale (tcp(7)).
+/// Buffers must be set before the connection is made, or they do not count for the window scale
+/// (tcp(7)).
 fn tune(socket: &Socket, options: TcpOptions, site: &Site) -> Result<(), TransportError> {
     let failed = TransportError::io("setting TCP options");
     if let Some(bytes) = options.buffer {

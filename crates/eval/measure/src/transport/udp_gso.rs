@@ -2,9 +2,9 @@
 //! (`UDP_SEGMENT`, `UDP_GRO`, udp(7)).
 //!
 //! All datagrams of a measurement have one length. A message that fits into a datagram is one. A
-//! longer one goes in parts of equal length, each in a datagram behind the numbers of the message and
-//! of the part. A message is lost if one of its datagrams is lost or comes out of order; nothing is
-//! sent again.
+//! longer one goes in parts of equal length, each in a datagram behind the numbers of the message
+//! and of the part. A message is lost if one of its datagrams is lost or comes out of order;
+//! nothing is sent again.
 
 mod datagrams;
 mod parts;
@@ -29,8 +29,8 @@ const TRAIN: usize = 64;
 /// Most bytes of a train: an IP packet's 65,535 less its headers, rounded down.
 const TRAIN_BYTES: usize = 65_000;
 
-/// Receive buffer in bytes, as far as the process may: a long message comes as fast as the sender can
-/// send, and the receiver may be interrupted meanwhile.
+/// Receive buffer in bytes, as far as the process may: a long message comes as fast as the sender
+/// can send, and the receiver may be interrupted meanwhile.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Opens one end.

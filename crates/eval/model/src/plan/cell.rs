@@ -237,8 +237,8 @@ impl Plan {
         self.cells(link, mtu).into_iter().partition(|cell| !(tuned && cell.tune))
     }
 
-    /// How often the cells of a link are measured in each round, at most: those under every setting count as
-    /// often as there are settings, and once more beside the best ones together.
+    /// How often the cells of a link are measured in each round, at most: those under every setting
+    /// count as often as there are settings, and once more beside the best ones together.
     pub fn most_measured(
         &self,
         link: Option<&str>,

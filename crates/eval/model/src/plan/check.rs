@@ -1,4 +1,5 @@
-//! What must hold of a plan before anything is measured. The error is one line and names what is wrong.
+//! What must hold of a plan before anything is measured. The error is one line and names what is
+//! wrong.
 
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};

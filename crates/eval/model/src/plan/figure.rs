@@ -1,8 +1,9 @@
 //! `[[figure]]` and `[[row]]`: what a plan wants to know of its cells.
 //!
 //! A figure is a value of one cell, or the ratio of the values of two, and may have a bound; with
-//! several sizes the worst one counts. A row sets one transport beside others, and beside the paper.
-//! Both name cells that an experiment of the plan measures; anything else is refused by name.
+//! several sizes the worst one counts. A row sets one transport beside others, and beside the
+//! paper. Both name cells that an experiment of the plan measures; anything else is refused by
+//! name.
 
 use super::label::label;
 use crate::experiment::Experiment;

@@ -78,12 +78,12 @@ pub struct LinkPlan {
     /// This machine's own loopback interface: no network at all, and the same between two machines.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    /// So many cables, or switches of this rate, side by side, 1 to 8: those transports that can use
-    /// them all as one, the others the first.
+    /// So many cables, or switches of this rate, side by side, 1 to 8: those transports that can
+    /// use them all as one, the others the first.
     #[serde(default = "one_link")]
     pub links: u16,
-    /// Nodes of the network, 2 to 17: the receiver and those on which senders of an incast experiment are, in
-    /// turn.
+    /// Nodes of the network, 2 to 17: the receiver and those on which senders of an incast
+    /// experiment are, in turn.
     #[serde(default = "two_nodes", skip_serializing_if = "are_two")]
     pub nodes: u16,
     /// Rate in Mbit/s that the switch's ports are shaped to; absent: as fast as the machine can.
@@ -119,14 +119,15 @@ impl Default for LinkPlan {
 pub struct ExperimentPlan {
     /// What to measure.
     pub kind: Experiment,
-    /// Names of links of this plan. Between two machines every experiment runs once on the link there is.
+    /// Names of links of this plan. Between two machines every experiment runs once on the link
+    /// there is.
     #[serde(default)]
     pub links: Vec<String>,
     /// Names of transports.
     #[serde(default)]
     pub transports: Vec<String>,
-    /// Names of TCP settings that this experiment uses, [`DEFAULT`](super::DEFAULT) among them for none; absent: all
-    /// that the plan has.
+    /// Names of TCP settings that this experiment uses, [`DEFAULT`](super::DEFAULT) among them for
+    /// none; absent: all that the plan has.
     pub tcp: Option<Vec<String>>,
     /// The same of GigaE endpoints.
     pub gigae: Option<Vec<String>>,

@@ -1,7 +1,8 @@
 //! `--only`: a part of a plan, such as one curve, as a plan of its own.
 //!
-//! What a plan's experiments list is narrowed to what is named. Figures and rows of the plan compare
-//! curves with one another, so a part has none; it keeps what papers printed of its own curves.
+//! What a plan's experiments list is narrowed to what is named. Figures and rows of the plan
+//! compare curves with one another, so a part has none; it keeps what papers printed of its own
+//! curves.
 
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};
@@ -160,8 +161,8 @@ impl ExperimentPlan {
         }
     }
 
-    /// Names of the settings that it measures of a transport, the defaults' among them where it lists
-    /// them; none where the plan has no settings for it.
+    /// Names of the settings that it measures of a transport, the defaults' among them where it
+    /// lists them; none where the plan has no settings for it.
     fn variant_names(&self, plan: &Plan, transport: &str) -> Vec<String> {
         let settings = plan.settings(transport);
         match self.selected(transport) {

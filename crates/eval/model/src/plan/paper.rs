@@ -1,8 +1,8 @@
 //! `[source]`, `[[paper]]` and `[[said]]`: what papers printed, to stand beside the new figures.
 //!
 //! A plan that repeats an experiment carries the figures that were printed of it, and where. A
-//! `[[paper]]` has figures by message size, and names the curve that they compare with; a `[[said]]` has a
-//! sentence, and names the finding that it compares with.
+//! `[[paper]]` has figures by message size, and names the curve that they compare with; a
+//! `[[said]]` has a sentence, and names the finding that it compares with.
 
 use super::figure::{Spot, Value};
 use crate::experiment::Experiment;
@@ -23,8 +23,8 @@ pub struct PaperPlan {
     /// What of a cell compares.
     #[serde(default)]
     pub value: Value,
-    /// The curve here that it compares with: transport and variant, style of waiting; absent link: the
-    /// first on which it was measured.
+    /// The curve here that it compares with: transport and variant, style of waiting; absent link:
+    /// the first on which it was measured.
     pub of: Spot,
     /// Message sizes in bytes, and the value of each in the unit of `value`.
     #[serde(default)]

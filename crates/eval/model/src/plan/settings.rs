@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// The name by which an experiment asks for a transport at its defaults, beside named variants.
 pub const DEFAULT: &str = "default";
 
-/// Most frames per doorbell: after so many full ones a streaming program flushes anyway (`probe.rs`).
+/// Most frames per doorbell: after so many full ones a streaming program flushes anyway
+/// (`probe.rs`).
 const LARGEST_BATCH: u32 = 64;
 
 /// Most frames that a link takes (`XdpConfig`).
@@ -80,7 +81,8 @@ impl Setting {
 pub struct TcpOptions {
     /// `TCP_NODELAY`: no waiting for more to send (tcp(7)).
     pub nodelay: bool,
-    /// `SO_SNDBUF` and `SO_RCVBUF` in bytes; absent: the kernel tunes them (tcp(7) `tcp_moderate_rcvbuf`).
+    /// `SO_SNDBUF` and `SO_RCVBUF` in bytes; absent: the kernel tunes them (tcp(7)
+    /// `tcp_moderate_rcvbuf`).
     pub buffer: Option<u32>,
     /// Keep an idle GigaE endpoint open on both interfaces, to see what it costs TCP.
     pub beside: Option<Backend>,

@@ -137,8 +137,8 @@ pub(super) struct Cost {
     pub(super) of: fn(&Series) -> Option<f64>,
 }
 
-/// The costs that are compared. A spinning end takes all of its CPU, and calls in vain as often as there is time for
-/// it: of such ends only the calls that send say something.
+/// The costs that are compared. A spinning end takes all of its CPU, and calls in vain as often as
+/// there is time for it: of such ends only the calls that send say something.
 pub(super) const COSTS: [Cost; 5] = [
     Cost {
         name: "CPU, measuring end",

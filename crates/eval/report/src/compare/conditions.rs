@@ -51,7 +51,8 @@ const BESIDE: [&str; 4] = ["coalescing", "driver", "mtu", "offloads"];
 /// All conditions of a run by their place, each place a path of names.
 type Facts = BTreeMap<Vec<String>, String>;
 
-/// The conditions in which the sides' first runs differ, what is the same at several places put together.
+/// The conditions in which the sides' first runs differ, what is the same at several places put
+/// together.
 pub(super) fn differences(sides: &[Side]) -> Vec<Differs> {
     let facts: Vec<Facts> = sides.iter().map(|side| facts(side.first())).collect();
     let mut places: Vec<&Vec<String>> = facts.iter().flat_map(BTreeMap::keys).collect();

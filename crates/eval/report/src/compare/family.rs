@@ -1,16 +1,18 @@
 //! Which of many cells differ between two sides, with one false alarm in twenty families at most.
 //!
-//! What is drawn lots with are *units*: runs, or where there are too few of them repetitions. Under the
-//! hypothesis that nothing differs any half of them could as well have been measured on the one side as on the
-//! other. So all ways of parting them (or some thousands, drawn from a fixed seed) say how far apart two sides
-//! come by chance. Units are moved whole, with all their cells: whatever the cells of a unit have in common,
-//! because a neighbour was busy or memory lay badly, stays together. In every parting the largest
-//! statistic of all cells counts, and a cell differs if hardly any parting has one as large (Westfall and Young,
-//! *Resampling-Based Multiple Testing*, 1993: the step-down maxT procedure, which holds the family's error
-//! whatever the cells have in common).
+//! What is drawn lots with are *units*: runs, or where there are too few of them repetitions. Under
+//! the hypothesis that nothing differs any half of them could as well have been measured on the one
+//! side as on the other. So all ways of parting them (or some thousands, drawn from a fixed seed)
+//! say how far apart two sides come by chance. Units are moved whole, with all their cells:
+//! whatever the cells of a unit have in common, because a neighbour was busy or memory lay badly,
+//! stays together. In every parting the largest statistic of all cells counts, and a cell differs
+//! if hardly any parting has one as large (Westfall and Young, *Resampling-Based Multiple Testing*,
+//! 1993: the step-down maxT procedure, which holds the family's error whatever the cells have in
+//! common).
 //!
-//! Why not Mann and Whitney's test for each cell with the correction of Holm: of four values against four its
-//! smallest p is 2/70, so of more than one cell none could ever be found, and of six against six none of more than
+//! Why not Mann and Whitney's test for each cell with the correction of Holm: of four values
+//! against four its smallest p is 2/70, so of more than one cell none could ever be found, and of
+//! six against six none of more than
 //! 23. Nothing here assumes a distribution either.
 
 use gigae_eval_model::stats;
@@ -28,8 +30,8 @@ const MOST_WORK: usize = 500_000_000;
 /// Drawn partings are the same each time.
 const SEED: u64 = 1;
 
-/// What a scatter is taken for at least, as a logarithm (0.1 %): counters may have none at all, and nothing so
-/// small is of interest.
+/// What a scatter is taken for at least, as a logarithm (0.1 %): counters may have none at all, and
+/// nothing so small is of interest.
 const FLOOR: f64 = 0.001;
 
 /// The values of one cell on both sides, unit by unit, as logarithms; absent where a unit lacks it.
@@ -44,14 +46,15 @@ pub(super) struct Row {
 /// What chance says about a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judged {
-    /// Share of the partings in which the largest difference of the family, by its scatter, is as large.
+    /// Share of the partings in which the largest difference of the family, by its scatter, is as
+    /// large.
     pub(super) p: f64,
     /// The smallest difference, as a logarithm, that this scatter would have let through.
     pub(super) visible: f64,
 }
 
-/// Judges all cells of a family at `level`; `None` for a cell with fewer than two values on a side, and for all
-/// where there are so few units that no difference could reach the level.
+/// Judges all cells of a family at `level`; `None` for a cell with fewer than two values on a side,
+/// and for all where there are so few units that no difference could reach the level.
 pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     let units = rows.first().map_or((0, 0), |row| (row.reference.len(), row.other.len()));
     if !can_tell(units.0, units.1, level) {
@@ -60,7 +63,8 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     let work = rows.len() * units.0 * units.1;
     let most = (MOST_WORK / work).clamp(FEWEST, MOST);
     let partings = partings(units.0, units.1, most);
-    // In an exhaustive list of halves the sides also stand exchanged, which gives the same statistic.
+    // In an exhaustive list of halves the sides also stand exchanged, which gives the same
+    // statistic.
     let own = partings.iter().filter(|parting| is_own(parting, units.0)).count();
     let allowed = ((level * partings.len() as f64 + 1e-9) as usize).max(own);
     let values: Vec<Vec<Option<f64>>> =
@@ -101,8 +105,8 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     judged
 }
 
-/// Whether so many units can tell anything at this level: whether the sides as they are, alone among all
-/// partings, would be rare enough.
+/// Whether so many units can tell anything at this level: whether the sides as they are, alone
+/// among all partings, would be rare enough.
 pub(super) fn can_tell(n: usize, m: usize, level: f64) -> bool {
     let same = if n == m { 2.0 } else { 1.0 };
     n >= 2 && m >= 2 && same / choose(n + m, n) <= level + 1e-12
@@ -175,8 +179,9 @@ struct Room {
 }
 
 impl Room {
-    /// How far apart the sides of a parting are (the median of all differences, without its sign), and how far
-    /// their values lie from the middle of their side on average; `None` with fewer than two on a side.
+    /// How far apart the sides of a parting are (the median of all differences, without its sign),
+    /// and how far their values lie from the middle of their side on average; `None` with fewer
+    /// than two on a side.
     fn apart(&mut self, values: &[Option<f64>], parting: &[bool]) -> Option<(f64, f64)> {
         self.first.clear();
         self.second.clear();
@@ -205,7 +210,8 @@ fn deviations(values: &mut [f64]) -> f64 {
     high.iter().sum::<f64>() - low.iter().sum::<f64>()
 }
 
-/// The share of false alarms that a family of so many comparisons with one reference leaves to each.
+/// The share of false alarms that a family of so many comparisons with one reference leaves to
+/// each.
 pub(super) fn level(comparisons: usize) -> f64 {
     (1.0 - stats::CONFIDENCE) / comparisons.max(1) as f64
 }

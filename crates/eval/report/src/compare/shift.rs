@@ -1,15 +1,16 @@
 //! By how much one sample is larger than another: the Hodges-Lehmann estimate and its interval.
 //!
-//! The estimate is the median of all differences between a value of the one and a value of the other
-//! (Hodges and Lehmann 1963), the interval those of these differences at which the test of Mann and Whitney
-//! would just not refuse (Hollander, Wolfe and Chicken, *Nonparametric Statistical Methods*, section 4.3). It
-//! assumes that one is the other, moved, and nothing about its form; ties make it wider than it need be.
+//! The estimate is the median of all differences between a value of the one and a value of the
+//! other (Hodges and Lehmann 1963), the interval those of these differences at which the test of
+//! Mann and Whitney would just not refuse (Hollander, Wolfe and Chicken, *Nonparametric Statistical
+//! Methods*, section 4.3). It assumes that one is the other, moved, and nothing about its form;
+//! ties make it wider than it need be.
 
 use gigae_eval_model::stats;
 use gigae_eval_model::stats::CONFIDENCE;
 
-/// Beyond so many differences the interval's place comes from the normal approximation: it is off by less
-/// than one of them then.
+/// Beyond so many differences the interval's place comes from the normal approximation: it is off
+/// by less than one of them then.
 const MOST_EXACT: usize = 2500;
 
 /// The two-sided normal quantile of [`CONFIDENCE`].
@@ -24,8 +25,8 @@ pub struct Shift {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Probability that the interval covers the true shift; below [`CONFIDENCE`] where there are fewer than
-    /// four values each.
+    /// Probability that the interval covers the true shift; below [`CONFIDENCE`] where there are
+    /// fewer than four values each.
     pub coverage: f64,
 }
 
@@ -40,7 +41,8 @@ pub fn shift(reference: &[f64], other: &[f64]) -> Option<Shift> {
     Some(Shift { estimate, low, high, coverage })
 }
 
-/// How many of the sorted differences lie outside the interval at either end, and what it covers then.
+/// How many of the sorted differences lie outside the interval at either end, and what it covers
+/// then.
 fn place(n: usize, m: usize) -> (usize, f64) {
     if n * m > MOST_EXACT {
         let (n, m) = (n as f64, m as f64);
@@ -61,8 +63,8 @@ fn place(n: usize, m: usize) -> (usize, f64) {
     (best.0, best.1.max(0.0))
 }
 
-/// In how many orders of `n` and `m` values so many pairs have the second above the first, for 0 to `n * m`
-/// pairs: the distribution of Mann and Whitney's U, by their own recurrence.
+/// In how many orders of `n` and `m` values so many pairs have the second above the first, for 0 to
+/// `n * m` pairs: the distribution of Mann and Whitney's U, by their own recurrence.
 fn ways(n: usize, m: usize) -> Vec<f64> {
     // Of 0 and j values there is one order, without a pair.
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];

@@ -1,5 +1,5 @@
-//! What the comparison says of runs that were made up: false alarms, differences that are there, and what it cannot
-//! know.
+//! What the comparison says of runs that were made up: false alarms, differences that are there,
+//! and what it cannot know.
 
 use super::*;
 use gigae_eval_model::doubt::Code;

@@ -6,8 +6,8 @@ use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 
-/// Jain's index from which on shares are told to be even: of four senders, one has at most a third more than each
-/// other, or three tenths less.
+/// Jain's index from which on shares are told to be even: of four senders, one has at most a third
+/// more than each other, or three tenths less.
 const EVEN: f64 = 0.98;
 
 /// And below which they are uneven: of four, one has twice as much as each other, or a third.
@@ -16,8 +16,8 @@ const UNEVEN: f64 = 0.9;
 /// A smaller share of lost messages, or ECHOs, is not told.
 const TOLD: f64 = 0.01;
 
-/// What becomes of the goodput from the fewest senders to the most, how they share it, and what it does to the
-/// queue.
+/// What becomes of the goodput from the fewest senders to the most, how they share it, and what it
+/// does to the queue.
 pub(super) fn incast(results: &Results) -> Vec<String> {
     let mut curves: Vec<Vec<&Series>> = Vec::new();
     for series in results.series.iter().filter(|one| one.experiment == Experiment::Incast) {

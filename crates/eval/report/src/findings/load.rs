@@ -96,7 +96,8 @@ fn say(curve: &[&Series]) -> Option<String> {
     Some(told(sentence, &used))
 }
 
-/// What a bulk stream on the same link does to round trips, and how much of that is the switch's queue.
+/// What a bulk stream on the same link does to round trips, and how much of that is the switch's
+/// queue.
 pub(super) fn bufferbloat(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
     for beside in results.series.iter().filter(|one| one.condition.bulk > 0) {

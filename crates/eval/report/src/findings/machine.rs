@@ -94,7 +94,8 @@ pub struct Step {
     pub source: String,
     /// Whether it is a part of the machine, and not what was measured across it.
     pub part: bool,
-    /// How many of it there are, each with this rate; of a transport, how many links it uses as one.
+    /// How many of it there are, each with this rate; of a transport, how many links it uses as
+    /// one.
     pub links: usize,
 }
 
@@ -153,8 +154,9 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
     steps
 }
 
-/// 10^6 bytes per second of a PCI Express lane of this speed (`8.0 GT/s`), by its line code: 8b/10b up
-/// to 5 GT/s, 128b/130b up to 32, 236 of 256 bytes of a flit at 64 (PCI Express Base Specification).
+/// 10^6 bytes per second of a PCI Express lane of this speed (`8.0 GT/s`), by its line code: 8b/10b
+/// up to 5 GT/s, 128b/130b up to 32, 236 of 256 bytes of a flit at 64 (PCI Express Base
+/// Specification).
 fn lane_rate(speed: &str) -> Option<f64> {
     let transfers: f64 = speed.split_whitespace().next()?.parse().ok()?;
     let code = match transfers {

@@ -7,7 +7,8 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::results::Results;
 
-/// A sentence for all that agree, and one for each that does not, with what the program does otherwise.
+/// A sentence for all that agree, and one for each that does not, with what the program does
+/// otherwise.
 pub(super) fn programs(results: &Results) -> Vec<String> {
     let all = &results.programs;
     if all.is_empty() {

@@ -1,5 +1,5 @@
-//! What follows from streams: what they carry, in how many frames and calls, with which buffers, and
-//! for how much CPU.
+//! What follows from streams: what they carry, in how many frames and calls, with which buffers,
+//! and for how much CPU.
 
 use super::text::{by_size, bytes, differ, name, plain, told};
 use gigae_eval_model::experiment::Experiment;
@@ -82,8 +82,8 @@ pub(super) fn coalescing(results: &Results) -> Vec<String> {
     sentences
 }
 
-/// What fills a link: its rate times the round trip of an empty one, in bytes. `None` without a rate or
-/// without TCP's round trip.
+/// What fills a link: its rate times the round trip of an empty one, in bytes. `None` without a
+/// rate or without TCP's round trip.
 pub fn bandwidth_delay(results: &Results, link: &str) -> Option<f64> {
     let rate = results.environment.link.iter().find(|one| one.name == link)?.rate?;
     let waits = [Wait::Spin, Wait::Sleep];
@@ -93,7 +93,8 @@ pub fn bandwidth_delay(results: &Results, link: &str) -> Option<f64> {
     Some(rate / 8.0 * shortest * 1e-6)
 }
 
-/// TCP's streams of one size by buffer, as far as they differ in nothing else; `None` is the kernel's.
+/// TCP's streams of one size by buffer, as far as they differ in nothing else; `None` is the
+/// kernel's.
 fn by_buffer<'a>(
     results: &'a Results,
     link: &'a str,

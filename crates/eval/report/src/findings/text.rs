@@ -7,8 +7,8 @@ use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
 use gigae_eval_page::table::reference_tcp;
 
-/// The cells of an experiment on a link that stand for their transport: at its defaults, TCP with the
-/// papers' settings.
+/// The cells of an experiment on a link that stand for their transport: at its defaults, TCP with
+/// the papers' settings.
 pub(super) fn plain<'a>(
     results: &'a Results,
     experiment: Experiment,
@@ -36,8 +36,8 @@ pub(super) fn differ(one: &Series, other: &Series) -> bool {
     one.ci95[0] > other.ci95[1] || other.ci95[0] > one.ci95[1]
 }
 
-/// A sentence made of these figures: with a mark if one of them is doubtful for a reason that others do
-/// not share, as in the tables.
+/// A sentence made of these figures: with a mark if one of them is doubtful for a reason that
+/// others do not share, as in the tables.
 pub(super) fn told(sentence: String, of: &[&Series]) -> String {
     let doubtful = of.iter().any(|series| series.doubt_codes().next().is_some());
     if doubtful { sentence + " !" } else { sentence }

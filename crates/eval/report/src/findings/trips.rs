@@ -141,8 +141,8 @@ impl Fit<'_> {
     }
 }
 
-/// The fits of all round trips that were measured at three sizes or more, within one frame where the
-/// transport knows frames: beyond it there is more than one to pay for.
+/// The fits of all round trips that were measured at three sizes or more, within one frame where
+/// the transport knows frames: beyond it there is more than one to pay for.
 pub fn fits(results: &Results) -> Vec<Fit<'_>> {
     let mut found: Vec<Fit<'_>> = Vec::new();
     for link in &results.environment.link {
@@ -182,7 +182,8 @@ fn fit<'a>(curve: &[&'a Series]) -> Option<Fit<'a>> {
     Some(fit)
 }
 
-/// Whether an ECHO takes the same whatever its size, or longer the larger it is; TCP where there is none.
+/// Whether an ECHO takes the same whatever its size, or longer the larger it is; TCP where there is
+/// none.
 pub(super) fn echo_by_size(results: &Results) -> Vec<String> {
     let all = fits(results);
     let plain =

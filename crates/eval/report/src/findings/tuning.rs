@@ -1,4 +1,5 @@
-//! What follows from settings that were tried: which is recommended, what it brings and what it costs.
+//! What follows from settings that were tried: which is recommended, what it brings and what it
+//! costs.
 
 use super::text::{bytes, name, of_name, told};
 use gigae_eval_model::choice;
@@ -16,9 +17,9 @@ pub struct Recommended<'a> {
     pub judgement: Judgement,
 }
 
-/// The setting that is worth most, if one is worth more than the present one. The best ones together were tried
-/// again after all others, so that what looked good by chance had to do so twice: a setting that was chosen alone
-/// and did not is not recommended.
+/// The setting that is worth most, if one is worth more than the present one. The best ones
+/// together were tried again after all others, so that what looked good by chance had to do so
+/// twice: a setting that was chosen alone and did not is not recommended.
 pub fn recommended<'a>(results: &Results, tuning: &'a Tuning) -> Option<Recommended<'a>> {
     let (link, by) = (&tuning.link, &tuning.by);
     let present = Objectives::of(&results.series, link, by);

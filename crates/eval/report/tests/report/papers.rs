@@ -60,8 +60,8 @@ pub(crate) fn a_papers_figure_finds_the_nearest_cell() {
 pub(crate) fn printed_figures_stand_in_the_charts_too() {
     let mut results = second();
     let page = html::page(&results);
-    // Of the papers' figures one is of round trips by size; calls per frame and a best value have no
-    // place in a chart.
+    // Of the papers' figures one is of round trips by size; calls per frame and a best value have
+    // no place in a chart.
     assert_eq!(page.matches("class=\"printed\" data-at").count(), 1);
     let said = "TCP/IP, G-NIC II, 8 B: 139 us\nprinted in S. Sumimoto et al.: GigaE PM II (1999), figure 3";
     assert!(page.contains(&format!("<title>{said}</title>")));

@@ -52,8 +52,9 @@ fn a_stranger_cannot_make_the_server_wait_for_a_long_message() {
     let server = Server::start();
     let mut stream = server.raw();
     message(&mut stream);
-    // Far more than any greeting has. The server closes without reading on, which its kernel calls a reset; had it
-    // waited for more of the message, it would have read what is there, and ended in order.
+    // Far more than any greeting has. The server closes without reading on, which its kernel calls
+    // a reset; had it waited for more of the message, it would have read what is there, and ended
+    // in order.
     let begun = [&100_000u32.to_be_bytes()[..], &[0; 1000]].concat();
     stream.write_all(&begun).unwrap();
     let ended = stream.read(&mut [0]).map_err(|error| error.kind());
@@ -66,7 +67,8 @@ fn a_truncated_greeting_is_dropped_after_the_handshakes_time() {
     let mut stream = server.raw();
     message(&mut stream);
     stream.write_all(&framed(b"{\"gigae_eval\"")[..6]).unwrap();
-    // Nothing more comes. The connection stays open until the deadline; then an honest client is served.
+    // Nothing more comes. The connection stays open until the deadline; then an honest client is
+    // served.
     assert_eq!(rest(&mut stream), 0);
     assert!(server.serves());
 }
@@ -96,7 +98,8 @@ fn another_version_is_named_by_both_ends() {
 
 #[test]
 fn a_greeting_sent_back_to_its_author_proves_nothing() {
-    // A reflection: the stranger repeats the server's own random number and hopes for its own proof.
+    // A reflection: the stranger repeats the server's own random number and hopes for its own
+    // proof.
     let server = Server::start();
     let mut stream = server.raw();
     let greeting = message(&mut stream);

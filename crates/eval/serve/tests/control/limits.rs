@@ -91,8 +91,8 @@ fn faster_than_said(server: &Server, task: Task) {
     let port = socket.local_addr().unwrap().port();
     let Reply::Ready(to) = run(&mut session, task, port) else { panic!("not ready") };
     socket.connect((to.ip, to.port)).unwrap();
-    // Far more than 100 kB/s allow, 64 datagrams at a time, so that they find room. Once it is refused
-    // nobody listens any more, and the kernel says so; the server does when it is asked.
+    // Far more than 100 kB/s allow, 64 datagrams at a time, so that they find room. Once it is
+    // refused nobody listens any more, and the kernel says so; the server does when it is asked.
     let listens = || {
         let sent = socket.send(&[0; 1400]);
         !sent.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)

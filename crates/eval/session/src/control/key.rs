@@ -38,8 +38,9 @@ impl Key {
         random::<RANDOM>().map(|bytes| Self(bytes.to_vec()))
     }
 
-    /// The contents of a file, without white space at its ends. A file that everybody can read is refused: what
-    /// is in it is no secret. A group may: systemd's credentials look as if one could.
+    /// The contents of a file, without white space at its ends. A file that everybody can read is
+    /// refused: what is in it is no secret. A group may: systemd's credentials look as if one
+    /// could.
     pub fn read(file: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::KeyFile { file: file.display().to_string(), source };
         let bytes = std::fs::read(file).map_err(failed)?;
@@ -50,8 +51,8 @@ impl Key {
         Self::from_bytes(bytes.trim_ascii())
     }
 
-    /// Writes a fresh key into a new file that only its owner can read, and makes the file's directory if
-    /// there is none. A file that exists is left as it is.
+    /// Writes a fresh key into a new file that only its owner can read, and makes the file's
+    /// directory if there is none. A file that exists is left as it is.
     pub fn create(file: &Path) -> Result<(), ControlError> {
         let failed = |source| ControlError::KeyWrite { file: file.display().to_string(), source };
         let line = Self::random()?.to_hex() + "\n";

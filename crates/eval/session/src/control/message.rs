@@ -61,9 +61,11 @@ pub enum Request {
     Describe,
     /// Watch your idle machine for this many milliseconds.
     Baseline(u64),
-    /// What have you of these knobs, each with values that may be asked for? Whatever was set before is put back.
+    /// What have you of these knobs, each with values that may be asked for? Whatever was set
+    /// before is put back.
     Knobs(Vec<(String, Vec<String>)>),
-    /// Set these, of those that were asked about, and all others as they were. The session's end puts back all.
+    /// Set these, of those that were asked about, and all others as they were. The session's end
+    /// puts back all.
     Tune(Vec<Set>),
     /// Open your end of this task; mine is here.
     Run {
@@ -72,8 +74,8 @@ pub enum Request {
         /// Where the client's end is.
         address: Address,
     },
-    /// Open your ends of this task, to which many send; theirs are here. Ends with [`Request::Gathered`] or
-    /// [`Request::Cancel`].
+    /// Open your ends of this task, to which many send; theirs are here. Ends with
+    /// [`Request::Gathered`] or [`Request::Cancel`].
     Gather {
         /// What to do.
         task: Task,
@@ -115,7 +117,8 @@ pub struct Soak {
     pub number: u8,
     /// Where the client's end is.
     pub address: Address,
-    /// The ports from which its TCP connections come, in the order of their roles. The server connects nowhere.
+    /// The ports from which its TCP connections come, in the order of their roles. The server
+    /// connects nowhere.
     pub ports: Vec<u16>,
     /// The memory that the client has registered for this end.
     pub key: u64,
@@ -137,7 +140,8 @@ pub enum Reply {
     Tuned,
     /// To [`Request::Run`]: the server's end is open, here.
     Ready(Address),
-    /// To [`Request::Gather`]: the server's ends are open, here; one for each sender or one for all.
+    /// To [`Request::Gather`]: the server's ends are open, here; one for each sender or one for
+    /// all.
     Gathering(Vec<Address>),
     /// To [`Request::Gathered`].
     Counted(Vec<Answered>),

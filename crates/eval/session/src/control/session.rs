@@ -1,15 +1,16 @@
 //! The connection itself: the handshake, and messages in encrypted records.
 //!
-//! Each end first says its version and a fresh random number, in the clear (4 bytes of length, big-endian,
-//! then JSON). Then follows Noise_NNpsk0_25519_ChaChaPoly_SHA256 (the Noise Protocol Framework, revision
-//! 34), in which the shared key is mixed and which covers both greetings: a first message that was
-//! recorded is worth nothing at another greeting, so the server knows after the client's one message
-//! that it has the key, and the client after the server's. Who records it all and learns the key later
-//! cannot read it.
+//! Each end first says its version and a fresh random number, in the clear (4 bytes of length,
+//! big-endian, then JSON). Then follows Noise_NNpsk0_25519_ChaChaPoly_SHA256 (the Noise Protocol
+//! Framework, revision 34), in which the shared key is mixed and which covers both greetings: a
+//! first message that was recorded is worth nothing at another greeting, so the server knows after
+//! the client's one message that it has the key, and the client after the server's. Who records it
+//! all and learns the key later cannot read it.
 //!
-//! A record is its length (2 bytes, big-endian) and so many bytes of Noise ciphertext. A message is 4 bytes
-//! of length (big-endian) and so many of JSON, in as many records as it takes; the next one begins with a
-//! record of its own. Records are numbered by Noise: none can be changed, repeated or left out.
+//! A record is its length (2 bytes, big-endian) and so many bytes of Noise ciphertext. A message is
+//! 4 bytes of length (big-endian) and so many of JSON, in as many records as it takes; the next one
+//! begins with a record of its own. Records are numbered by Noise: none can be changed, repeated or
+//! left out.
 
 use super::error::ControlError;
 use super::key::{Key, random};
@@ -40,13 +41,14 @@ const TAG: usize = 16;
 /// A peer that answers nothing for so long is gone: its cable is cut, or its machine stands.
 pub const GONE_AFTER: Duration = Duration::from_secs(20);
 
-/// Time for an answer over the control connection. A peer that is gone is noticed earlier, so this is
-/// for one that is slow: busy processors, a NIC that takes seconds for a setting, or the kernel's lock of
-/// interfaces, which who opens or closes a link waits for and others may hold for more than a minute.
+/// Time for an answer over the control connection. A peer that is gone is noticed earlier, so this
+/// is for one that is slow: busy processors, a NIC that takes seconds for a setting, or the
+/// kernel's lock of interfaces, which who opens or closes a link waits for and others may hold for
+/// more than a minute.
 pub const ANSWER: Duration = Duration::from_secs(300);
 
-/// The kernel begins to ask whether it is there after a quarter of that, and asks every second from then on
-/// (tcp(7)): a stream that is measured drops some of the questions.
+/// The kernel begins to ask whether it is there after a quarter of that, and asks every second from
+/// then on (tcp(7)): a stream that is measured drops some of the questions.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Serialize, Deserialize)]
@@ -174,8 +176,8 @@ impl Wire {
     }
 }
 
-/// Has the kernel end the connection when the peer answers nothing for so long: neither questions nor
-/// what was sent.
+/// Has the kernel end the connection when the peer answers nothing for so long: neither questions
+/// nor what was sent.
 fn gone_after(stream: &TcpStream, time: Duration) -> Result<(), ControlError> {
     let alive = TcpKeepalive::new().with_time(time / 4).with_interval(PROBE_EVERY);
     let socket = SockRef::from(stream);

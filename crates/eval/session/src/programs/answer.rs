@@ -1,4 +1,5 @@
-//! The answering end of other programs: one at a time, from a closed list, if the server's owner allows it.
+//! The answering end of other programs: one at a time, from a closed list, if the server's owner
+//! allows it.
 
 use super::process::{LISTEN, Process, Trouble};
 use super::program::Job;
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 /// How often it is looked whether a program waits at its port.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How much longer than it measures a program's measuring end may take: to be started, to connect, to report.
+/// How much longer than it measures a program's measuring end may take: to be started, to connect,
+/// to report.
 pub const OVERTIME: Duration = Duration::from_secs(10);
 
 /// What a client is told whose server's owner does not allow programs.
@@ -56,8 +58,8 @@ pub fn list(site: &Site, terms: Terms) -> Reply {
     }
 }
 
-/// Runs a program's answering end until the client has done with it. The reply is the one that ends it;
-/// `None` when the server is to end.
+/// Runs a program's answering end until the client has done with it. The reply is the one that ends
+/// it; `None` when the server is to end.
 pub fn answer(
     session: &mut Session,
     site: &Site,
@@ -124,8 +126,8 @@ fn free_port(site: &Site, udp: bool) -> std::io::Result<u16> {
     Ok(local.port())
 }
 
-/// Whether somebody waits at this port in the calling thread's network (proc_net(5)). Asking by a connection
-/// would be taken for the client by programs that serve one.
+/// Whether somebody waits at this port in the calling thread's network (proc_net(5)). Asking by a
+/// connection would be taken for the client by programs that serve one.
 fn listens(port: u16, udp: bool) -> bool {
     let files = if udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
     files.iter().any(|file| {

@@ -92,7 +92,8 @@ impl Program for Netperf {
         all
     }
 
-    /// A line of a selector, "=" and a number: of streams 10^6 bits per second, else round trips per second.
+    /// A line of a selector, "=" and a number: of streams 10^6 bits per second, else round trips
+    /// per second.
     fn read(&self, job: &Job, said: &str) -> Option<f64> {
         let name = Self::selector(job);
         let value = said.lines().find_map(|line| {

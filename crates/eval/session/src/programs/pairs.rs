@@ -1,7 +1,7 @@
 //! Pairs: a figure of ours and one of a program's, made one right after the other, in turns.
 //!
-//! What is told is the median of the pairs' ratios with its interval: what changes from minute to minute hits
-//! both of a pair, and so does not count.
+//! What is told is the median of the pairs' ratios with its interval: what changes from minute to
+//! minute hits both of a pair, and so does not count.
 
 use super::Comparison;
 use super::program::Ours;

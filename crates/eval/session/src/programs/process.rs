@@ -1,10 +1,10 @@
 //! Running somebody else's program: bounded in time and output, and gone with this process.
 //!
-//! A program runs in a process group of its own with a guard, which does nothing but wait for the end of
-//! a pipe that this process holds: however this one ends, the pipe ends with it, and the guard kills the
-//! group, itself included. So what the program has started goes, too. A program that leaves its group is
-//! killed by the kernel when the thread that started it ends (prctl(2) `PR_SET_PDEATHSIG`); what such a one has
-//! started would stay.
+//! A program runs in a process group of its own with a guard, which does nothing but wait for the
+//! end of a pipe that this process holds: however this one ends, the pipe ends with it, and the
+//! guard kills the group, itself included. So what the program has started goes, too. A program
+//! that leaves its group is killed by the kernel when the thread that started it ends (prctl(2)
+//! `PR_SET_PDEATHSIG`); what such a one has started would stay.
 
 use crate::stage::ends_with_parent;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time for an answering end to wait at its port.
 pub const LISTEN: Duration = Duration::from_secs(5);
 
-/// Time to hear what a killed program has said. Its pipes end with it, and so does the wait, unless something of it
-/// escaped. The threads that hear may be late on a busy machine.
+/// Time to hear what a killed program has said. Its pipes end with it, and so does the wait, unless
+/// something of it escaped. The threads that hear may be late on a busy machine.
 const HEAR: Duration = Duration::from_secs(30);
 
 /// Of a program's last line, so many characters are shown.
@@ -136,7 +136,8 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts a program, on the CPUs and in the network of the calling thread, which must live as long.
+    /// Starts a program, on the CPUs and in the network of the calling thread, which must live as
+    /// long.
     pub fn start(name: &'static str, file: &str, arguments: &[String]) -> Result<Self, Trouble> {
         let failed = |source| Trouble::Start { program: name, source };
         let group = Group::new().map_err(failed)?;

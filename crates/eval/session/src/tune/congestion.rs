@@ -1,4 +1,5 @@
-//! TCP's congestion control, per socket: only the measured connections have it, and nothing is left to put back.
+//! TCP's congestion control, per socket: only the measured connections have it, and nothing is left
+//! to put back.
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm};

@@ -1,6 +1,7 @@
 //! Knobs that are a file with a number: attributes of the interface in sysfs, and sysctls.
 //!
-//! `/proc/sys/net` shows the calling thread's namespace; what is the whole machine's is only in the first one.
+//! `/proc/sys/net` shows the calling thread's namespace; what is the whole machine's is only in the
+//! first one.
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};

@@ -1,8 +1,8 @@
-//! A slower CPU: the highest frequency that the CPUs may take (`scaling_max_freq` of each policy; the kernel's
-//! documentation, `admin-guide/pm/cpufreq.rst`).
+//! A slower CPU: the highest frequency that the CPUs may take (`scaling_max_freq` of each policy;
+//! the kernel's documentation, `admin-guide/pm/cpufreq.rst`).
 //!
-//! Plans say it as a percentage of the highest that the hardware has. The exact value has kHz for each policy, a
-//! policy being the CPUs that change together.
+//! Plans say it as a percentage of the highest that the hardware has. The exact value has kHz for
+//! each policy, a policy being the CPUs that change together.
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};

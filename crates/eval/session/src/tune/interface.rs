@@ -1,8 +1,9 @@
 //! Where a knob turns: one interface as one end sees it, and the ways to it.
 //!
-//! `/sys/class/net` shows the network namespace in which it was mounted, not that of the thread. So a
-//! sysfs of the thread's own namespace is made (fsopen(2), Linux 5.2), which is mounted nowhere and goes
-//! with its descriptor. Where that is not permitted, `/sys` is taken if it shows the very same interface.
+//! `/sys/class/net` shows the network namespace in which it was mounted, not that of the thread. So
+//! a sysfs of the thread's own namespace is made (fsopen(2), Linux 5.2), which is mounted nowhere
+//! and goes with its descriptor. Where that is not permitted, `/sys` is taken if it shows the very
+//! same interface.
 
 use gigae_eval_measure::site::Site;
 use gigae_host::affinity;
@@ -14,8 +15,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// An interface and what belongs to it. It belongs to the namespace of the thread that made it, and must
-/// be used by that thread.
+/// An interface and what belongs to it. It belongs to the namespace of the thread that made it, and
+/// must be used by that thread.
 pub struct TunedInterface {
     /// Name of the interface.
     pub interface: String,

@@ -1,9 +1,9 @@
-//! What was before: written down and synced before the first change, below `/run`, where it is gone after a
-//! reboot, as the settings are.
+//! What was before: written down and synced before the first change, below `/run`, where it is gone
+//! after a reboot, as the settings are.
 //!
-//! A file for each [`super::Tuner`] that changed something. Each change is written twice: before it, as
-//! *pending*, and after it, with what the driver made of it. So whoever reads it later knows whether the
-//! value that stands there now is ours.
+//! A file for each [`super::Tuner`] that changed something. Each change is written twice: before
+//! it, as *pending*, and after it, with what the driver made of it. So whoever reads it later knows
+//! whether the value that stands there now is ours.
 
 use super::interface::TunedInterface;
 use super::knob::Knob;
@@ -17,8 +17,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the files are. Not below `/run/gigae`, which belongs to the broker's unit: systemd removes it when that stops,
-/// and its user could put files there.
+/// Where the files are. Not below `/run/gigae`, which belongs to the broker's unit: systemd removes
+/// it when that stops, and its user could put files there.
 pub(super) const DIRECTORY: &str = "/run/gigae-tuning";
 
 /// Extension of one that is not yet written whole.
@@ -194,8 +194,8 @@ fn files(extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Held while a dead run's settings are put back, so that two do not at once. It is the kernel's (flock(2)),
-/// so a killed process gives it back.
+/// Held while a dead run's settings are put back, so that two do not at once. It is the kernel's
+/// (flock(2)), so a killed process gives it back.
 pub(super) struct Lock {
     _file: File,
 }

@@ -19,8 +19,8 @@ pub struct KnobForm {
 
 /// Something that can be read and set.
 ///
-/// Values are texts. An *exact* one is as [`Knob::read`] gives it and can be compared and put back; a plan may
-/// also use words whose exact value depends on the end, like `all` CPUs.
+/// Values are texts. An *exact* one is as [`Knob::read`] gives it and can be compared and put back;
+/// a plan may also use words whose exact value depends on the end, like `all` CPUs.
 pub trait Knob: Sync {
     /// What it is.
     fn form(&self) -> &KnobForm;

@@ -36,8 +36,8 @@ pub fn by_name(name: &str) -> Option<&'static dyn Knob> {
     KNOBS.iter().copied().find(|knob| knob.name() == name)
 }
 
-/// Refuses a plan that names a knob or a value which does not exist. The error is one line; `name` is what the
-/// user calls the plan.
+/// Refuses a plan that names a knob or a value which does not exist. The error is one line; `name`
+/// is what the user calls the plan.
 pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
     let Some(tune) = &plan.tune else { return Ok(()) };
     let wrong = |why: String| PlanError::Malformed {

@@ -1,9 +1,10 @@
-//! A slower CPU: the measuring process in a cgroup of its own, with a quota of CPU time (`cpu.max`; the kernel's
-//! documentation, `admin-guide/cgroup-v2.rst`).
+//! A slower CPU: the measuring process in a cgroup of its own, with a quota of CPU time (`cpu.max`;
+//! the kernel's documentation, `admin-guide/cgroup-v2.rst`).
 //!
-//! The quota is handed out in portions of 1 ms, the least that there are, so that an end stops for short times and
-//! often. The cgroup stands beside the process's own and has its number in its name; one of a killed process has
-//! nobody in it, slows nobody, and is removed at the next start ([`sweep`]).
+//! The quota is handed out in portions of 1 ms, the least that there are, so that an end stops for
+//! short times and often. The cgroup stands beside the process's own and has its number in its
+//! name; one of a killed process has nobody in it, slows nobody, and is removed at the next start
+//! ([`sweep`]).
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
@@ -129,7 +130,8 @@ pub(super) fn sweep() {
 mod tests {
     use super::*;
 
-    /// A made-up hierarchy of which this process is in `group`, with these controllers for children.
+    /// A made-up hierarchy of which this process is in `group`, with these controllers for
+    /// children.
     fn hierarchy(nic: &Path, group: &str, controllers: &str) -> TunedInterface {
         let (proc, mount) = (nic.join("proc"), nic.join("cgroup"));
         fs::create_dir_all(proc.join("self")).unwrap();

@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Puts back what runs changed whose processes are gone; gives a line for each run, and one for each value that
-/// was not put back. Costs a look into a directory where there is nothing to do.
+/// Puts back what runs changed whose processes are gone; gives a line for each run, and one for
+/// each value that was not put back. Costs a look into a directory where there is nothing to do.
 pub fn abandoned() -> io::Result<Vec<String>> {
     quota::sweep();
     let dead = |path: &PathBuf| journal::read(path).is_some_and(|record| !record.owner.lives());
@@ -44,7 +44,8 @@ pub(super) fn of_journal(path: &Path) -> io::Result<Vec<String>> {
     }
 }
 
-/// Puts back what a journal says, the last entry first, and removes it, or leaves in it what could not be.
+/// Puts back what a journal says, the last entry first, and removes it, or leaves in it what could
+/// not be.
 fn put_back(path: &Path, mut record: Record) -> io::Result<Vec<String>> {
     let Some(namespace) = find(record.namespace) else {
         // The interfaces went with their namespace.

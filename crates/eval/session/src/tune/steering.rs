@@ -1,9 +1,10 @@
-//! Which CPUs have the work of receiving: Receive Packet Steering of the queues, and the affinity of the
-//! interface's interrupts (the kernel's documentation, `networking/scaling.rst`, `core-api/irq/irq-affinity.rst`).
+//! Which CPUs have the work of receiving: Receive Packet Steering of the queues, and the affinity
+//! of the interface's interrupts (the kernel's documentation, `networking/scaling.rst`,
+//! `core-api/irq/irq-affinity.rst`).
 //!
-//! Plans say it in words: `off`, `same` (the measuring thread's CPU), `other` (all but that), `all`; interrupts
-//! also `spread` (each its own CPU, one after the other). The exact value has a list of CPUs for each queue or
-//! interrupt.
+//! Plans say it in words: `off`, `same` (the measuring thread's CPU), `other` (all but that),
+//! `all`; interrupts also `spread` (each its own CPU, one after the other). The exact value has a
+//! list of CPUs for each queue or interrupt.
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm};
@@ -82,7 +83,8 @@ fn list(cpus: &[usize]) -> String {
     }
 }
 
-/// The parts of an exact value that has several: queue or interrupt and its CPUs, policy and its frequency.
+/// The parts of an exact value that has several: queue or interrupt and its CPUs, policy and its
+/// frequency.
 pub(super) fn parts(exact: &str) -> impl Iterator<Item = (&str, &str)> {
     exact.split(';').filter_map(|part| part.split_once('='))
 }
@@ -261,7 +263,8 @@ mod tests {
         assert!(unmask("CPU").is_none() && unlist("a-b").is_none());
     }
 
-    /// An interface whose `/proc` is a directory with two interrupts, and its measuring thread on CPU 1.
+    /// An interface whose `/proc` is a directory with two interrupts, and its measuring thread on
+    /// CPU 1.
     fn nic(proc: &std::path::Path) -> TunedInterface {
         for irq in [40, 41] {
             let directory = proc.join(format!("irq/{irq}"));

@@ -11,7 +11,8 @@ use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A driver that changed its rings takes its link down for seconds; longer only if something is wrong.
+/// A driver that changed its rings takes its link down for seconds; longer only if something is
+/// wrong.
 const LINK_WITHIN: Duration = Duration::from_secs(15);
 
 /// What is in flight arrives within this time after a change.
@@ -141,8 +142,9 @@ impl Tuner {
         state
     }
 
-    /// Sets what is named, makes everything else as it was before, and waits until the links are up. What this
-    /// end does not have is left out. After an error, all is as before as far as that can be.
+    /// Sets what is named, makes everything else as it was before, and waits until the links are
+    /// up. What this end does not have is left out. After an error, all is as before as far as that
+    /// can be.
     pub fn apply(&mut self, sets: &[Set]) -> Result<(), TuneError> {
         let outcome = self.turn_all(sets).and_then(|()| self.await_links());
         if outcome.is_err() {
@@ -242,7 +244,8 @@ impl Tuner {
             Outcome::Back => {}
         }
         (held.entry.set, held.entry.pending) = (None, false);
-        // If this fails, the journal says more than is true: that a value may be ours that is as before.
+        // If this fails, the journal says more than is true: that a value may be ours that is as
+        // before.
         let _ = self.record(number);
         Ok(())
     }

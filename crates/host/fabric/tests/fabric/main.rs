@@ -88,8 +88,8 @@ fn socket(fabric: &Fabric, number: u16) -> UdpSocket {
 const LAST: u32 = u32::MAX;
 
 /// Sends `count` numbered datagrams of `size` bytes from node 1 to node 2, a few at a time, and
-/// returns how often each arrived. Sends from one CPU: the kernel keeps the order of frames only per
-/// CPU.
+/// returns how often each arrived. Sends from one CPU: the kernel keeps the order of frames only
+/// per CPU.
 fn arrivals(fabric: &Fabric, count: u32, size: usize) -> BTreeMap<u32, u32> {
     gigae_host::affinity::pin(rustix::thread::sched_getcpu()).unwrap();
     let (from, to) = (socket(fabric, 1), socket(fabric, 2));
@@ -201,8 +201,8 @@ fn run_one(through: &[&str], test: &str, settings: &[(&str, &str)]) -> (bool, St
     (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Begins a program without any capability but the one that the kernel asks of root, though of nobody else, for a user
-/// namespace.
+/// Begins a program without any capability but the one that the kernel asks of root, though of
+/// nobody else, for a user namespace.
 const WITHOUT: [&str; 3] = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"];
 
 fn skips_fail_under_ci() {
@@ -454,8 +454,8 @@ fn no_frame_is_longer_than_the_mtu() {
     assert_eq!(split.frames - whole.frames, 2);
 }
 
-/// Sends datagrams of these sizes from one node to another; the sizes that arrive, the last of which
-/// must.
+/// Sends datagrams of these sizes from one node to another; the sizes that arrive, the last of
+/// which must.
 fn passing(fabric: &Fabric, from: u16, to: u16, sizes: &[usize]) -> Vec<usize> {
     let (from, to) = (socket(fabric, from), socket(fabric, to));
     for &size in sizes {

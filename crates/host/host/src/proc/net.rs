@@ -1,5 +1,5 @@
-//! Files of a network namespace (proc_pid_net(5)): `/proc/thread-self/net` shows that of the calling
-//! thread.
+//! Files of a network namespace (proc_pid_net(5)): `/proc/thread-self/net` shows that of the
+//! calling thread.
 
 use std::{fs, io};
 

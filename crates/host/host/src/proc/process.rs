@@ -12,7 +12,8 @@ pub struct Stat {
     pub parent: u32,
     /// CPU time of all its threads so far, in its own code and in the kernel for it.
     pub cpu_time: Duration,
-    /// When it was started, in clock ticks after boot: no other process of this number has the same.
+    /// When it was started, in clock ticks after boot: no other process of this number has the
+    /// same.
     pub started: u64,
 }
 
@@ -54,8 +55,8 @@ pub fn capabilities(status: &str) -> Option<u64> {
     u64::from_str_radix(value(status, "CapEff")?, 16).ok()
 }
 
-/// Whether this process is in a user namespace (user_namespaces(7)) below the machine's own. Root there
-/// may not do everything that root may.
+/// Whether this process is in a user namespace (user_namespaces(7)) below the machine's own. Root
+/// there may not do everything that root may.
 pub fn in_user_namespace() -> bool {
     is_part_of_users(&read("/proc/self/uid_map"))
 }

@@ -1,8 +1,8 @@
 //! What a caller can set in a driver, by the same ioctls: coalescing, rings, queues, features, MTU.
 //!
-//! A caller reads a setting before it sets it, and again afterwards: drivers round, and the kernel takes
-//! features away that need others. The evaluator's tuning sets and restores; the owner of an interface
-//! sets its queues.
+//! A caller reads a setting before it sets it, and again afterwards: drivers round, and the kernel
+//! takes features away that need others. The evaluator's tuning sets and restores; the owner of an
+//! interface sets its queues.
 
 use super::{
     ETH_SS_FEATURES, ETHTOOL_GCHANNELS, ETHTOOL_GCOALESCE, ETHTOOL_GFEATURES, ETHTOOL_GRINGPARAM,
@@ -37,7 +37,8 @@ pub struct Feature {
 }
 
 impl Ethtool {
-    /// A word of struct ethtool_coalesce by its place; `EOPNOTSUPP` from drivers without coalescing.
+    /// A word of struct ethtool_coalesce by its place; `EOPNOTSUPP` from drivers without
+    /// coalescing.
     pub fn coalesce(&self, name: &str, word: usize) -> io::Result<u32> {
         Ok(self.ask::<COALESCE>(name, ETHTOOL_GCOALESCE)?[word])
     }

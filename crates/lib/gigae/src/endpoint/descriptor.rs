@@ -1,8 +1,8 @@
 //! What a program sleeps on.
 //!
-//! For each frame that arrives, the kernel walks through all that watch the link's socket. That costs
-//! some 100 ns for each, on the processor that receives. So nothing watches the links before the
-//! program wants the descriptor.
+//! For each frame that arrives, the kernel walks through all that watch the link's socket. That
+//! costs some 100 ns for each, on the processor that receives. So nothing watches the links before
+//! the program wants the descriptor.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
@@ -38,7 +38,8 @@ impl Descriptor {
         Ok(Self { links, _news: news, all, is_wanted, watched })
     }
 
-    /// The descriptor. If the kernel refuses to watch a link, the next [`watch`](Self::watch) says so.
+    /// The descriptor. If the kernel refuses to watch a link, the next [`watch`](Self::watch) says
+    /// so.
     pub(super) fn get(&self) -> BorrowedFd<'_> {
         self.is_wanted.set(true);
         let _ = self.watch();

@@ -42,9 +42,9 @@ impl Endpoint {
     /// with the next [`ring`](Endpoint::ring), [`flush`](Endpoint::flush) or any call that makes
     /// progress; those that go out together share frames.
     ///
-    /// One copy, and a system call for each 32 frames: its bytes are in a frame when this returns. It
-    /// is no operation, and has no completion unless the peer is lost before it has acknowledged it:
-    /// then there is one for [`OpId::INJECTED`].
+    /// One copy, and a system call for each 32 frames: its bytes are in a frame when this returns.
+    /// It is no operation, and has no completion unless the peer is lost before it has acknowledged
+    /// it: then there is one for [`OpId::INJECTED`].
     pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
         self.engine().inject(to.0, label.into(), message)
     }
@@ -143,8 +143,8 @@ impl Endpoint {
     }
 
     /// Starts receiving the message that [`peek`](Self::peek) finds, and returns what that does.
-    /// `memory` makes the memory, given the message's bytes. `None` if there is none, and nothing has
-    /// happened then: no receive waits for a later one.
+    /// `memory` makes the memory, given the message's bytes. `None` if there is none, and nothing
+    /// has happened then: no receive waits for a later one.
     ///
     /// # Panics
     /// If `memory` uses this endpoint: the message might be gone then.

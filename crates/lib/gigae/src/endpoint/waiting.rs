@@ -38,8 +38,8 @@ impl Endpoint {
 
     /// Sends the acknowledgements that wait for company, and says how long the program may sleep on
     /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for as
-    /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto). Zero: it must not
-    /// sleep, but look again at all that it waits for, since this call or the thread has taken
+    /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto). Zero: it must
+    /// not sleep, but look again at all that it waits for, since this call or the thread has taken
     /// something in, such as a message or the acknowledgement that makes room for one.
     ///
     /// With [`Progress::Auto`](crate::Progress::Auto) the descriptor is readable, too, when the
@@ -125,8 +125,8 @@ impl Pause {
         Self { wanted: For::Room, ..Self::default() }
     }
 
-    /// Passes the time until the next poll. False when the end has come, and one more poll has found
-    /// nothing.
+    /// Passes the time until the next poll. False when the end has come, and one more poll has
+    /// found nothing.
     #[inline]
     pub(crate) fn pass(
         &mut self,
@@ -146,7 +146,8 @@ impl Pause {
     fn look(&mut self, endpoint: &Endpoint, end: Option<Instant>) -> Result<bool, LinkError> {
         let now = Instant::now();
         if end.is_some_and(|end| now >= end) {
-            // Since the last poll the program may have stood still, and the thread taken something in.
+            // Since the last poll the program may have stood still, and the thread taken something
+            // in.
             return Ok(!std::mem::replace(&mut self.over, true));
         }
         let (datagrams, incomplete) = {
@@ -228,7 +229,8 @@ mod tests {
         assert_eq!([naps_after(true), naps_after(false)], [false, true]);
     }
 
-    /// What the program waits for, such as room, may be in what was taken in, by this call or by the thread.
+    /// What the program waits for, such as room, may be in what was taken in, by this call or by
+    /// the thread.
     #[test]
     fn a_program_looks_again_before_it_sleeps_if_anything_was_taken_in() {
         let net = Network::new(1, Faults::default());

@@ -12,23 +12,23 @@ use gigae_wire::Epoch;
 /// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
 const BULK_FROM: usize = 4 << 10;
 
-/// The same if the datagrams of the socket come one by one: for a lone operation, and for others. Each takes
-/// longer than a frame of the link, but less CPU (decision 75).
+/// The same if the datagrams of the socket come one by one: for a lone operation, and for others.
+/// Each takes longer than a frame of the link, but less CPU (decision 75).
 const LONE_FROM_APART: usize = 512 << 10;
 const FROM_APART: usize = 8 << 10;
 
 /// An operation is not alone while another one of so many bytes waits behind it or is on its way.
 const QUEUED_FROM: usize = 1 << 10;
 
-/// Bytes that are read in the memory of other processes before what has arrived and what is due has a
-/// turn: some 0.5 ms.
+/// Bytes that are read in the memory of other processes before what has arrived and what is due has
+/// a turn: some 0.5 ms.
 const READ_AT_ONCE: usize = 4 << 20;
 
 /// Room in bytes that operations can always make use of. With less, some write nothing.
 const LEAST_ROOM: usize = 128;
 
-/// The length of frames that carry `left` bytes, each at most `longest`: all about alike. Both ends work
-/// at the same time then, one on a frame and the other on the one before.
+/// The length of frames that carry `left` bytes, each at most `longest`: all about alike. Both ends
+/// work at the same time then, one on a frame and the other on the one before.
 fn alike(left: usize, longest: usize) -> usize {
     let frames = left.div_ceil(longest);
     left.div_ceil(frames)
@@ -70,8 +70,8 @@ impl Engine {
         };
     }
 
-    /// Carries out the operations that have arrived. One copy of their data, unless the socket has placed them;
-    /// the frames go back at once.
+    /// Carries out the operations that have arrived. One copy of their data, unless the socket has
+    /// placed them; the frames go back at once.
     #[inline(never)]
     pub(super) fn operate(&mut self) {
         // What was acknowledged may belong to those; else it can wait until these are carried out.
@@ -138,8 +138,8 @@ impl Engine {
     }
 
     /// Fills frames with operations, as many as windows and frames allow, the peers taking turns.
-    /// Returns 1 if it must be called again soon, whatever arrives: there is more to read in the memory
-    /// of other processes.
+    /// Returns 1 if it must be called again soon, whatever arrives: there is more to read in the
+    /// memory of other processes.
     #[inline(never)]
     pub(super) fn fill(&mut self) -> Result<usize, LinkError> {
         let (mut waiting, mut left) = (0, READ_AT_ONCE);
@@ -165,9 +165,9 @@ impl Engine {
         Ok(usize::from(left == 0))
     }
 
-    /// Fills one frame with operations for a peer. Returns how many full frames of the link it is as
-    /// long as: zero if there are no operations; `None` if it has to wait.
-    /// Reads at most `left` bytes in the memory of the peer's process, and counts them down.
+    /// Fills one frame with operations for a peer. Returns how many full frames of the link it is
+    /// as long as: zero if there are no operations; `None` if it has to wait. Reads at most `left`
+    /// bytes in the memory of the peer's process, and counts them down.
     fn fill_frame(&mut self, peer: PeerId, left: &mut usize) -> Option<usize> {
         if self.loopback.is_own(peer) {
             self.loopback.carry_out(&mut self.transfer, peer);
@@ -217,8 +217,8 @@ impl Engine {
         Some(1)
     }
 
-    /// Long messages between processes of this node are read in the sender's memory, where the kernel
-    /// allows that. False if there is more to read.
+    /// Long messages between processes of this node are read in the sender's memory, where the
+    /// kernel allows that. False if there is more to read.
     #[inline(never)]
     fn lend_and_fetch(&mut self, peer: PeerId, left: &mut usize) -> bool {
         let Self { links, transfer, proto, .. } = self;

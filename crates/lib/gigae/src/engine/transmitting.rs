@@ -20,8 +20,8 @@ impl Engine {
     }
 
     /// Whether what is due can wait for the program's next call, once: an operation has ended, the
-    /// program is told of that now, and its answer would carry the acknowledgements that are due. If
-    /// several have ended, the next calls would hand those out and send nothing.
+    /// program is told of that now, and its answer would carry the acknowledgements that are due.
+    /// If several have ended, the next calls would hand those out and send nothing.
     fn can_wait(&mut self) -> bool {
         self.deferral.may(|| {
             !self.doorbell.backlog
@@ -51,8 +51,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Rings the doorbell of a link, if something was posted there. Returns 1 if the NIC did not take
-    /// everything.
+    /// Rings the doorbell of a link, if something was posted there. Returns 1 if the NIC did not
+    /// take everything.
     #[inline(always)]
     fn ring(&mut self, path: usize) -> Result<usize, LinkError> {
         match self.links[path].flush() {

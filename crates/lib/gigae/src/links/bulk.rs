@@ -1,9 +1,9 @@
 //! The socket for bulk data beside an endpoint's link: when it is looked at.
 //!
-//! Looking at a socket is a system call, which a program that waits for short messages must not make
-//! in each round. So the socket is polled in each round for a while after something came by it, was
-//! asked for, or went by it and may be answered; and otherwise now and then, also by a sender whose
-//! frames nobody answers. Who sleeps is woken by it.
+//! Looking at a socket is a system call, which a program that waits for short messages must not
+//! make in each round. So the socket is polled in each round for a while after something came by
+//! it, was asked for, or went by it and may be answered; and otherwise now and then, also by a
+//! sender whose frames nobody answers. Who sleeps is woken by it.
 
 use gigae_proto::{BulkConfig, Instant};
 use std::time::Duration;
@@ -66,8 +66,8 @@ impl BulkSocket {
         self.expected = true;
     }
 
-    /// A frame goes by it. While the next rounds send more, nothing is expected there, unless something
-    /// came with the last poll.
+    /// A frame goes by it. While the next rounds send more, nothing is expected there, unless
+    /// something came with the last poll.
     pub(super) fn sent(&mut self, now: Instant) {
         self.until = self.until.max(now + ANSWER);
         self.due = self.brings || now >= self.next;

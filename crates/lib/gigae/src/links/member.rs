@@ -122,8 +122,8 @@ impl Member {
         posted
     }
 
-    /// Copies into a frame what stayed in the program's memory, or zeros if it is not there any more.
-    /// False if the NIC still holds the frame.
+    /// Copies into a frame what stayed in the program's memory, or zeros if it is not there any
+    /// more. False if the NIC still holds the frame.
     pub(crate) fn bring_in(&mut self, buffer: &mut Outbound, data: Option<&[u8]>) -> bool {
         buffer.bring_in(&mut self.link, &self.arena, data)
     }

@@ -1,5 +1,6 @@
-//! Frames that are longer than one transmit frame's memory: posted in segments, as jumbo frames are.
-//! The headers and the first of the payload lie in one transmit frame, the rest in others behind it.
+//! Frames that are longer than one transmit frame's memory: posted in segments, as jumbo frames
+//! are. The headers and the first of the payload lie in one transmit frame, the rest in others
+//! behind it.
 
 use super::{Frame, PAYLOAD, Padded};
 use gigae_link::{Arena, Link, Posted, Segment as Part, TxFrame};
@@ -73,8 +74,8 @@ pub(super) fn post(
     posted
 }
 
-/// Posts a copy of a payload that is too long for one transmit frame, padded with zeros to `len` bytes.
-/// False if there are not enough transmit frames.
+/// Posts a copy of a payload that is too long for one transmit frame, padded with zeros to `len`
+/// bytes. False if there are not enough transmit frames.
 #[cold]
 pub(super) fn post_copy(
     link: &mut impl Link,

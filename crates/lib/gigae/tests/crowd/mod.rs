@@ -1,8 +1,8 @@
-//! One endpoint and any number of peers on a simulated network, in virtual time, and what the endpoint
-//! keeps for them.
+//! One endpoint and any number of peers on a simulated network, in virtual time, and what the
+//! endpoint keeps for them.
 //!
-//! The peers are protocols without frame memory, which would be 4 MiB for each; they differ by their
-//! port ids and share one port of the network. The heap is counted by the allocator.
+//! The peers are protocols without frame memory, which would be 4 MiB for each; they differ by
+//! their port ids and share one port of the network. The heap is counted by the allocator.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each program uses a part of it")]
 
 #[path = "../heap/mod.rs"]
@@ -46,8 +46,8 @@ pub struct Crowd {
     pub to: Vec<Peer>,
     numbers: HashMap<Peer, usize>,
     members: Vec<Member>,
-    /// When something is due at each of them; they themselves are looked at only then, or they would
-    /// push the endpoint out of the cache.
+    /// When something is due at each of them; they themselves are looked at only then, or they
+    /// would push the endpoint out of the cache.
     deadlines: Vec<u64>,
     port: Port,
     route: Route,
@@ -106,7 +106,8 @@ impl Crowd {
         self.endpoint.as_ref().unwrap()
     }
 
-    /// Each of the peers in `who` sends and is sent `each` messages, all at once, until all have arrived.
+    /// Each of the peers in `who` sends and is sent `each` messages, all at once, until all have
+    /// arrived.
     ///
     /// # Panics
     /// If any is lost, comes twice or out of order, or does not come.
@@ -156,8 +157,8 @@ impl Crowd {
         cost
     }
 
-    /// The same with a tagged message, one each way, with some of the peers at a time: what was once
-    /// needed for operations is kept for others.
+    /// The same with a tagged message, one each way, with some of the peers at a time: what was
+    /// once needed for operations is kept for others.
     pub fn exchange_operations(&mut self) {
         let count = self.members.len();
         (0..count).step_by(100).for_each(|n| self.exchange_operations_with(n..count.min(n + 100)));

@@ -77,13 +77,13 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
             let after = received(&b);
             let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
             // Ten messages in frames of up to 64 KiB. The link has an offer for each, and
-            // acknowledgements. On a busy machine frames may be shorter, and one may go by the link,
-            // in some 60 parts. All of them would take more than 2,000 frames of the link.
+            // acknowledgements. On a busy machine frames may be shorter, and one may go by the
+            // link, in some 60 parts. All of them would take more than 2,000 frames of the link.
             assert!((40..=1_000).contains(&socket), "{socket} frames by the socket");
             assert!(link <= 300, "{link} frames by the link");
             let counters = b.counters().operations;
-            // Not those behind a frame that nobody expects: a question whether the socket works, or a
-            // repetition.
+            // Not those behind a frame that nobody expects: a question whether the socket works, or
+            // a repetition.
             assert!(counters.placed >= 20, "received where they belong: {counters:?}");
             assert_eq!(counters.invalid, 0);
         }
@@ -106,8 +106,8 @@ pub(crate) fn beside_a_udp_link_long_messages_go_by_a_socket_of_their_own() {
     }
 }
 
-/// Answers to a peer go in front of a write, in the same frame. What they leave of it for another frame
-/// may be a few bytes.
+/// Answers to a peer go in front of a write, in the same frame. What they leave of it for another
+/// frame may be a few bytes.
 pub(crate) fn a_long_write_goes_out_behind_answers() {
     let fabric = testing::fabric("bulkanswers", |_| ());
     let [a, b] = pair(&fabric, &options(Backend::Packet));
@@ -148,7 +148,8 @@ pub(crate) fn without_a_socket_the_link_carries_everything() {
     assert_eq!(received(&without)[1], 0);
 }
 
-/// A node that loses its IP address gets nothing by the socket any more, and everything by the link.
+/// A node that loses its IP address gets nothing by the socket any more, and everything by the
+/// link.
 pub(crate) fn a_socket_that_stops_to_work_costs_no_message() {
     let fabric = testing::fabric("bulkdies", |_| ());
     let [a, b] = pair(&fabric, &options(Backend::Xdp));
@@ -186,8 +187,8 @@ fn udp_port(node: &Node) -> u16 {
     u16::from_str_radix(port, 16).unwrap()
 }
 
-/// Datagrams of a stranger at the peer's own address look like those of bulk frames. They are copied
-/// to where data are expected before anybody has verified them, and change no message.
+/// Datagrams of a stranger at the peer's own address look like those of bulk frames. They are
+/// copied to where data are expected before anybody has verified them, and change no message.
 pub(crate) fn a_strangers_datagrams_change_no_long_message() {
     let fabric = testing::fabric("bulkstranger", |_| ());
     let [a, b] = pair(&fabric, &options(Backend::Packet));
@@ -201,8 +202,8 @@ pub(crate) fn a_strangers_datagrams_change_no_long_message() {
             let socket = std::net::UdpSocket::bind((node.ipv4, 0)).unwrap();
             let (mut sent, mut refused) = (0_u32, 0_u32);
             while !done.load(Ordering::Relaxed) {
-                // A whole frame in one datagram, and sometimes the first of two that never is followed
-                // by the other.
+                // A whole frame in one datagram, and sometimes the first of two that never is
+                // followed by the other.
                 let length: u16 = if sent % 64 == 63 { 1400 } else { 1392 };
                 let mut bytes = [0xa5; 1400];
                 bytes[..4].copy_from_slice(&[0xb6, b'G', b'E', 0x9d]);
@@ -236,7 +237,8 @@ pub(crate) fn long_messages_survive_a_wire_that_loses_doubles_and_corrupts() {
     exchange_long(&a, &b, &Address::from(gigae::MacAddr(fabric.node(2).mac)), 0..30);
 }
 
-/// A switch that shapes cuts what the sender's kernel would have it carry whole, and nobody joins it again.
+/// A switch that shapes cuts what the sender's kernel would have it carry whole, and nobody joins
+/// it again.
 pub(crate) fn where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages() {
     let gigabit = |config: &mut FabricConfig| config.rate = Some(gigae_fabric::Rate::GIGABIT);
     let fabric = testing::fabric("bulkapart", gigabit);

@@ -21,8 +21,8 @@ pub(crate) fn while_alive<R>(others: Vec<Endpoint>, work: impl FnOnce() -> R) ->
     })
 }
 
-/// Three nodes, the third over packet sockets; the first asks until it knows both others, writes the
-/// cluster file, and a message goes by name.
+/// Three nodes, the third over packet sockets; the first asks until it knows both others, writes
+/// the cluster file, and a message goes by name.
 pub(crate) fn discovered(backend: Backend, by_ip: bool) {
     let fabric = testing::fabric("discovered", |config| config.nodes = 3);
     let envelope = if by_ip { UDP } else { Envelope::DEFAULT };

@@ -77,7 +77,8 @@ fn unreachable(code: u8, mtu: u16, [from, to]: [Ipv4Addr; 2]) -> Vec<u8> {
     message
 }
 
-/// A wall at the second node, as firewalls are: what comes from the first is dropped. The kernels of small machines have no firewall, but they check where sources are.
+/// A wall at the second node, as firewalls are: what comes from the first is dropped. The kernels
+/// of small machines have no firewall, but they check where sources are.
 fn wall(fabric: &Fabric, is_up: bool) {
     let (from, action) = (fabric.node(1).ipv4, if is_up { "add" } else { "del" });
     std::thread::scope(|scope| {
@@ -114,7 +115,8 @@ pub(crate) fn a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_li
     assert_eq!((b.paths().len(), received(&b)[1]), (2, 0), "nothing came by the socket");
 }
 
-/// A switch passes no long frames any more: neither those of the socket, nor jumbo frames of the link.
+/// A switch passes no long frames any more: neither those of the socket, nor jumbo frames of the
+/// link.
 pub(crate) fn an_mtu_that_shrinks_on_the_way_costs_no_long_message() {
     for options in [options(Backend::Packet), options(Backend::Udp).envelope(UDP)] {
         let by_ip = options.filter().envelope == UDP;

@@ -138,7 +138,8 @@ pub(crate) fn operations_pass_through_loss_duplication_and_corruption() {
     }
 }
 
-/// What a write of a mebibyte takes in data frames, and how often it was found that long ones vanish.
+/// What a write of a mebibyte takes in data frames, and how often it was found that long ones
+/// vanish.
 pub(crate) fn frames_of_a_write(fabric: &Fabric) -> (u64, u64) {
     let node = |n| on(&fabric.node(n), options(Backend::Xdp)).unwrap();
     let (from, to) = (node(1), node(2));

@@ -1,4 +1,5 @@
-//! What else a program meets: waiting, other programs, what is refused, an interface that goes down.
+//! What else a program meets: waiting, other programs, what is refused, an interface that goes
+//! down.
 
 use super::*;
 
@@ -139,8 +140,8 @@ pub(crate) fn epoll_wakes_up_for_a_message() {
     }
 }
 
-/// Both ends on one CPU: the receiver runs only while the sender sleeps, so acknowledgements for the
-/// whole window come at once.
+/// Both ends on one CPU: the receiver runs only while the sender sleeps, so acknowledgements for
+/// the whole window come at once.
 pub(crate) fn a_sleeping_sender_wakes_up_when_its_window_opens() {
     let fabric = testing::fabric("one_cpu", |_| ());
     let a = on(&fabric.node(1), options(Backend::Xdp)).unwrap();

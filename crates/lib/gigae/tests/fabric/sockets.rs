@@ -85,7 +85,8 @@ pub(crate) fn a_udp_port_has_one_endpoint_and_the_error_says_so() {
     assert!(error.contains("choose one from 1 to 65535"), "{error}");
 }
 
-/// Processes of ordinary users share a NIC so. Each has a UDP port of its own, and other nodes with any link reach it there; those of its node reach it through memory.
+/// Processes of ordinary users share a NIC so. Each has a UDP port of its own, and other nodes with
+/// any link reach it there; those of its node reach it through memory.
 pub(crate) fn endpoints_that_share_a_nic_have_udp_ports_of_their_own() {
     let fabric = testing::fabric("udpshare", |_| ());
     let taken = {
@@ -113,8 +114,8 @@ pub(crate) fn endpoints_that_share_a_nic_have_udp_ports_of_their_own() {
     drop(taken);
 }
 
-/// Each sends as many numbered messages to each other one. Every byte is checked. Endpoints find those
-/// of their node from its namespace only.
+/// Each sends as many numbered messages to each other one. Every byte is checked. Endpoints find
+/// those of their node from its namespace only.
 fn all_with_all(ends: &mut [Endpoint], nodes: &[Node], addresses: &[Address]) {
     let count = 300;
     std::thread::scope(|scope| {

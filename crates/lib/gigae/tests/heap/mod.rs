@@ -1,5 +1,5 @@
-//! An allocator that counts, for tests of what may not allocate and of what a peer may keep. A program that has this
-//! module has it as its own.
+//! An allocator that counts, for tests of what may not allocate and of what a peer may keep. A
+//! program that has this module has it as its own.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each program uses a part of it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

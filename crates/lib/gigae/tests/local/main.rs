@@ -1,6 +1,6 @@
-//! Endpoints of one node, between which frames go through memory: on interfaces of one network namespace, mostly
-//! with no wire between them, in threads and in processes. Each test makes its own namespaces and removes them. Needs
-//! root.
+//! Endpoints of one node, between which frames go through memory: on interfaces of one network
+//! namespace, mostly with no wire between them, in threads and in processes. Each test makes its
+//! own namespaces and removes them. Needs root.
 #![allow(missing_docs)]
 
 #[path = "../numbered/mod.rs"]
@@ -41,8 +41,8 @@ fn ip(node: &Node, arguments: &[&str]) {
     assert!(node.command("ip").unwrap().args(arguments).status().unwrap().success());
 }
 
-/// A node with so many pairs of interfaces, `x0` and `y0` and so on: each pair is a cable, and nothing leads from one
-/// pair to another.
+/// A node with so many pairs of interfaces, `x0` and `y0` and so on: each pair is a cable, and
+/// nothing leads from one pair to another.
 fn node_with(test: &str, pairs: usize, mtu: usize) -> (Fabric, Node, NetnsGuard) {
     let fabric = testing::fabric(test, |_| ());
     let node = fabric.node(1);
@@ -122,7 +122,8 @@ fn messages_pass_between_interfaces_with_no_wire_between_them() {
 
 fn between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call() {
     let (_fabric, node, _inside) = node_with("awake", 1, 1500);
-    // The thread sleeps, and is woken by system calls, where the machine takes a processor away for a while.
+    // The thread sleeps, and is woken by system calls, where the machine takes a processor away for
+    // a while.
     let awake = |name| options(name, Backend::Xdp).wait(Wait::Spin).progress(Progress::Manual);
     let [mut a, mut b] = ["x0", "y0"].map(|name| on(&node, awake(name)));
     exchange([&mut a, &mut b], 100);
@@ -179,7 +180,8 @@ fn a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own() {
     }
 }
 
-/// As where there are more processes than processors: who sends goes on while who reads is kept off its processor.
+/// As where there are more processes than processors: who sends goes on while who reads is kept off
+/// its processor.
 fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_lost() {
     let (_fabric, node, _inside) = node_with("off", 2, 1500);
     for channels in [1, 3] {

@@ -109,7 +109,8 @@ pub(crate) fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_
     }
 }
 
-/// All but root, who may do everything: the name of the neighbour's address is taken, and a connection refused.
+/// All but root, who may do everything: the name of the neighbour's address is taken, and a
+/// connection refused.
 pub(crate) fn processes_of_another_user_are_no_neighbours() {
     let (_fabric, node, _inside) = node_with("users", 1, 1500);
     let [a, b] = ["x0", "y0"].map(|name| on(&node, options(name, Backend::Xdp).local(false)));
@@ -152,8 +153,8 @@ pub(crate) fn more_processes_than_processors_all_talk_to_all() {
     tasks.into_iter().for_each(Task::end);
 }
 
-/// What is left of neighbours when they are gone: no name, no descriptor and no mapping. Who counts them is a process
-/// of its own: in this one other tests have theirs.
+/// What is left of neighbours when they are gone: no name, no descriptor and no mapping. Who counts
+/// them is a process of its own: in this one other tests have theirs.
 pub(crate) fn nothing_is_left_when_neighbours_are_gone() {
     let (_fabric, node, _inside) = node_with("left", 2, 1500);
     let mut counting = Task::start(&node, &["count", "x0"], None);

@@ -120,8 +120,8 @@ fn a_proposal_to_an_address_that_is_not_its_own_does_not_give_an_endpoint_anothe
     }
 }
 
-/// A stranger's proposals, refused or answered, do not use up what an endpoint remembers of IP addresses; nor, at 500 per
-/// second, what it asks the kernel: that is 75 strangers in 100 ms.
+/// A stranger's proposals, refused or answered, do not use up what an endpoint remembers of IP
+/// addresses; nor, at 500 per second, what it asks the kernel: that is 75 strangers in 100 ms.
 #[test]
 fn a_new_peer_is_answered_while_a_stranger_proposes_500_times_per_second() {
     use gigae_wire::{MacAddr, NodeAddr, Route};
@@ -200,8 +200,8 @@ fn proposal(route: &gigae_wire::Route, dst_port: u16) -> Vec<u8> {
     frame
 }
 
-/// Who speaks first in a node's name does not lead its frames astray: what a frame says of its sender's MAC
-/// address decides nothing.
+/// Who speaks first in a node's name does not lead its frames astray: what a frame says of its
+/// sender's MAC address decides nothing.
 #[test]
 fn who_proposes_in_a_nodes_name_from_another_mac_address_gets_nothing() {
     use gigae_wire::{NodeAddr, Route};

@@ -106,7 +106,8 @@ fn a_message_that_shared_a_frame_keeps_its_bytes_while_others_come_and_go() {
     let (a, b, to_b, _to_a) = warm(&net, &Options::new("sim"));
     let mut kept = Vec::new();
     let mut n = 0u32;
-    // More rounds than the link has frames: a frame that was given back too early would be overwritten.
+    // More rounds than the link has frames: a frame that was given back too early would be
+    // overwritten.
     for round in 0..3000u32 {
         for _ in 0..3 {
             a.queue(to_b, &n.to_be_bytes()).unwrap();

@@ -256,7 +256,8 @@ fn has_room(link: &mut dyn Link) -> bool {
     })
 }
 
-/// A card that was full may still hand over what it held: until a frame arrives that was sent afterwards.
+/// A card that was full may still hand over what it held: until a frame arrives that was sent
+/// afterwards.
 fn settles(pair: &mut super::Pair) {
     for i in (0..100).map(|i| u32::MAX - i) {
         send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 100));

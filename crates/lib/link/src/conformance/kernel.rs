@@ -9,8 +9,8 @@ use std::time::Duration;
 /// Bytes that go each way over TCP: some hundred segments.
 const STREAM: usize = 256 * 1024;
 
-/// A card that holds less than this many frames has no room for the kernel's and the link's at times, and loses
-/// TCP's, too.
+/// A card that holds less than this many frames has no room for the kernel's and the link's at
+/// times, and loses TCP's, too.
 const FEW: usize = 128;
 
 /// How often a frame is sent that such a card loses.

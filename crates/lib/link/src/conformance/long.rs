@@ -1,4 +1,5 @@
-//! The longest frames that the interface carries: in one piece or in segments, as the link has them.
+//! The longest frames that the interface carries: in one piece or in segments, as the link has
+//! them.
 
 use super::{
     CHANNEL, Maker, Options, PATIENCE, Pair, drain, flush, frame, has_kernel, hold, post_segments,

@@ -42,8 +42,8 @@ impl<T, R> Protocol<T, R> {
         self.accept(Origin { path, node }, Contents { header, payload }, buffer)
     }
 
-    /// The same for a bulk frame that came by the link in parts, and lies in the memory of those that
-    /// come by the socket.
+    /// The same for a bulk frame that came by the link in parts, and lies in the memory of those
+    /// that come by the socket.
     #[cold]
     pub fn handle_parted(
         &mut self,
@@ -131,8 +131,8 @@ impl<T, R> Protocol<T, R> {
         })
     }
 
-    /// Whether a data frame is the next in order from a peer, so that [`handle`](Self::handle) would
-    /// deliver it at once.
+    /// Whether a data frame is the next in order from a peer, so that [`handle`](Self::handle)
+    /// would deliver it at once.
     pub fn is_next(&self, peer: PeerId, arrival: &Arrival<'_>) -> bool {
         let header = arrival.header;
         header.dst_port == self.config.port

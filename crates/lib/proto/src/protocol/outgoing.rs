@@ -16,8 +16,8 @@ impl<T, R> Protocol<T, R> {
         !self.schedule.transmit.is_empty() || !self.replies.is_empty()
     }
 
-    /// Whether [`poll_transmit`](Self::poll_transmit) would return nothing but acknowledgements that
-    /// another frame can carry.
+    /// Whether [`poll_transmit`](Self::poll_transmit) would return nothing but acknowledgements
+    /// that another frame can carry.
     pub fn owes_acknowledgements_only(&self) -> bool {
         self.replies.is_empty()
             && self.schedule.transmit.iter().all(|&peer| self.session(peer).can_acknowledge_later())
@@ -140,7 +140,8 @@ impl<T, R> Protocol<T, R> {
         if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
             receive.owe(owed);
         }
-        // A frame by a socket is put together from datagrams, which mostly have no numbers (rule 13.3).
+        // A frame by a socket is put together from datagrams, which mostly have no numbers (rule
+        // 13.3).
         if !self.config.payload_checksum && !by_socket {
             header.flags = Flags::HEADER_ONLY;
         }

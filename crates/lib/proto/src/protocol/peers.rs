@@ -157,8 +157,8 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Says whether the datagrams of a question by the socket, several, which was taken in just now, came
-    /// one by one. Its answer says so.
+    /// Says whether the datagrams of a question by the socket, several, which was taken in just
+    /// now, came one by one. Its answer says so.
     pub fn came_apart(&mut self, arrival: &Arrival<'_>, apart: bool) {
         let Arrival { path, header, .. } = arrival;
         if let Some(peer) = self.find_by(*path, &arrival.key(), header.dst_epoch) {

@@ -24,8 +24,8 @@ impl<T> SendWindow<T> {
     }
 
     /// Takes the receiver's report of frames beyond the cumulative acknowledgement, after that was
-    /// taken. `keeps` says whether the receiver keeps frames out of order. Returns how many frames are
-    /// lost by this.
+    /// taken. `keeps` says whether the receiver keeps frames out of order. Returns how many frames
+    /// are lost by this.
     pub(crate) fn report(
         &mut self,
         now: Instant,
@@ -81,7 +81,8 @@ impl<T> SendWindow<T> {
     }
 
     /// Marks frames as lost whose transmission is more than `reordering` before the latest arrival
-    /// on the same path. `keeps` says whether the receiver keeps frames out of order. Returns how many.
+    /// on the same path. `keeps` says whether the receiver keeps frames out of order. Returns how
+    /// many.
     pub(super) fn detect(&mut self, reordering: i32, keeps: bool) -> u32 {
         let (mut seq, most, before) = (self.base, self.capacity(), self.lost);
         // The last one found on each path. Its number shows whether the loss is a new event.
@@ -168,8 +169,8 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Does what is due at `now`. Returns the paths to probe, and those of them that were just given
-    /// up.
+    /// Does what is due at `now`. Returns the paths to probe, and those of them that were just
+    /// given up.
     pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> (PathSet, PathSet) {
         let slowest = path::slowest(self.paths());
         let (mut probes, mut given_up) = (PathSet::NONE, PathSet::NONE);

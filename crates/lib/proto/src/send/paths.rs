@@ -10,8 +10,8 @@ use gigae_wire::SeqNo;
 /// Bulk frames for which the flight of the socket's path has room at least.
 const FRAMES_IN_FLIGHT: u32 = 4;
 
-/// Least timeout in nanoseconds of the socket's path. A peer whose program computes answers only after
-/// its progress thread has waited for a millisecond, and a repeated bulk frame is long.
+/// Least timeout in nanoseconds of the socket's path. A peer whose program computes answers only
+/// after its progress thread has waited for a millisecond, and a repeated bulk frame is long.
 const LEAST_BULK_TIMEOUT: u64 = 2_000_000;
 
 impl<T> SendWindow<T> {

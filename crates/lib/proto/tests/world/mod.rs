@@ -201,8 +201,8 @@ impl Node {
                 // Refused frames are counted, which is what the tests look at.
                 let arrival = Arrival { path, from: &from, header: &header, payload: &payload };
                 let _ = self.proto.handle(arrival, &mut buffer);
-                // A question whether a peer is still there is short; one whether a path works, as long as
-                // the longest frame.
+                // A question whether a peer is still there is short; one whether a path works, as
+                // long as the longest frame.
                 let is_long = payload.len() > usize::from(LONGEST_BULK);
                 let is_question = self.has_bulk && path > 0 && is_long && !header.kind.is_data();
                 if let Some(apart) = self.apart.filter(|_| is_question) {

@@ -1,5 +1,5 @@
-//! Long messages between processes of a node: the receiver reads them in the sender's memory, with one
-//! copy (`PROTOCOL.md` 9.4).
+//! Long messages between processes of a node: the receiver reads them in the sender's memory, with
+//! one copy (`PROTOCOL.md` 9.4).
 //!
 //! The sender may lose the peer and give the memory back to the program while it is read. So the
 //! receive ends only when the sender has confirmed that the message was still its own.
@@ -34,10 +34,10 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Copies offered messages out of the memory of the peer's process, into the memories of their
-    /// receives. `read` fills bytes from an address there, and says whether it could. A message that
-    /// cannot be read is asked for. Copies at most `left` bytes, which it counts down. False if there
-    /// is more: [postpone](Self::postpone) the peer then. What the peer must know is in the next
-    /// frame that is [filled](Self::fill) for it.
+    /// receives. `read` fills bytes from an address there, and says whether it could. A message
+    /// that cannot be read is asked for. Copies at most `left` bytes, which it counts down. False
+    /// if there is more: [postpone](Self::postpone) the peer then. What the peer must know is in
+    /// the next frame that is [filled](Self::fill) for it.
     pub fn fetch(
         &mut self,
         peer: PeerId,
@@ -77,8 +77,8 @@ impl<M: Bytes> Transfer<M> {
         true
     }
 
-    /// A message that is read in its sender's memory: where it is, how many bytes have been read, and how
-    /// many are wanted.
+    /// A message that is read in its sender's memory: where it is, how many bytes have been read,
+    /// and how many are wanted.
     fn lent(&self, peer: PeerId, id: u32) -> Option<(Offer, usize, usize)> {
         let Some(Operation::Receive(Receive { room, matched: Some(m), .. })) =
             self.operations.get(id)

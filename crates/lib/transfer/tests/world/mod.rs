@@ -130,8 +130,8 @@ impl World {
         bytes
     }
 
-    /// Receives a frame as a link does that scatters: its data are written where others are expected
-    /// before anybody looks what they are. Whether they were expected there.
+    /// Receives a frame as a link does that scatters: its data are written where others are
+    /// expected before anybody looks what they are. Whether they were expected there.
     fn place(&mut self, from: usize, to: usize, frame: &[u8]) -> bool {
         let (epoch, end) = (self.epoch[to][from], &mut self.ends[to]);
         let Some((expected, room)) = end.expect() else { return false };

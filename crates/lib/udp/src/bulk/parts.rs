@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 
 const _: () = assert!(MOST_PARTS as u32 <= u64::BITS);
 
-/// Frames of which parts are missing that are kept at a time, of all peers and of each. The oldest makes
-/// room for a new one.
+/// Frames of which parts are missing that are kept at a time, of all peers and of each. The oldest
+/// makes room for a new one.
 const PARTED: usize = 64;
 const PARTED_OF_PEER: usize = 2;
 
@@ -47,8 +47,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Takes in a part from the peer with this socket, for this address. Returns the frame when it is
-    /// whole. One copy.
+    /// Takes in a part from the peer with this socket, for this address. Returns the frame when it
+    /// is whole. One copy.
     pub(super) fn take(
         &mut self,
         (from, to): (SocketAddr, IpAddr),

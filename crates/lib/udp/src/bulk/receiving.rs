@@ -1,11 +1,12 @@
 //! Receiving long frames.
 //!
-//! Most frames come whole: the kernel has joined all datagrams of one, and one call receives them to a
-//! slot, or their data to where the program wants them. What comes otherwise is received to one piece of
-//! memory, and each datagram is copied from there: frames that come in several buffers, and buffers with
-//! datagrams of several frames. Either only the first datagram of a frame has a header: then the others
-//! must come behind it, in order, before the sender's next frame, and the frame's checksum shows whether
-//! they did. Or each datagram has a number, and they come in any order.
+//! Most frames come whole: the kernel has joined all datagrams of one, and one call receives them
+//! to a slot, or their data to where the program wants them. What comes otherwise is received to
+//! one piece of memory, and each datagram is copied from there: frames that come in several
+//! buffers, and buffers with datagrams of several frames. Either only the first datagram of a frame
+//! has a header: then the others must come behind it, in order, before the sender's next frame, and
+//! the frame's checksum shows whether they did. Or each datagram has a number, and they come in any
+//! order.
 
 use super::parts::Parts;
 use super::slots::{LONGEST, Slots};
@@ -20,7 +21,8 @@ use std::sync::Arc;
 /// Most datagrams of a buffer.
 const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
 
-/// Frames of which datagrams are missing that are kept at a time. The oldest makes room for a new one.
+/// Frames of which datagrams are missing that are kept at a time. The oldest makes room for a new
+/// one.
 const SPLIT: usize = 64;
 
 /// The same of one sender, if their datagrams have numbers; otherwise one.
@@ -29,9 +31,9 @@ const NUMBERED: usize = 4;
 /// Frames that may begin behind one whose datagrams have numbers before the rest of that has come.
 const AHEAD: u8 = 16;
 
-/// Buffers in a row that must each bring a whole frame, after one that did not, before the next is received to
-/// where its data belong. Where the kernel seldom joins all datagrams of a frame, data that were placed
-/// would be copied back.
+/// Buffers in a row that must each bring a whole frame, after one that did not, before the next is
+/// received to where its data belong. Where the kernel seldom joins all datagrams of a frame, data
+/// that were placed would be copied back.
 const WHOLE: u8 = 16;
 
 /// Where the data of the next frame are expected to belong: in other memory than a slot.
@@ -48,8 +50,8 @@ pub struct Placement<'a> {
 struct Split {
     from: SocketAddr,
     to: IpAddr,
-    /// Bytes of the frame, and how many of them each of its datagrams but the last has. Without numbers,
-    /// the first has 8 less.
+    /// Bytes of the frame, and how many of them each of its datagrams but the last has. Without
+    /// numbers, the first has 8 less.
     length: usize,
     unit: usize,
     /// The sender's number for the frame, if its datagrams have numbers.
@@ -143,8 +145,8 @@ impl Receiver {
         self.incomplete
     }
 
-    /// Datagrams that no sender sends, those of frames that never became whole or had another order,
-    /// and those for which there was no room.
+    /// Datagrams that no sender sends, those of frames that never became whole or had another
+    /// order, and those for which there was no room.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped + self.parts.dropped
     }
@@ -363,8 +365,8 @@ impl Receiver {
         true
     }
 
-    /// Gives up frames of a sender's whose numbers are far from this one: they began long before, and their
-    /// numbers come again. The sender counts the frames to all its peers.
+    /// Gives up frames of a sender's whose numbers are far from this one: they began long before,
+    /// and their numbers come again. The sender counts the frames to all its peers.
     fn forget_former(&mut self, received: &Received, number: u8) {
         let is_former = |split: &Split| {
             let later = split.number.map_or(0, |former| number.wrapping_sub(former).cast_signed());
@@ -375,7 +377,8 @@ impl Receiver {
         }
     }
 
-    /// Makes room for a frame of which nothing is there. Returns its place, if there is a slot for it.
+    /// Makes room for a frame of which nothing is there. Returns its place, if there is a slot for
+    /// it.
     fn make_room(
         &mut self,
         received: &Received,

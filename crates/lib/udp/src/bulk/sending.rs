@@ -1,9 +1,9 @@
 //! The system call that sends a long frame: a buffer that the kernel cuts into datagrams.
 //!
-//! The kernel gathers the buffer from three places: the bulk header, the frame, and the data that end
-//! it, which may lie in the program's memory. So nothing is copied here. Where datagrams come one by one,
-//! each has a number, and the frame is copied into a piece with all of them: for many short pieces the
-//! kernel takes longer.
+//! The kernel gathers the buffer from three places: the bulk header, the frame, and the data that
+//! end it, which may lie in the program's memory. So nothing is copied here. Where datagrams come
+//! one by one, each has a number, and the frame is copied into a piece with all of them: for many
+//! short pieces the kernel takes longer.
 
 use crate::socket::{Control, Name, UdpSocket};
 use crate::transmit::QueuedFrame;
@@ -32,8 +32,8 @@ pub(super) struct Sender {
     left: usize,
     /// The number of the next frame whose datagrams have numbers.
     frame: u8,
-    /// The datagrams of the frame at the head of the queue, if the kernel does not cut it or they have
-    /// numbers. Empty as long as nobody has put them there.
+    /// The datagrams of the frame at the head of the queue, if the kernel does not cut it or they
+    /// have numbers. Empty as long as nobody has put them there.
     datagrams: Vec<u8>,
     pieces: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
@@ -72,8 +72,8 @@ impl Sender {
         // SAFETY: the offset was taken from a token of this arena.
         let start = unsafe { arena.base().add(frame.offset as usize) };
         let length = frame.length as usize;
-        // SAFETY: the frame is the link's or posted, so nobody writes its bytes, and they are within
-        // the arena.
+        // SAFETY: the frame is the link's or posted, so nobody writes its bytes, and they are
+        // within the arena.
         let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - elsewhere.len()) };
         let header = BulkHeader { length: length as u16, unit: self.unit };
         let cuts = self.cutting == Cutting::Yes;

@@ -80,8 +80,8 @@ impl Slots {
     pub(super) fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
         let start = self.start(slot);
         let all = start - BULK_HEADER_LEN..start + self.room();
-        // SAFETY: the bytes are within the slot. No token for them exists, and the borrow of all slots
-        // keeps others from being made.
+        // SAFETY: the bytes are within the slot. No token for them exists, and the borrow of all
+        // slots keeps others from being made.
         unsafe {
             let base = self.arena.base().add(all.start);
             std::slice::from_raw_parts_mut(base.as_ptr(), all.len())
@@ -93,8 +93,8 @@ impl Slots {
         self.bytes_mut(slot)[BULK_HEADER_LEN + at..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether a frame of so many bytes, in a slot that nobody has a token for, has the length and the
-    /// checksum that its header says. Reads it once.
+    /// Whether a frame of so many bytes, in a slot that nobody has a token for, has the length and
+    /// the checksum that its header says. Reads it once.
     pub(super) fn is_sealed(&mut self, slot: u32, length: usize) -> bool {
         let frame = &self.bytes_mut(slot)[BULK_HEADER_LEN..][..length];
         Header::parse(frame).is_ok_and(|(_, payload)| HEADER_LEN + payload.len() == frame.len())
@@ -112,8 +112,8 @@ impl Slots {
         frame
     }
 
-    /// Writes the outer headers in front of a whole frame. `None` if the filter does not take it: then
-    /// the slot is free again.
+    /// Writes the outer headers in front of a whole frame. `None` if the filter does not take it:
+    /// then the slot is free again.
     pub(super) fn finish(
         &mut self,
         slot: u32,

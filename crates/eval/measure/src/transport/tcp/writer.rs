@@ -141,8 +141,8 @@ impl Writer {
         }
     }
 
-    /// What became of writes without a copy, as far as the kernel has said it by now; `None` where the kernel
-    /// was to copy.
+    /// What became of writes without a copy, as far as the kernel has said it by now; `None` where
+    /// the kernel was to copy.
     pub(super) fn zerocopy(&mut self, socket: &Socket) -> Option<Zerocopy> {
         // What cannot be read is not counted; the next write says why.
         let _ = self.reap(socket);
@@ -226,7 +226,8 @@ mod tests {
         assert!(copied <= writes);
     }
 
-    /// A slow machine makes fewer round trips than there are memories, and nothing else asks the kernel.
+    /// A slow machine makes fewer round trips than there are memories, and nothing else asks the
+    /// kernel.
     #[test]
     fn a_few_writes_are_accounted_for_although_no_memory_was_used_again() {
         let options = TcpOptions { zerocopy: true, ..TcpOptions::default() };

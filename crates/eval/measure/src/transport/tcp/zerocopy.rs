@@ -1,6 +1,6 @@
 //! `MSG_ZEROCOPY`: the kernel sends from the program's memory, and says in the socket's error queue
-//! when it is done with which writes (Documentation/networking/msg_zerocopy.rst). Where it could not
-//! do without a copy, it says that, too.
+//! when it is done with which writes (Documentation/networking/msg_zerocopy.rst). Where it could
+//! not do without a copy, it says that, too.
 
 use crate::channel::{Calls, TransportError};
 use crate::transport::common::try_again;
@@ -34,7 +34,8 @@ pub(super) fn allow(socket: &Socket) -> Result<(), TransportError> {
 
 /// Which memories the kernel still reads.
 pub(super) struct Completions {
-    /// The memory of each write that is under way, the oldest first; absent for those that are done.
+    /// The memory of each write that is under way, the oldest first; absent for those that are
+    /// done.
     writes: VecDeque<Option<usize>>,
     /// The kernel's number of the oldest.
     first: u32,
@@ -122,7 +123,8 @@ fn next(socket: &Socket) -> io::Result<Option<libc::sock_extended_err>> {
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    // SAFETY: the message describes the control words, which live across the call, and no other memory.
+    // SAFETY: the message describes the control words, which live across the call, and no other
+    // memory.
     if unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) } < 0 {
         return Err(io::Error::last_os_error());
     }
