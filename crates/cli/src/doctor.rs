@@ -262,6 +262,9 @@ fn endpoint(facts: &Facts) -> Check {
                     found,
                     format!("slower than AF_XDP: {}", opened.reason),
                 ),
+                false if opened.is_packet => {
+                    Check::good("endpoint", format!("{found}; {}", opened.reason))
+                }
                 false => Check::good("endpoint", found),
             }
         }

@@ -176,6 +176,7 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.ends_with("messages can be sent on eth0\n"), "{text}");
     assert!(line(&text, "endpoint").contains("ok     packet"), "{text}");
+    assert!(line(&text, "endpoint").contains("AF_XDP has generic mode only"), "{text}");
     assert!(line(&text, "driver").contains("veth"), "{text}");
     assert!(line(&text, "link").contains("MTU 1500"), "{text}");
     assert!(line(&text, "broker").contains("none at /nowhere"), "{text}");

@@ -70,7 +70,9 @@ pub(super) struct Facts {
 pub(super) struct Opened {
     /// How frames reach the wire.
     pub(super) mode: String,
-    /// By AF_PACKET, and AF_XDP would be the better one.
+    /// By AF_PACKET.
+    pub(super) is_packet: bool,
+    /// It is by AF_PACKET, and AF_XDP would be the better one.
     pub(super) is_refused_xdp: bool,
     /// In the UDP envelope: the port of this node, and whether another program has it.
     pub(super) udp: Option<(u16, bool)>,
@@ -168,6 +170,7 @@ fn open(nic: &str) -> Result<Opened, String> {
     let is_next = endpoint.identity().address.port_id() != 0;
     Ok(Opened {
         mode: info.mode.to_string(),
+        is_packet: info.mode == Mode::Packet,
         is_refused_xdp: info.mode == Mode::Packet && info.reason.starts_with("AF_XDP was refused"),
         udp: port.map(|port| (port, is_next)),
         is_socket: info.mode == Mode::Udp,

@@ -26,6 +26,7 @@ fn healthy() -> Facts {
         offload: Some(Offload { cuts: true, joins: true }),
         endpoint: Ok(Opened {
             mode: "xdp generic".into(),
+            is_packet: false,
             is_refused_xdp: false,
             udp: None,
             is_socket: false,
@@ -59,6 +60,17 @@ fn a_healthy_node_has_nothing_to_notice() {
     let text = table("eth1", &checks(&healthy()));
     assert!(text.ends_with("messages can be sent on eth1\n"), "{text}");
     assert!(text.contains("1 answer: n2") && !text.contains("->"), "{text}");
+}
+
+#[test]
+fn why_af_packet_is_the_better_one_is_said_and_is_no_obstacle() {
+    let mut facts = healthy();
+    let opened = facts.endpoint.as_mut().ok().unwrap();
+    (opened.mode, opened.is_packet) = ("packet".into(), true);
+    opened.reason = "AF_XDP has generic mode only".into();
+    let check = checks(&facts).into_iter().find(|check| check.about == "endpoint").unwrap();
+    assert_eq!(check.verdict, Verdict::Good);
+    assert_eq!(check.found, "packet, 1 answer: n2; AF_XDP has generic mode only");
 }
 
 #[test]

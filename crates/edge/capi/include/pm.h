@@ -31,8 +31,8 @@
  * into the message. While pmGetSendBuffer returns ENOBUFS, receive: the other nodes may be waiting
  * for just that. Own: one send buffer and one received message may be held at the same time.
  *
- * PROGRESS is made within calls on the context. Call one, for example pmReceive, more often than
- * every 10 seconds, or the other nodes consider this one lost.
+ * PROGRESS. While the program makes no call, a background thread answers the other nodes and lets
+ * them read and write registered memory. So a program may compute for as long as it wants.
  */
 #ifndef PM_H
 #define PM_H

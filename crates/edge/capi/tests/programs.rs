@@ -257,9 +257,10 @@ fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
         file
     };
     let (config, cluster) = (file(&nodes), file(&cluster_file(fabric)));
+    let shared = tempfile::tempdir().unwrap();
     let start = |node| {
         let mut command = untold(fabric, node, &program, true);
-        command.arg(config.path()).env("GIGAE_CLUSTER", cluster.path());
+        command.arg(config.path()).arg(shared.path()).env("GIGAE_CLUSTER", cluster.path());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };

@@ -65,7 +65,7 @@ pub(crate) fn explain(number: c_int) -> &'static CStr {
     match number {
         1 => c"the message is longer than the memory that it was received into; post more",
         2 => c"it was cancelled",
-        3 => c"the peer does not answer; check that its program runs, makes progress, and that the link is up",
+        3 => c"the peer does not answer; check that its program runs and that the link is up",
         4 => c"the peer restarted or closed its endpoint",
         5 => c"the session with the peer ended; install the same release on both ends",
         6 => c"the peer has no memory registered under this key; ask it for the current key",

@@ -334,14 +334,38 @@ mod tests {
         }
     }
 
+    fn ends(side: fn(Role) -> Role, numbers: (u8, u8), sockets: Vec<TcpStream>) -> Vec<Connection> {
+        let roles = CONNECTIONS.iter().map(|role| side(*role));
+        let agreed = (&TRAFFIC, &Budget::new(&TRAFFIC));
+        let open = |(socket, role)| Connection::new(socket, role, 0, numbers, agreed);
+        sockets.into_iter().zip(roles).map(|both| open(both).unwrap()).collect()
+    }
+
+    #[test]
+    fn nothing_begins_after_the_time_of_the_round_though_nobody_says_that_it_is_over() {
+        let (near, _far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
+        let mut near = ends(|role| role, (0, 1), near);
+        let time = Duration::from_secs(1);
+        let (tally, begin) = (Tally::until(1, time), Instant::now().checked_sub(2 * time).unwrap());
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| work(&mut near, begin, &tally));
+            let patience = Instant::now();
+            while patience.elapsed() < Duration::from_secs(20) && !tally.is_quiet() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            tally.finish.store(true, std::sync::atomic::Ordering::Relaxed);
+            worker.join().unwrap().unwrap();
+        });
+        assert!(tally.is_quiet());
+        assert!(
+            tally.passed()[0].iter().all(|stream| stream.sent.count == 0),
+            "{:?}",
+            tally.passed()
+        );
+    }
+
     #[test]
     fn honest_ends_stream_ask_and_answer() {
-        let ends = |side: fn(Role) -> Role, numbers, sockets: Vec<TcpStream>| -> Vec<_> {
-            let roles = CONNECTIONS.iter().map(|role| side(*role));
-            let agreed = (&TRAFFIC, &Budget::new(&TRAFFIC));
-            let open = |(socket, role)| Connection::new(socket, role, 0, numbers, agreed);
-            sockets.into_iter().zip(roles).map(|both| open(both).unwrap()).collect()
-        };
         let (near, far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
         let mut near = ends(|role| role, (0, 1), near);
         let mut far = ends(Role::other, (1, 0), far);

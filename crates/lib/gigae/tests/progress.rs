@@ -94,11 +94,13 @@ fn a_program_that_computes_acknowledges_and_lends_its_memory() {
 }
 
 fn the_same_in_the_udp_envelope() {
-    let fabric = testing::fabric("udp", |_| ());
-    let options = options(Backend::Auto).envelope(Envelope::Udp { port: 4791 });
-    let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
-    let peer = ends[0].peer(Address::from(IpAddr::from(fabric.node(2).ipv4))).unwrap();
-    serves_while_its_program_computes(&ends, peer);
+    for backend in [Backend::Auto, Backend::Udp] {
+        let fabric = testing::fabric("udp", |_| ());
+        let options = options(backend).envelope(Envelope::Udp { port: 4791 });
+        let ends = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
+        let peer = ends[0].peer(Address::from(IpAddr::from(fabric.node(2).ipv4))).unwrap();
+        serves_while_its_program_computes(&ends, peer);
+    }
 }
 
 fn the_same_over_two_interfaces_as_one() {

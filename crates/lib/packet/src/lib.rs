@@ -28,8 +28,8 @@
 //!
 //! # System calls
 //!
-//! `poll`, `recycle`, `take` and `post` make none. `flush` makes one `sendmmsg` per 64 frames,
-//! `wait` one `epoll_pwait2`.
+//! `poll`, `recycle`, `take` and `post` make none. `flush` makes one `sendto` for a frame
+//! and one `sendmmsg` for up to 64, `wait` one `ppoll`.
 //!
 //! # Jumbo frames
 //!

@@ -116,7 +116,17 @@ impl RxRing {
     /// Whether a frame has arrived, and there is room for a copy.
     #[inline]
     pub(crate) fn ready(&self) -> bool {
-        self.status(self.next).load(Ordering::Acquire) & USER != 0 && !self.free.is_empty()
+        self.has_arrived() && !self.free.is_empty()
+    }
+
+    /// Whether a frame has arrived that has no room for a copy.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.free.is_empty() && self.has_arrived()
+    }
+
+    #[inline]
+    fn has_arrived(&self) -> bool {
+        self.status(self.next).load(Ordering::Acquire) & USER != 0
     }
 
     /// A copy of the next frame, if one has arrived. Its slot is the kernel's again: the kernel
@@ -274,7 +284,7 @@ mod tests {
         assert_eq!(kept.len(), SLOTS);
         assert!((0..SLOTS).all(|slot| ring.status(slot).load(Ordering::Relaxed) & USER == 0));
         arrive_all(&mut ring, 10);
-        assert!(!ring.ready(), "there is no room for more");
+        assert!(!ring.ready() && ring.is_waiting(), "there is no room for more");
         for (slot, frame) in kept.drain(..).enumerate() {
             assert_eq!(ring.arena.bytes(&frame), [slot as u8; 60]);
             ring.recycle(frame);

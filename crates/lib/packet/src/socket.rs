@@ -107,6 +107,12 @@ impl PacketSocket {
             .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
     }
 
+    /// Sends a frame. Returns how many were taken: one.
+    #[inline]
+    pub(crate) fn send_one(&self, frame: &[u8]) -> Result<usize, Errno> {
+        rustix::net::send(&self.fd, frame, rustix::net::SendFlags::DONTWAIT).map(|_| 1)
+    }
+
     /// Frames for this host that found no room in the ring, since the start.
     pub(crate) fn dropped(&self) -> u64 {
         // SAFETY: the structure is plain integers, for which zeros are valid.

@@ -1,6 +1,8 @@
 //! Posted frames that were not passed to the kernel yet, in order.
 
+use crate::socket::PacketSocket;
 use gigae_link::Arena;
+use rustix::io::Errno;
 
 /// The position of a posted frame's bytes in the arena.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,27 +55,29 @@ impl TransmitQueue {
         Some(entry)
     }
 
-    /// Calls `send` with messages for the first (at most [`BATCH`]) entries.
-    pub(crate) fn with_batch<R>(
-        &self,
-        arena: &Arena,
-        send: impl FnOnce(&mut [libc::mmsghdr]) -> R,
-    ) -> R {
+    /// Passes the first (at most [`BATCH`]) frames to the kernel. Returns how many it took.
+    pub(crate) fn send(&self, arena: &Arena, socket: &PacketSocket) -> Result<usize, Errno> {
+        let entry = |i: usize| self.entries[(self.head + i) % self.entries.len()];
+        // SAFETY: the offset was taken from a token of this arena.
+        let start = |entry: QueuedFrame| unsafe { arena.base().add(entry.offset as usize) };
+        if self.count == 1 {
+            // Most often it is one. The descriptions of a batch are 5 KiB, which zeroing fills.
+            let (start, length) = (start(entry(0)), entry(0).length as usize);
+            // SAFETY: the bytes of a posted frame, which nobody writes before the kernel has them.
+            return socket.send_one(unsafe { std::slice::from_raw_parts(start.as_ptr(), length) });
+        }
         const NO_PIECE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut pieces = [NO_PIECE; BATCH];
         // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         let count = self.count.min(BATCH);
         for i in 0..count {
-            let entry = self.entries[(self.head + i) % self.entries.len()];
-            // SAFETY: the offset was taken from a token of this arena.
-            let start = unsafe { arena.base().add(entry.offset as usize) };
-            pieces[i].iov_base = start.as_ptr().cast();
-            pieces[i].iov_len = entry.length as usize;
+            pieces[i].iov_base = start(entry(i)).as_ptr().cast();
+            pieces[i].iov_len = entry(i).length as usize;
             messages[i].msg_hdr.msg_iov = &raw mut pieces[i];
             messages[i].msg_hdr.msg_iovlen = 1;
         }
-        send(&mut messages[..count])
+        socket.send(&mut messages[..count])
     }
 }
 

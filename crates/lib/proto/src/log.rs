@@ -79,6 +79,14 @@ pub(crate) fn timed_out(peer: &PeerKey, frames: u32) {
     debug!(%peer, frames, "retransmission timeout");
 }
 
+/// The network does not carry the longest frames to a peer. This is the longest payload that it
+/// carries.
+#[cold]
+#[inline(never)]
+pub(crate) fn long_frames_vanish(peer: &PeerKey, carried: u16) {
+    info!(%peer, carried, "long frames get lost: the network carries less than the interfaces");
+}
+
 /// These paths to a peer do not work.
 #[cold]
 #[inline(never)]

@@ -8,7 +8,7 @@ use gigae_link::{
     RxFrame, Segment, TxFrame,
 };
 use gigae_wire::MacAddr;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -19,6 +19,13 @@ use std::time::{Duration, Instant};
 /// Where processes outnumber processors, a poll may take microseconds: with 1,024 here, the first
 /// messages of eight ranks on two processors took seconds.
 const POLLS_PER_LOOK: u32 = 64;
+
+/// Looks without a sleep in between, 1,024 polls, after which the link below is not watched any
+/// more: what watches a socket costs the kernel some 100 ns for each frame.
+const LOOKS_AWAKE: u32 = 16;
+
+/// Sleep while the link below has frames that it has no room for: its descriptor stays readable.
+const NAP: Duration = Duration::from_millis(1);
 
 /// Longest sleep. The kernel wakes no sleeper when an interface goes away, so the link below must
 /// look.
@@ -66,9 +73,20 @@ pub struct ShmLink<L> {
     written: Box<[Option<Written>]>,
     watch: Option<Watch>,
     polls: u32,
+    /// Looks since the last sleep.
+    looks: u32,
     /// The neighbours were asked for doorbells.
     asleep: bool,
     counters: Counters,
+}
+
+/// What ended a sleep.
+enum Slept {
+    /// The link below can be read.
+    Below,
+    /// Anything else but a signal.
+    Undisturbed,
+    Signal,
 }
 
 /// Where a frame goes.
@@ -81,25 +99,35 @@ enum PostTo {
     Both(usize),
 }
 
-/// Descriptors of the link below and of the connections, combined.
+/// The descriptor for who sleeps outside: readable as long as the link's is, or a connection's.
 struct Watch {
-    /// Level-triggered: readable as long as any of them is. For programs.
-    level: OwnedFd,
-    /// Edge-triggered for the link. A packet socket is readable while all receive frames are lent
-    /// and more wait, so a level-triggered sleep would return at once.
-    edge: OwnedFd,
+    both: OwnedFd,
+    /// It has the link's, too.
+    has_link: bool,
 }
 
 impl Watch {
-    fn new(link: BorrowedFd<'_>, events: &OwnedFd) -> Result<Self, Errno> {
-        let both = |flags| {
-            let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-            epoll::add(&both, link, epoll::EventData::new_u64(0), flags)?;
-            epoll::add(&both, events, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
-            Ok(both)
-        };
-        let edge = both(epoll::EventFlags::IN | epoll::EventFlags::ET)?;
-        Ok(Self { level: both(epoll::EventFlags::IN)?, edge })
+    fn new(events: &OwnedFd) -> Result<Self, Errno> {
+        let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&both, events, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        Ok(Self { both, has_link: false })
+    }
+
+    /// Adds the link's. Returns whether it is there.
+    fn add(&mut self, link: BorrowedFd<'_>) -> bool {
+        if !self.has_link {
+            let data = epoll::EventData::new_u64(0);
+            let added = epoll::add(&self.both, link, data, epoll::EventFlags::IN);
+            self.has_link = matches!(added, Ok(()) | Err(Errno::EXIST));
+        }
+        self.has_link
+    }
+
+    fn remove(&mut self, link: BorrowedFd<'_>) {
+        if std::mem::take(&mut self.has_link) {
+            // It is there, unless a child of fork(2) was first.
+            let _ = epoll::delete(&self.both, link);
+        }
     }
 }
 
@@ -108,7 +136,7 @@ impl<L: Link> ShmLink<L> {
     /// namespace in which the link was opened.
     ///
     /// Maps memory for as many receive frames as the link has; only those in use at the same time
-    /// take up memory. Some ten system calls, five descriptors, and two more descriptors for each
+    /// take up memory. Some ten system calls, four descriptors, and two more descriptors for each
     /// neighbour.
     pub fn new(link: L, config: ShmConfig, listener: OwnedFd) -> Result<Self, OpenError> {
         let failed = |what| move |source| OpenError::Io { what, source };
@@ -120,7 +148,7 @@ impl<L: Link> ShmLink<L> {
         let watching = failed("watching for neighbours");
         let neighbours =
             Neighbours::new(config.scope, hello, listener).map_err(|e| watching(e.into()))?;
-        let watch = link.fd().map(|fd| Watch::new(fd, &neighbours.events)).transpose();
+        let watch = link.fd().map(|_| Watch::new(&neighbours.events)).transpose();
         Ok(Self {
             posting: Posting::new(info),
             begun: None,
@@ -128,6 +156,7 @@ impl<L: Link> ShmLink<L> {
             written: vec![None; info.tx_frames].into(),
             watch: watch.map_err(|e| watching(e.into()))?,
             polls: 0,
+            looks: 0,
             asleep: false,
             counters: Counters::default(),
             link,
@@ -243,7 +272,7 @@ impl<L: Link> ShmLink<L> {
     /// Asks for doorbells. Returns whether a frame had already come, or the last look left some
     /// connections for the next one: nothing else wakes a sleeper for them.
     fn fall_asleep(&mut self) -> bool {
-        self.asleep = true;
+        (self.asleep, self.looks) = (true, 0);
         self.neighbours.sleep();
         self.has_neighbours_frame() || self.neighbours.look_soon
     }
@@ -257,22 +286,29 @@ impl<L: Link> ShmLink<L> {
     }
 
     fn look(&mut self) {
-        self.polls = 0;
+        (self.polls, self.looks) = (0, self.looks.saturating_add(1));
+        if self.looks > LOOKS_AWAKE
+            && let (Some(watch), Some(link)) = (&mut self.watch, self.link.fd())
+        {
+            watch.remove(link);
+        }
         self.neighbours.look();
     }
 
-    /// Sleeps once, until something happens or the time is up. False if a signal came.
-    fn sleep(&mut self, time: Duration) -> Result<bool, LinkError> {
-        let Some(watch) = &self.watch else { return Ok(true) };
+    /// Sleeps once, until something happens at the neighbours or, with this flag, at the link below,
+    /// or the time is up.
+    fn sleep(&self, time: Duration, link: PollFlags) -> Result<Slept, LinkError> {
         let time = Timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
         };
-        let (flags, data) = (epoll::EventFlags::empty(), epoll::EventData::new_u64(0));
-        let mut events = [epoll::Event { flags, data }; 2];
-        match epoll::wait(&watch.edge, &mut events[..], Some(&time)) {
-            Ok(_) => Ok(true),
-            Err(Errno::INTR) => Ok(false),
+        let neighbours = PollFd::new(&self.neighbours.events, PollFlags::IN);
+        let below = self.link.fd().map(|fd| PollFd::from_borrowed_fd(fd, link));
+        let mut polled = [below.unwrap_or_else(|| neighbours.clone()), neighbours];
+        match poll(&mut polled, Some(&time)) {
+            Ok(_) if polled[0].revents().contains(PollFlags::IN) => Ok(Slept::Below),
+            Ok(_) => Ok(Slept::Undisturbed),
+            Err(Errno::INTR) => Ok(Slept::Signal),
             Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
         }
     }
@@ -280,23 +316,29 @@ impl<L: Link> ShmLink<L> {
     /// [`Link::wait`] in real time, with nothing there at first.
     fn wait_for_any(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let (mut longest, mut link) = (LONGEST_SLEEP, PollFlags::IN);
         loop {
             if self.fall_asleep() {
                 self.wake();
                 return Ok(true);
             }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let slept = self.sleep(left.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP));
+            let slept = self.sleep(left.unwrap_or(longest).min(longest), link);
             self.wake();
-            let undisturbed = slept?;
+            let slept = slept?;
             // The link below checks for its own frames, and whether its interface is up.
             if self.has_neighbours_frame() || self.link.wait(Some(Duration::ZERO))? {
                 self.counters.wakeups += 1;
                 return Ok(true);
             }
-            if !undisturbed || end.is_some_and(|end| Instant::now() >= end) {
+            if matches!(slept, Slept::Signal) || end.is_some_and(|end| Instant::now() >= end) {
                 return Ok(false);
             }
+            // Readable, but with nothing to poll: a packet socket all of whose frames are lent.
+            (longest, link) = match slept {
+                Slept::Below => (NAP, PollFlags::empty()),
+                _ => (LONGEST_SLEEP, PollFlags::IN),
+            };
         }
     }
 }
@@ -425,11 +467,19 @@ impl<L: Link> Link for ShmLink<L> {
     }
 
     fn prepare_to_wait(&mut self) -> bool {
+        if let (Some(watch), Some(link)) = (&mut self.watch, self.link.fd())
+            && !watch.add(link)
+        {
+            // The kernel has no memory for that. Nobody sleeps then.
+            return true;
+        }
         self.fall_asleep() || self.link.prepare_to_wait()
     }
 
+    /// Readable when there is something to poll, if [`prepare_to_wait`](Link::prepare_to_wait) came
+    /// first and no poll since.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(|watch| watch.level.as_fd())
+        self.watch.as_ref().map(|watch| watch.both.as_fd())
     }
 
     fn counters(&self) -> Counters {

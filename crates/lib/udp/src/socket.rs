@@ -8,6 +8,7 @@ use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use tracing::info;
 
 /// `SK_MEMINFO_DROPS` of linux/sock_diag.h: which word of `SO_MEMINFO` counts drops.
 const DROPS: usize = 8;
@@ -110,8 +111,10 @@ impl UdpSocket {
             set(&fd, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, &1).map_err(fail)?;
         }
         set(&fd, libc::SOL_IP, libc::IP_PKTINFO, &1).map_err(fail)?;
-        // Linux 5.0. Without it each datagram takes a call.
-        let _ = set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1);
+        // Linux 5.0.
+        if set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1).is_err() {
+            info!(interface = %interface.name, "the kernel joins no datagrams: each takes a system call");
+        }
         bind(&fd, &any, interface)?;
         let name = rustix::net::getsockname(&fd).map_err(|e| fail(e.into()))?;
         let port = SocketAddr::try_from(name).map_or(port, |name| name.port());

@@ -124,7 +124,8 @@ int gigae_outstanding(gigae_endpoint *endpoint, size_t *operations);
 
 /*
  * Every peer that knows the key of a registered memory may use it. The key has 64 bits from the
- * operating system's random numbers. The owner's program only has to make progress.
+ * operating system's random numbers. The owner's program need not call anything: a background thread
+ * executes the operations while the program makes no call.
  *
  * The operations of one endpoint at one peer are executed in the order of their start: a write is
  * in place before a later write, tagged message or notice is seen.
@@ -141,8 +142,9 @@ enum gigae_rights {
 
 /*
  * Lets peers use a memory of at most GIGAE_MAX_OPERATION bytes with these `rights`, a sum of
- * gigae_rights. The program may go on reading and writing it: peers access it only within calls on
- * this endpoint. It must stay where it is until gigae_deregister or gigae_close. Give the key to
+ * gigae_rights. The program may go on reading and writing it, but peers access it at any time, also
+ * while the program computes: agree with them on who writes what when, or use atomic operations. It
+ * must stay where it is until gigae_deregister or gigae_close. Give the key to
  * the peers that should use it, by a message for example. *key is 0 after an error. Allocates.
  * Errors: GIGAE_INVALID, GIGAE_TOO_LONG, GIGAE_TOO_MANY (1,048,576).
  */

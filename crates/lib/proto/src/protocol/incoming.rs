@@ -316,8 +316,12 @@ impl<T, R> Protocol<T, R> {
             session.on_probe(echo, path);
             return Ok(());
         }
-        self.counters.black_holes += u64::from(session.on_echo(echo, &self.config));
-        let max = session.peer.max_payload;
+        let vanish = session.on_echo(echo, &self.config);
+        let (max, longest) = (session.peer.max_payload, session.peer.max_operations);
+        if vanish {
+            self.counters.black_holes += 1;
+            log::long_frames_vanish(&session.key, longest);
+        }
         if !session.sizing && session.send.as_ref().is_some_and(|send| send.longest() > max) {
             self.fail(peer, Reason::TooLong(max));
         }
