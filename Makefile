@@ -218,6 +218,8 @@ bpf:
 
 fmt:
 	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
+	cargo fmt --manifest-path tools/loom/Cargo.toml
 
 clean:
 	cargo clean

@@ -6,8 +6,8 @@
 //! has the length that *this* side expects and is sealed against shrinking: shrinking would end the
 //! reader with a signal (`SIGBUS`). The users of this crate check what the words mean.
 //!
-//! This small crate stands alone: links within a node and observers share memory with it, and
-//! neither uses the other.
+//! This is a crate of its own because `gigae-shm` and `gigae-observe` share it, and neither may
+//! depend on the other.
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;

@@ -5,6 +5,9 @@
 //! program holds them, of 32 bits where they go on the wire. None is zero and none has all bits
 //! set. Entering and removing are a few loads and stores; memory is allocated only when there are
 //! more objects than ever before. For one thread at a time.
+//!
+//! This is a crate of its own because `gigae-transfer` and `gigae-capi` share it: the numbers of
+//! operations and memories, and the C library's tickets.
 
 #![forbid(unsafe_code)]
 
