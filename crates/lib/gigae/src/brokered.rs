@@ -67,7 +67,7 @@ fn refused(path: &Path, error: &BrokerError) -> OpenError {
     OpenError::Refused { broker: path.display().to_string(), why: error.to_string() }
 }
 
-/// There was nobody to ask, or nothing to ask for.
+/// No broker listens, or it makes no such link.
 pub(crate) fn none() -> OpenError {
     let text = "no broker listens, or it makes no such links: start 'gigae broker', see GIGAE_BROKER, and use \
                 an Ethernet envelope and no other backend than AF_XDP";

@@ -25,7 +25,7 @@ impl Clock {
         }
     }
 
-    /// Whether it moves only while somebody sleeps.
+    /// Whether it moves only while an endpoint sleeps.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual(_))
     }

@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 /// Names the cluster file.
 const FILE_VARIABLE: &str = "GIGAE_CLUSTER";
 
-/// Names this node, where its addresses do not tell.
+/// Names this node, if its addresses do not identify it.
 const NODE_VARIABLE: &str = "GIGAE_NODE";
 
-/// Where the cluster file is unless somebody says otherwise.
+/// Where the cluster file is, unless [`FILE_VARIABLE`] or the caller names another.
 const DEFAULT_FILE: &str = "/etc/gigae/cluster.toml";
 
 /// The nodes of a cluster, numbered from 0 in the order of its file, and how they speak.
@@ -142,7 +142,7 @@ impl Cluster {
         Ok(address.port(node.port).channel(self.channel))
     }
 
-    /// The IP address of a node by its name, for what is spoken beside GigaE.
+    /// The IP address of a node by its name, for other protocols beside gigae.
     pub fn ip(&self, name: &str) -> Result<IpAddr, ClusterError> {
         let node = &self.nodes[self.number(name)?];
         node.nics[0].ip.ok_or_else(|| self.lacks(node, "ip"))
@@ -194,7 +194,7 @@ impl Cluster {
         self.interfaces_of(self.own()?, &mut locals)
     }
 
-    /// Asks the kernel only if the file does not tell all.
+    /// Asks the kernel only if the file does not name all.
     fn interfaces_of(
         &self,
         number: usize,
@@ -209,8 +209,8 @@ impl Cluster {
         node.nics[..used].iter().map(name).collect()
     }
 
-    /// An IP address tells more than a MAC address, which bonds, bridges and VLANs share with the
-    /// interfaces below them.
+    /// An IP address identifies an interface better than a MAC address, which bonds, bridges and
+    /// VLANs share with the interfaces below them.
     fn find_interface(
         &self,
         node: &Node,

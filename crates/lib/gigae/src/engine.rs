@@ -77,8 +77,8 @@ const REAP_AT: usize = 64;
 /// Gigabit Ethernet sends some ten full frames.
 const BACKLOG_NAP: Duration = Duration::from_micros(100);
 
-/// Peers with which operations are going on are asked whether they are there so many times per peer
-/// timeout: seldom enough to cost nothing.
+/// While operations with a peer are going on, the endpoint asks this many times per peer timeout
+/// whether the peer is there: seldom enough to cost nothing.
 const ASK_PARTS: u32 = 4;
 
 /// What an engine is made of.

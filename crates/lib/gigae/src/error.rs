@@ -38,8 +38,9 @@ pub enum SendError {
         /// Bytes that are possible.
         max: usize,
     },
-    /// Earlier messages to this peer failed and were not looked at; or those to others hold
-    /// transmit buffers, the program holds the rest, and a blocking call needs one.
+    /// Earlier messages to this peer failed, and the program has not taken them. Or failed messages
+    /// to other peers hold transmit buffers, the program holds the rest, and a blocking call needs
+    /// one.
     #[error("earlier messages failed; take them with take_failure, then send again")]
     Failed,
     /// The program itself holds all transmit buffers, as [`SendBuffer`](crate::SendBuffer)s, and a
@@ -58,7 +59,7 @@ pub enum TrySendError<B> {
     /// `progress`, and try again.
     #[error("no room now; receive or make progress, then try again")]
     WouldBlock(B),
-    /// It will not be accepted later either, as long as the reason is there.
+    /// It will not be accepted later either, until the reason is gone.
     #[error("{0}")]
     Refused(SendError),
 }
@@ -79,8 +80,7 @@ impl<B> From<LinkError> for TrySendError<B> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// There is no message, and there are messages of ours that failed: an answer to one of them
-    /// would be waited for in vain.
+    /// No message is there, and messages sent earlier failed. Their answers will not come.
     #[error("messages sent earlier failed; take them with take_failure, then receive again")]
     Failed,
     /// The link stopped working.

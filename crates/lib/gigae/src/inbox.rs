@@ -78,7 +78,7 @@ struct Shared {
     len: u16,
     /// Several messages, [checked](batch::check), of which not all were handed out yet.
     open: bool,
-    /// From whom and in which session, once it is delivered.
+    /// The sender and the session, once it is delivered.
     from: PeerId,
     epoch: Epoch,
 }

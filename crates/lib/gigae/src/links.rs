@@ -142,7 +142,7 @@ impl Links {
         self.several() && self.bulk.as_ref().is_none_or(BulkSocket::is_due)
     }
 
-    /// So many frames came by the links behind the first.
+    /// This many frames came by the links behind the first.
     pub(crate) fn polled_others(&mut self, frames: usize, now: Instant) {
         if let Some(bulk) = &mut self.bulk {
             bulk.polled(frames, now);
@@ -274,7 +274,7 @@ impl Links {
         self[path].link.recycle(frame);
     }
 
-    /// Has so many frames ready for reception on every link: all of them may come by one.
+    /// Has this many frames ready for reception on every link, since all of them may come by one.
     pub(crate) fn provide(&mut self, frames: usize) {
         self.all_mut().for_each(|link| link.provide(frames));
     }
@@ -376,7 +376,7 @@ impl Links {
                 }
             }
         }
-        // It ends with the links asking nobody to wake us.
+        // The wait ends with no link asked to wake us.
         if self.prepare_to_wait() {
             return Ok(());
         }

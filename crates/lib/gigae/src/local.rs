@@ -48,14 +48,14 @@ pub fn mac_of(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
 }
 
 /// The IP address by which peers name an endpoint on an interface in the UDP envelope: an IPv4
-/// address, or IPv6 if there is none, and no link-local one. `None` if it has none.
+/// address, or else an IPv6 address that is not link-local. `None` if the interface has neither.
 pub fn ip_of(interface: &str) -> Option<IpAddr> {
     interfaces().ok()?.into_iter().find(|local| local.name == interface)?.ip()
 }
 
 impl From<Link> for Local {
     fn from(link: Link) -> Self {
-        // The loopback's is all zeros, which names nobody.
+        // The loopback's is all zeros, which is no node's address.
         let mac = link.mac.map(MacAddr).filter(|mac| *mac != MacAddr::default());
         Self { name: link.name, index: link.index, mac, subnets: Vec::new() }
     }
@@ -67,7 +67,7 @@ impl Local {
         Self { name: name.into(), index: 0, mac, subnets }
     }
 
-    /// The address to tell others: IPv4 if there is one, and none that needs a scope.
+    /// The address by which others name it: IPv4 if there is one, and none that needs a scope.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
         let told = |ip: &IpAddr| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
         self.subnets.iter().map(|subnet| subnet.ip).filter(told).min_by_key(IpAddr::is_ipv6)
@@ -102,7 +102,7 @@ impl Subnet {
         own & !hosts == ip & !hosts && ip & hosts != 0 && ip & hosts != hosts && ip != own
     }
 
-    /// The bits of an IPv4 address that tell the subnet's nodes apart.
+    /// The bits of an IPv4 address in which the subnet's nodes differ.
     fn hosts(&self) -> Option<u32> {
         (self.ip.is_ipv4() && self.prefix < 31).then(|| u32::MAX >> self.prefix)
     }

@@ -47,7 +47,7 @@ pub fn log_to_stderr() {
     });
 }
 
-/// Writes what it can. Nobody is there to hear that it failed, and `eprint!` would panic.
+/// Writes what it can. A failure cannot be reported, and `eprint!` would panic.
 fn say(line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -13,9 +13,9 @@ use std::ops::{Deref, DerefMut};
 
 /// A free transmit frame, to be filled in place: the message is sent without a copy.
 ///
-/// It dereferences to the longest message that fits; how much of it is sent is said when sending.
-/// Its contents are those of a former message until they are overwritten. Dropped unsent, it is
-/// free again.
+/// It dereferences to the longest message that fits. The call that sends it says how many of its
+/// bytes to send. Its contents are those of a former message until they are overwritten. Dropped
+/// unsent, it is free again.
 pub struct SendBuffer<'a> {
     endpoint: &'a Endpoint,
     /// `None` only while the buffer is being consumed.
@@ -91,8 +91,8 @@ impl Deref for SendBuffer<'_> {
     type Target = [u8];
 
     /// # Panics
-    /// Never: the buffer is there until it is consumed. Reading needs no exclusive access, which
-    /// the arena only gives to the one who may write; hence the detour.
+    /// Never: the buffer is there until it is consumed. Reading has a call of its own, since the
+    /// call for writing needs exclusive access to the token.
     fn deref(&self) -> &[u8] {
         let frame = self.frame.as_ref().expect("not consumed");
         &self.endpoint.arenas().first.unsent_bytes(frame)[PAYLOAD..][..self.endpoint.max_message()]
@@ -126,8 +126,8 @@ impl fmt::Debug for SendBuffer<'_> {
 /// A received message, borrowed from the endpoint: it dereferences to its bytes, which lie in the
 /// frame as the link received it. Dropping it gives the frame back.
 ///
-/// A message that is kept holds back the sender's credit, so that one who keeps too many stops the
-/// sender and not the link.
+/// A message that the program keeps holds back the sender's credit. A program that keeps too many
+/// stops the sender, not the link.
 pub struct Message<'a> {
     endpoint: &'a Endpoint,
     /// `None` only while the message is being dropped.
@@ -152,7 +152,7 @@ impl<'a> Message<'a> {
         Kept(self.received.take().expect("not dropped"))
     }
 
-    /// Who sent it, on which channel: an answer goes there.
+    /// The sender and the channel. An answer goes there.
     #[inline]
     pub fn from(&self) -> Peer {
         let engine = self.endpoint.engine();
@@ -217,7 +217,7 @@ impl<'a> Failed<'a> {
         Self { endpoint, copy: message, to: Peer(to), reason }
     }
 
-    /// To whom it was sent.
+    /// The peer to which it was sent.
     pub fn to(&self) -> Peer {
         self.to
     }

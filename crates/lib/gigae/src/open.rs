@@ -26,13 +26,13 @@ use std::io;
 use std::os::fd::AsFd;
 use tracing::{debug, info};
 
-/// Least message in bytes that a usable interface must carry: what 003 calls a short message, with
-/// room to spare. Interfaces with a smaller MTU are refused.
+/// Least message in bytes that a usable interface must carry: a short message, with room to spare.
+/// Interfaces with a smaller MTU are refused.
 const LEAST_MESSAGE: usize = 128;
 
-/// Longest frame in bytes that needs no test (`PROTOCOL.md` §12): that of MTU 1500, which any
-/// Ethernet carries, or in the UDP envelope of MTU 1280, since routers and tunnels may carry no more
-/// (RFC 8200 §5).
+/// Longest frame in bytes that needs no test (`PROTOCOL.md` §12). Over Ethernet, the frame of MTU
+/// 1500, which any Ethernet carries. In the UDP envelope, the frame of MTU 1280, since routers and
+/// tunnels may carry no more (RFC 8200 §5).
 fn sure_frame(envelope: Envelope) -> usize {
     match envelope {
         Envelope::Ethernet => 1514,
@@ -83,7 +83,7 @@ impl Options {
         }
         let from = base.wrapping_add(own);
         let text = format!(
-            "the {MOST_PORTS} UDP ports from {from} on are in use ('ss -ulnp' names by whom); choose another port"
+            "the {MOST_PORTS} UDP ports from {from} on are in use ('ss -ulnp' shows by which programs); choose another port"
         );
         let source = io::Error::new(io::ErrorKind::AddrInUse, text);
         Err(OpenError::Io { what: "sharing the NIC", source })

@@ -1,4 +1,4 @@
-//! Messages of any size and remote memory: what a program says of an operation, and what it hears.
+//! Messages of any size and remote memory: the arguments and the results of operations.
 
 use crate::error::OperationError;
 use crate::memory::Memory;
@@ -11,7 +11,7 @@ pub use gigae_wire::op::{Action, Change, MOST_FETCHED, Number, Status};
 /// Which messages a receive wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// From whom; `None`: from anybody.
+    /// The sender; `None`: any sender.
     pub from: Option<Peer>,
     /// The tag.
     pub tag: u64,
@@ -28,7 +28,7 @@ impl Wanted {
     /// Any untagged message.
     pub const UNTAGGED: Self = Self { untagged: true, ..Self::ANY };
 
-    /// Messages with this tag, from anybody.
+    /// Messages with this tag, from any sender.
     pub const fn tag(tag: u64) -> Self {
         Self { tag, ignore: 0, ..Self::ANY }
     }
@@ -49,14 +49,14 @@ impl Wanted {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Completion {
-    /// Which; [`OpId::INJECTED`] for a message that was [injected](crate::Endpoint::inject) and is
-    /// lost.
+    /// The operation; [`OpId::INJECTED`] for a message that was [injected](crate::Endpoint::inject)
+    /// and is lost.
     pub id: OpId,
-    /// With whom; `None` for a receive that was cancelled.
+    /// The other end; `None` for a receive that was cancelled.
     pub peer: Option<Peer>,
     /// Messages: the tag.
     pub tag: u64,
-    /// Receives: the sender's word, if the message bears one ([`Label::with_data`]).
+    /// Receives: the number that the sender added, if any ([`Label::with_data`]).
     pub data: Option<u64>,
     /// Bytes that were transferred.
     pub len: usize,
@@ -82,19 +82,19 @@ impl From<Ended<Memory>> for Completion {
     }
 }
 
-/// Somebody has written into a registered memory and wants it known.
+/// A peer has written into a registered memory and asked for this notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notice {
-    /// Who.
+    /// The writer.
     pub peer: Peer,
-    /// Into which memory.
+    /// The key of the memory.
     pub key: RegionKey,
     /// First byte that was written.
     pub offset: u64,
     /// How many bytes.
     pub len: u32,
-    /// The writer's word.
+    /// The number that the writer added.
     pub value: u64,
 }
 
@@ -105,5 +105,5 @@ impl From<gigae_transfer::Notice> for Notice {
     }
 }
 
-/// What an operation begins with: its number, or the memory back.
+/// The result of starting an operation: its number, or an error that has the memory.
 pub type Started = Result<OpId, OperationError>;

@@ -47,18 +47,19 @@ pub enum Broker {
     Only,
 }
 
-/// Who acknowledges, repeats and answers while the program makes no calls.
+/// Who acknowledges, retransmits and answers while the program makes no calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// A background thread, one for all endpoints of the process. It acts for an endpoint whose
-    /// program has made no call for a millisecond, and then at once on whatever arrives, operations
-    /// on registered memory included. An endpoint that the program uses pays nothing for it but the
-    /// thread's look, 2,000 times a second; one with which nothing is going on, nothing at all.
+    /// A background thread, one for all endpoints of the process. It takes over an endpoint whose
+    /// program has made no call for a millisecond. Then it handles everything that arrives at once,
+    /// also operations on registered memory. While the program uses the endpoint, the thread looks
+    /// at it 2,000 times a second, and does nothing else. An endpoint with which nothing is going
+    /// on costs nothing.
     #[default]
     Auto,
-    /// Nobody. A peer that is owed an answer takes this end for lost after its
-    /// [timeout](Options::peer_timeout), and a message that begins a session goes out with one of
-    /// the program's later calls. For programs that call
+    /// Only the program's own calls. If it makes none, a peer that waits for an answer regards this
+    /// endpoint as lost after its [timeout](Options::peer_timeout). A message that begins a session
+    /// goes out with one of the program's later calls. For programs that call
     /// [`Endpoint::progress`](crate::Endpoint::progress) more often than that and have no processor
     /// for a thread.
     Manual,
@@ -165,17 +166,17 @@ impl Options {
         self
     }
 
-    /// Whether the NIC is shared with other processes: with [`Sharing::Auto`] and
-    /// [`Sharing::Child`], each endpoint has an interface and an address of its own, which
-    /// [`Endpoint::identity`](crate::Endpoint::identity) tells.
+    /// Whether the NIC is shared with other processes. With [`Sharing::Auto`] and
+    /// [`Sharing::Child`], each endpoint has an interface and an address of its own.
+    /// [`Endpoint::identity`](crate::Endpoint::identity) returns the address.
     #[must_use]
     pub fn sharing(mut self, sharing: Sharing) -> Self {
         self.sharing = sharing;
         self
     }
 
-    /// Whether a broker opens the links: where this process lacks the privileges and one listens,
-    /// by default.
+    /// Whether a broker opens the links: by default if this process lacks the privileges and a
+    /// broker listens.
     #[must_use]
     pub fn broker(mut self, broker: Broker) -> Self {
         self.broker = broker;
@@ -204,10 +205,10 @@ impl Options {
         self
     }
 
-    /// How long dropping the endpoint waits at most: for the acknowledgement of what was sent, then
-    /// for the peers to know that it is gone and what has arrived here. Without that, zero, the
-    /// last acknowledgement is lost as easily as any frame, and its sender told that a message
-    /// failed.
+    /// How long dropping the endpoint waits at most. It first waits until the peers have
+    /// acknowledged what was sent. Then it informs the peers that it closes and which messages have
+    /// arrived here, and waits for their answers. With zero it does not wait. If its last
+    /// acknowledgement is lost then, the peer reports as failed a message that has arrived.
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
@@ -229,8 +230,8 @@ impl Options {
         self
     }
 
-    /// Who acknowledges, repeats and answers while the program makes no calls: by default a
-    /// background thread. On a simulated network nobody does.
+    /// Who acknowledges, retransmits and answers while the program makes no calls: by default a
+    /// background thread. A simulated network has no such thread.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -264,7 +265,7 @@ impl Options {
 
     /// Whether `gigae stat` and `gigae capture`, run by the same user or root, can look at this
     /// endpoint: by default, unless the network is simulated. Needs one descriptor and 8.1 MiB of
-    /// addresses, and nearly no memory until somebody captures frames.
+    /// addresses, and nearly no memory until `gigae capture` captures frames.
     #[must_use]
     pub fn observable(mut self, observable: bool) -> Self {
         self.observable = Some(observable);
@@ -296,11 +297,12 @@ impl Options {
     ///
     /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves 64
     /// KiB. It needs an IP address on the interface, but no privilege. While less than 4 KiB wait
-    /// for a peer, operations stay on the link. Where nobody joins its datagrams again, so do less
-    /// than 8 KiB, and one of less than 512 KiB if no other waits or is on its way. The first long
-    /// operation to a peer asks whether the socket reaches it; until that is known, and if it does
-    /// not, the link carries everything. An endpoint with several interfaces has none. One whose
-    /// link is a UDP socket has a second one, for frames of up to 64 KiB.
+    /// for a peer, operations stay on the link. If the receiver's kernel does not join the
+    /// datagrams again, this limit is 8 KiB, and 512 KiB for an operation while no other one waits
+    /// or is on its way. The first long operation to a peer tests whether the socket reaches the
+    /// peer. Until that is known, and if the test fails, the link carries everything. An endpoint
+    /// with several interfaces has no such socket. An endpoint whose link is a UDP socket has a
+    /// second socket, for frames of up to 64 KiB.
     ///
     /// Costs three descriptors, and 43 MiB of addresses, of which what is never used takes up
     /// nothing. While nothing long is going on, a spinning endpoint makes one system call in 20 us

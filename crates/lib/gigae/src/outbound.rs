@@ -39,7 +39,7 @@ pub(crate) struct Outbound {
     batch: bool,
     /// The path whose link it was filled for, and in whose memory it lies.
     path: u8,
-    /// To whom, if it carries operations.
+    /// The peer, if it carries operations.
     operations: Option<PeerId>,
     /// Operations for which one transmit frame is not enough go on in these. The list is used
     /// again.
@@ -123,7 +123,7 @@ impl Outbound {
     }
 
     /// A frame of the socket's with `len` bytes of operations for a peer, which were written at
-    /// [`PAYLOAD`], but for those that stay in place.
+    /// [`PAYLOAD`], except those that stay in place.
     pub(crate) fn bulk(
         frame: TxFrame,
         (len, in_place): (u16, Option<InPlace>),
@@ -197,7 +197,7 @@ impl Outbound {
         1 + self.behind.as_ref().map_or(0, |behind| behind.len())
     }
 
-    /// To whom it carries operations, if it does.
+    /// The peer to which it carries operations, if it does.
     #[inline]
     pub(crate) fn carries_operations(&self) -> Option<PeerId> {
         self.operations

@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the neighbour table. An answer on a LAN takes less than a millisecond.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// A port that nobody is expected to listen at, as traceroute(8) has it: an empty datagram goes
-/// there where the kernel has to look for a neighbour and no port is agreed upon.
+/// A port at which no program is expected to listen, as with traceroute(8). To make the kernel look
+/// for a neighbour, an empty datagram goes there if no port is agreed upon.
 const NOBODYS_PORT: u16 = 33_434;
 
 /// The MAC address of the neighbour with an IP address on the network of an interface. Looking for
@@ -185,7 +185,7 @@ impl Reservation {
     }
 
     /// What the kernel knows now of the way to the node `to`: this node's address, and the next hop
-    /// if that neighbour is known. Six system calls; waits for nobody.
+    /// if that neighbour is known. Six system calls; does not wait.
     pub(crate) fn look(&self, to: IpAddr) -> Option<(IpAddr, Option<MacAddr>)> {
         let way = self.way(to).ok()?;
         Some((way.source, self.neighbour(way.neighbour).ok()?))
@@ -230,9 +230,9 @@ impl Reservation {
         Ok(found.map(|mac| if self.by_socket { MacAddr::default() } else { MacAddr(mac) }))
     }
 
-    /// Makes the kernel ask for the neighbour, or make sure of one that it has not heard of for
-    /// long. The node's endpoint keeps the same port and drops the datagram; a node without one may
-    /// answer with ICMP, which nobody hears.
+    /// Makes the kernel look for the neighbour, or verify one that has not answered for long. The
+    /// node's endpoint has the same port and drops the datagram. A node without an endpoint may
+    /// answer with ICMP, which has no effect here.
     pub(crate) fn provoke(&self, to: IpAddr) -> Result<(), ResolveError> {
         let sent = match (to, &self.ipv6) {
             (IpAddr::V4(ip), _) => self.ipv4.send_to(&[], (ip, self.port)),
@@ -246,7 +246,7 @@ impl Reservation {
     }
 }
 
-/// What a route says: whom frames go to, and from which address.
+/// What a route says: where frames go, and from which address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KernelRoute {
     source: IpAddr,

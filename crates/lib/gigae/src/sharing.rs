@@ -15,8 +15,8 @@ use tracing::info;
 
 /// An address is free with the last copy of its claim, and a process that another thread has just
 /// forked has copies until it begins its own program: milliseconds, on a busy machine tens of them.
-/// So an address that this process had is waited for. One that another process has is in use:
-/// nobody waits for that, or each further rank of an MPI program on a node would.
+/// So an endpoint waits for an address that this process had. It does not wait for an address that
+/// another process has: otherwise each further rank of an MPI program on a node would wait.
 const FREE_WITHIN: Duration = Duration::from_millis(200);
 
 /// Between two tries.
@@ -25,13 +25,13 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Whether a NIC is shared with other processes that use gigae; each has an interface of its own
 /// then. In the UDP envelope each has a UDP port of its own instead.
 ///
-/// A *child* is an interface that the kernel puts beside the NIC (macvlan), with an address drawn
-/// at random, which goes with the endpoint, also by SIGKILL (then the next process removes it).
-/// Frames cost more there: AF_PACKET, or AF_XDP in generic mode if asked for. It needs
-/// `CAP_NET_ADMIN`, has no IP address and so exists in an Ethernet envelope only, and answers no
+/// A *child* is an interface that the kernel puts beside the NIC (macvlan), with a random address.
+/// It is removed with its endpoint; after SIGKILL, the next process removes it. Frames cost more
+/// there: AF_PACKET, or AF_XDP in generic mode if asked for. A child needs `CAP_NET_ADMIN`. It has
+/// no IP address, so it exists in an Ethernet envelope only. It does not answer
 /// [`Endpoint::ask`](crate::Endpoint::ask). The kernel carries frames between the children of a NIC
-/// and between them and the wire, but none between a child and an endpoint on the NIC itself: these
-/// hear each other by [`Options::local`](crate::Options::local) alone.
+/// and between them and the wire, but not between a child and an endpoint on the NIC itself. Those
+/// two reach each other only with [`Options::local`](crate::Options::local).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// The NIC itself, even if other programs use it.
@@ -48,13 +48,14 @@ pub enum Sharing {
 /// The interface of one link. Dropped after the link.
 pub(crate) struct Port {
     nic: String,
-    /// Holds the address for this process, and tells others so; without it another had it first. In
-    /// the UDP envelope that is the UDP port.
+    /// Holds the address for this process, which other processes can see. `None` if another had it
+    /// first. In the UDP envelope that is the UDP port.
     claim: Option<Claim>,
     /// There, the NIC's address, if no other endpoint had it.
     _nic: Option<Claim>,
     child: Option<Child>,
-    /// The name of a child that a broker has made, and what tells the broker of our end.
+    /// The name of a child that a broker has made, and the connection: when it closes, the broker
+    /// removes the child.
     brokered: Option<(String, OwnedFd)>,
     why: &'static str,
 }
@@ -88,8 +89,8 @@ impl Port {
         }
     }
 
-    /// In the UDP envelope, where processes that share a NIC differ by their UDP ports. Unless this
-    /// one is alone, nobody else may have its port.
+    /// In the UDP envelope, where processes that share a NIC differ by their UDP ports. Fails if
+    /// another endpoint has the port, except with [`Sharing::Alone`].
     fn in_ip(nics: &str, sharing: Sharing, udp: u16, named: bool) -> Result<Self, OpenError> {
         let first = alternatives(nics).next().unwrap_or_default();
         let free = if nics.contains('/') { Self::first_free(nics)? } else { None };
@@ -112,8 +113,8 @@ impl Port {
         Ok(Self { claim: own, _nic: port.claim, ..port })
     }
 
-    /// The first of several interfaces that is up and that nobody has; `None` if others have all
-    /// that are.
+    /// The first of several interfaces that is up and that no other endpoint has; `None` if others
+    /// have all that are up.
     fn first_free(nics: &str) -> Result<Option<Self>, OpenError> {
         let start = Instant::now();
         loop {
@@ -230,7 +231,7 @@ fn all_in_use(nics: &str) -> OpenError {
     OpenError::Io { what: "choosing an interface", source }
 }
 
-/// The NIC's own address, unless another endpoint has it for so long.
+/// The NIC's own address; `None` if another endpoint has it for all of `patience`.
 fn claim(mac: MacAddr, patience: Duration) -> Result<Option<Claim>, OpenError> {
     let what = "claiming the NIC's address";
     let start = Instant::now();
@@ -254,6 +255,6 @@ fn patience(mac: MacAddr) -> Duration {
 /// The addresses of NICs that endpoints of this process have or had.
 fn had() -> MutexGuard<'static, BTreeSet<[u8; 6]>> {
     static HAD: Mutex<BTreeSet<[u8; 6]>> = Mutex::new(BTreeSet::new());
-    // A set stays whole whatever panics.
+    // A panic elsewhere leaves the set whole.
     HAD.lock().unwrap_or_else(PoisonError::into_inner)
 }

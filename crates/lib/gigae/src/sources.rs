@@ -1,9 +1,8 @@
 //! This node's own addresses, and where frames to other nodes go (`PROTOCOL.md` §3).
 //!
-//! In the UDP envelope the kernel says what the next hop of a node is, and nobody else: what a
-//! frame bears as its sender's MAC address decides nothing. The kernel is asked again when a node
-//! does not answer, and when its frames come from another MAC address than the one they are
-//! answered at.
+//! In the UDP envelope only the kernel says what the next hop of a node is. The sender's MAC
+//! address in a frame decides nothing. The endpoint asks the kernel again when a node does not
+//! answer, and when its frames come from another MAC address than the one to which the answers go.
 
 use crate::resolve::Reservation;
 use crate::simulated;
@@ -13,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Questions to the kernel in a [`PERIOD`]: each takes some 20 us, and anybody can cause them.
+/// Questions to the kernel in a [`PERIOD`]: each takes some 20 us, and any node can cause them.
 const MOST_QUESTIONS: u32 = 100;
 
 /// Of these, questions after which the kernel looks for a neighbour on the wire: it has room for
@@ -28,10 +27,10 @@ const MOST_HEARD: usize = 64;
 
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Who knows the ways to IP nodes.
+/// What knows the ways to IP nodes.
 #[derive(Debug)]
 pub(crate) enum Resolver {
-    /// Nobody has to: the envelope is Ethernet's.
+    /// Nothing: in an Ethernet envelope no ways are needed.
     None,
     Kernel(Reservation),
     /// A simulated network, on which they follow from the addresses.
@@ -131,9 +130,9 @@ impl Sources {
     }
 
     /// A node proposes a session to this address of ours, in a frame from this MAC address. The
-    /// answer comes from that address and goes where the kernel says, who is asked once in a
-    /// [`PERIOD`]. Returns that way. It is remembered until so many others have spoken as can be
-    /// answered at once.
+    /// answer comes from that address and goes where the kernel says, which is asked once in a
+    /// [`PERIOD`]. Returns that way. It is remembered until as many other nodes have spoken as can
+    /// be answered at once.
     pub(crate) fn hear(
         &mut self,
         (ip, mac): (IpAddr, MacAddr),
@@ -188,7 +187,7 @@ impl Sources {
         self.resolver = Resolver::Kernel(kernel);
     }
 
-    /// Asks whoever knows for the way to a node, without waiting. `None` if it is not known now, or
+    /// Asks the resolver for the way to a node, without waiting. `None` if it is not known now, or
     /// if too much was asked lately, of one node once in 100 ms: the next frame that goes
     /// unanswered asks again. The kernel is made to look for a node that it does not know, and with
     /// `doubt` to make sure of one that it does. Strangers leave a part of the questions to peers.
@@ -229,7 +228,7 @@ impl Sources {
         }
     }
 
-    /// Whether an IP address that somebody spoke to is this node's: no checksum of the protocol's
+    /// Whether the IP address that a frame came to is this node's: no checksum of the protocol's
     /// covers it, and a wrong one would be learnt for good.
     pub(crate) fn has(&self, address: Option<IpAddr>) -> bool {
         let (Some(address), Some(own)) = (address, &self.own) else { return true };
@@ -279,8 +278,8 @@ mod tests {
         Sources::new((envelope, MacAddr([2, 0, 0, 0, 0, 1])), None, Resolver::Simulated)
     }
 
-    /// Whoever else has sent a Hello in its name to another address of ours, before it or as a
-    /// peer.
+    /// Also if another node has sent a Hello in its name to another address of ours, before it or
+    /// as a peer.
     #[test]
     fn an_answer_comes_from_the_address_to_which_that_hello_was_sent() {
         let bob = NodeAddr::Ip { ip: BOB, next_hop: BOBS };

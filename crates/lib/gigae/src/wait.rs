@@ -9,10 +9,10 @@ pub enum Wait {
     Spin,
     /// Sleeps in the kernel at once: no CPU while idle, a wake-up (tens of microseconds) per wait.
     Sleep,
-    /// Polls for as long as that has lately paid, at most about the cost of a wake-up, then sleeps.
-    /// An endpoint that only receives, again and again, is taken for the end of a stream: it naps
-    /// up to 100 us while frames gather, as a NIC that coalesces its interrupts; so does one that
-    /// waits for room to send.
+    /// Polls for as long as polling has lately paid, at most about the cost of a wake-up, then
+    /// sleeps. An endpoint that only receives, many times in a row, counts as the receiver of a
+    /// stream. It naps up to 100 us while frames gather, like a NIC that coalesces its interrupts.
+    /// An endpoint that waits for room to send naps, too.
     #[default]
     Adaptive,
 }
@@ -24,11 +24,12 @@ const LONGEST_SPIN: Duration = Duration::from_micros(100);
 /// Shortest spin: a few round trips on a fast link.
 const SHORTEST_SPIN: Duration = Duration::from_micros(6);
 
-/// Longest nap: eight full frames of a Gigabit Ethernet, half of what is acknowledged at once; less
-/// than the least retransmission timeout.
+/// Longest nap: the time of eight full frames on Gigabit Ethernet, which are half of the frames
+/// that are acknowledged at once. It is shorter than the least retransmission timeout.
 const LONGEST_NAP: Duration = Duration::from_micros(100);
 
-/// Frames that may gather during a nap, lest the sender run out of window: a quarter of it.
+/// Frames that may gather during a nap: a quarter of the window, so that the sender does not run
+/// out of it.
 const MOST_GATHERED: u64 = 64;
 
 /// Waits in a row between which nothing was sent, after which an endpoint is the end of a stream.
@@ -39,7 +40,7 @@ const STREAM: u32 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
     Spin,
-    /// Sleep for so long, whatever arrives.
+    /// Sleep for this time, whether or not something arrives.
     Nap(Duration),
     /// Sleep until something arrives.
     Sleep,
@@ -48,7 +49,7 @@ pub(crate) enum Idle {
 /// What is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum For {
-    /// A message or an acknowledgement that somebody wants now.
+    /// A message or an acknowledgement that the caller wants now.
     #[default]
     Arrival,
     /// Room in a window that is full: there is no hurry.
@@ -86,7 +87,7 @@ impl Waiter {
         Self { style, spin, nap, one_way: 0, sent: 0, received: 0 }
     }
 
-    /// What to do, having waited for so long, and perhaps napped, without anything coming since.
+    /// What to do after waiting for this time, perhaps with a nap, while nothing has arrived.
     #[inline]
     pub(crate) fn idle(&self, waited: Duration, wanted: For, napped: bool) -> Idle {
         match self.style {

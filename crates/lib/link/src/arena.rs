@@ -81,7 +81,7 @@ impl Arena {
     /// least `least` bytes and will keep them.
     ///
     /// # Safety
-    /// Nobody else may write to the memory while this arena lives, but for the kernel as the tokens
+    /// Nothing else may write to the memory while this arena lives, except the kernel as the tokens
     /// allow.
     pub unsafe fn of(memory: &OwnedFd, least: usize) -> io::Result<Self> {
         // SAFETY: passed on to the caller.
@@ -89,8 +89,8 @@ impl Arena {
     }
 
     /// Maps memory of [`reserve`](Self::reserve) that another process has mapped and populated,
-    /// without adding a page. From then on nobody can map it for writing anew, or take a page out
-    /// of it. Refused if a page is missing.
+    /// without adding a page. From then on no process can map it for writing anew, or take a page
+    /// out of it. Refused if a page is missing.
     ///
     /// # Safety
     /// Nothing may be read from this arena: the other process may write to it at any time.
@@ -187,7 +187,7 @@ impl Arena {
     #[inline]
     pub fn posted_bytes<'a>(&'a self, frame: &'a Posted) -> &'a [u8] {
         let piece = frame.piece.within(self);
-        // SAFETY: as in `bytes`; nobody writes a posted frame.
+        // SAFETY: as in `bytes`; nothing here writes a posted frame.
         unsafe { std::slice::from_raw_parts(piece.as_ptr(), frame.piece.len()) }
     }
 
@@ -212,7 +212,7 @@ struct Piece {
     place: u64,
 }
 
-/// Beside a slot: the frame goes on in the next token. No backend has so many slots.
+/// Beside a slot: the frame goes on in the next token. No backend has this many slots.
 const CONTINUES: u64 = 1 << 31;
 
 impl Piece {

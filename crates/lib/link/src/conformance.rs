@@ -53,8 +53,8 @@ impl Options {
         Self { filter: Filter { envelope, channels }, tx_frames: 256, rx_frames: 512, mtu: 1500 }
     }
 
-    /// For cards that hold so many frames for which the receiver has had no time yet. No test that
-    /// waits for all of its frames has more on the way than the transmit frames, half of them.
+    /// For cards that hold at most this many frames which the receiver has not polled yet. A test
+    /// that waits for all of its frames has at most the transmit frames on the way, half of them.
     pub fn within(mut self, frames: usize) -> Self {
         self.tx_frames = self.tx_frames.min(frames / 2);
         self.rx_frames = self.rx_frames.min(frames);
@@ -93,9 +93,9 @@ pub struct Kernels {
 }
 
 /// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
-/// names and functions, for a runner. A number behind it is the MTU, 1500 without; another one how
-/// many frames that nobody reads the carrier holds, a card's ring or a socket's queue
-/// ([`Options::within`](crate::conformance::Options::within)), any number of frames without.
+/// names and functions, for a runner. A number behind it is the MTU, by default 1500. A second
+/// number limits the unread frames that the carrier holds, a card's ring or a socket's queue
+/// ([`Options::within`](crate::conformance::Options::within)); by default there is no limit.
 #[macro_export]
 macro_rules! conformance_tests {
     ($prefix:literal, $envelope:expr, $maker:path) => {
@@ -156,12 +156,12 @@ macro_rules! conformance_tests {
 const PATIENCE: usize = 60_000;
 
 /// Whether a kernel is behind the link. A simulated one copies a frame when it is posted, so that
-/// it is free at once, and its wire holds any number of frames that nobody polls.
+/// it is free at once, and its wire holds any number of frames that are not polled.
 fn has_kernel(link: &dyn Link) -> bool {
     link.fd().is_some()
 }
 
-/// Whether the link is told of frames for which there was no room. A card in zero-copy mode lets
+/// Whether the link learns of frames for which there was no room. A card in zero-copy mode lets
 /// them wait, or drops them and counts them itself. In a socket they wait.
 fn sees_drops(link: &dyn Link) -> bool {
     !matches!(link.info().mode, Mode::XdpZeroCopy | Mode::Udp)
@@ -187,7 +187,7 @@ pub fn frame(route: &Route, channel: u8, number: u32, length: usize) -> Vec<u8> 
         *byte = state as u8;
     }
     bytes[start..start + 4].copy_from_slice(&number.to_be_bytes());
-    // Version 15 is no protocol's: whoever else might get this frame drops it.
+    // No protocol has version 15, so any other receiver of this frame drops it.
     bytes[start + 4] = 0xf0;
     bytes[start + 5] = channel;
     // Port ids, on which UDP ports depend.
@@ -274,8 +274,8 @@ pub fn send(link: &mut dyn Link, bytes: &[u8]) {
     flush(link);
 }
 
-/// Sends a frame with these bytes until the other link receives it: the kernel tells a bridge that
-/// a port is up again later than it says so, and on a busy machine much later.
+/// Sends a frame with these bytes until the other link receives it. A bridge learns that a port is
+/// up again later than the kernel reports it, and on a busy machine much later.
 pub fn send_until_received(link: &mut dyn Link, other: &mut dyn Link, bytes: &[u8]) {
     let mut came = Vec::new();
     for _ in 0..PATIENCE / 10 {

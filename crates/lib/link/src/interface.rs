@@ -1,9 +1,9 @@
 //! Looking up a network interface: what every kernel backend must know before it opens a socket,
-//! and how it tells an interface that is down from one that is gone.
+//! and how it distinguishes an interface that is down from one that is gone.
 //!
 //! Uses the ioctls of netdevice(7) on a socket of its own, so that it keeps looking into the
 //! network namespace in which it was made, whichever thread or process asks. It is a UNIX-domain
-//! one, so that who gets it from another process cannot speak to the network by it.
+//! socket: a process that gets it from another one cannot reach the network by it.
 //! `/sys/class/net` would show the namespace in which it was mounted. Nothing here changes an
 //! interface.
 
@@ -102,7 +102,7 @@ impl Interface {
         self.flags(self.index).is_ok_and(|flags| flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Name of the driver ("veth", "igb"), if it tells one (ethtool -i). Two system calls.
+    /// Name of the driver ("veth", "igb"), if it has one (ethtool -i). Two system calls.
     pub fn driver(&self) -> Option<String> {
         let name = self.name_of(self.index).ok()?;
         netdevice::driver(&self.control, &name).ok()?.driver

@@ -1,14 +1,14 @@
-//! The contract between the protocol's endpoint and whatever carries its frames.
+//! The contract between the protocol's endpoint and the link that carries its frames.
 //!
 //! A [`Link`] is a small *unreliable* datagram service for whole Ethernet frames: it may lose,
 //! duplicate, reorder or corrupt them, and it says nothing about what arrived. It owns one
 //! [`Arena`] of frame memory, allocated once; frames move through it as tokens, so the type of a
-//! token says who may touch the bytes:
+//! token says who may access the bytes:
 //!
 //! | token | the bytes belong to | comes from | goes to |
 //! |---|---|---|---|
 //! | [`TxFrame`] | the caller, who may write | [`Link::take`], [`Link::reclaim`] | [`Link::post`], [`Link::release`] |
-//! | [`Posted`] | the NIC until it completes, then nobody | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
+//! | [`Posted`] | the NIC until it completes, then no one | [`Link::post`] | [`Link::reclaim`] (send again), [`Link::release`] |
 //! | [`RxFrame`] | the caller, who may read | [`Link::poll`] | [`Link::recycle`] |
 //!
 //! A received frame can be lent on in parts ([`SharedFrame`]). A frame too long for the link's unit

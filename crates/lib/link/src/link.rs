@@ -42,8 +42,9 @@ pub trait Link: Send {
 
     /// Rings the doorbell for all that was posted: one system call per batch, none where the driver
     /// needs no wake-up. A NIC that is momentarily full is no error: the frames stay posted and the
-    /// next flush goes on with them. Returns whether it took everything; if not, flush again soon,
-    /// for nothing else will. It does not wait for a receiver: what nobody reads is lost.
+    /// next flush goes on with them. Returns whether the NIC took everything. If not, call this
+    /// again soon: nothing else rings for the rest. It does not wait for a receiver. Frames that
+    /// the receiver does not read are lost.
     ///
     /// # Panics
     /// If the last segment of a frame was not posted yet.
@@ -86,10 +87,10 @@ pub trait Link: Send {
     /// If the frame is another link's.
     fn recycle(&mut self, frame: RxFrame);
 
-    /// A descriptor that polls readable when a frame may have arrived. `None`, the default, if
-    /// there is none: then override [`wait`](Self::wait), unless it is enough to look each
-    /// millisecond. The conformance suite takes such a link for a simulated one. Before sleeping on
-    /// it, call [`prepare_to_wait`](Self::prepare_to_wait).
+    /// A descriptor that polls readable when a frame may have arrived. Before sleeping on it, call
+    /// [`prepare_to_wait`](Self::prepare_to_wait). `None`, the default: the link has no descriptor.
+    /// Then override [`wait`](Self::wait), unless it is enough to look each millisecond. The
+    /// conformance suite regards a link without a descriptor as a simulated one.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -104,7 +105,7 @@ pub trait Link: Send {
     }
 
     /// The caller is about to sleep on [`fd`](Self::fd) by itself. Returns whether there is
-    /// something to poll already. No system call, but one to ring a driver that lacks memory for
+    /// something to poll already. No system call, except one to ring a driver that lacks memory for
     /// frames. By default there is nothing to prepare.
     fn prepare_to_wait(&mut self) -> bool {
         false
@@ -116,10 +117,10 @@ pub trait Link: Send {
         true
     }
 
-    /// Keeps so many frames (segments counted as frames) ready for the NIC to fill, as far as there
-    /// are as many ([`Info::rx_frames`]) and the caller does not hold them. Fewer frames touch less
-    /// memory, but must have room for all that comes between two polls. By default does nothing: a
-    /// link whose ring is fixed has no choice.
+    /// Keeps this many receive frames ready for the NIC to fill; each segment counts as a frame. It
+    /// keeps fewer if the link has fewer ([`Info::rx_frames`]) or the caller holds some. Fewer
+    /// frames touch less memory, but must have room for all that arrives between two polls. By
+    /// default this does nothing: a link whose ring is fixed has no choice.
     fn provide(&mut self, _frames: usize) {}
 
     /// What the link has counted so far; by default nothing. The conformance suite checks
@@ -297,9 +298,8 @@ pub struct Counters {
     /// Sleeps that ended because of a frame.
     pub wakeups: u64,
     /// Frames for us for which there was no room, in the kernel (statistics of the socket) or
-    /// because the caller held all receive frames, or of which a
-    /// segment was missing. Those that a card in zero-copy mode has no room for, it counts itself
-    /// (`ethtool -S`).
+    /// because the caller held all receive frames, or of which a segment was missing. A card in
+    /// zero-copy mode itself counts the frames for which it has no room (`ethtool -S`).
     pub rx_dropped: u64,
     /// Transmit descriptors that the kernel refused as invalid. Always zero unless there is a bug.
     pub tx_invalid: u64,

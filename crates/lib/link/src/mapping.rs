@@ -24,13 +24,13 @@ const POPULATED: MapFlags = MapFlags::POPULATE;
 /// Huge pages are a multiple or a divisor of this on the processors that this runs on.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Against becoming shorter, which would end whoever reads it by a signal, and longer.
+/// Against shrinking, which would end a reader with a signal, and against growing.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 /// Bytes of the blocks that fstat(2) counts.
 const BLOCK: u64 = 512;
 
-/// A sealed memfd of so many bytes, none of which has a page yet.
+/// A sealed memfd of `len` bytes, none of which has a page yet.
 fn file(len: usize, kind: MemfdFlags) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | kind;
     let memory = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -43,7 +43,7 @@ fn file(len: usize, kind: MemfdFlags) -> io::Result<OwnedFd> {
     Ok(memory)
 }
 
-/// Bytes of a memory, which must be at least so many and stay there.
+/// Bytes of a memory, which must be at least `least` and stay there.
 fn length(memory: &OwnedFd, least: usize) -> io::Result<usize> {
     if !rustix::fs::fcntl_get_seals(memory)?.contains(SealFlags::SHRINK) {
         return refuse("frame memory that may become shorter");
@@ -121,7 +121,7 @@ impl Mapping {
     /// bytes and will keep them.
     ///
     /// # Safety
-    /// Nobody else may write to the memory while this mapping lives, but for the kernel as the
+    /// Nothing else may write to the memory while this mapping lives, except the kernel as the
     /// tokens allow.
     pub(crate) unsafe fn of(memory: &OwnedFd, least: usize) -> io::Result<Self> {
         let len = length(memory, least)?;
@@ -129,8 +129,8 @@ impl Mapping {
     }
 
     /// Maps memory of [`reserve`] that another process has mapped and populated, without adding a
-    /// page. From then on nobody can map it for writing anew, or take a page out of it. Refused if
-    /// a page is missing.
+    /// page. From then on no process can map it for writing anew, or take a page out of it. Refused
+    /// if a page is missing.
     ///
     /// # Safety
     /// Nothing may be read from this mapping: the other process may write to it at any time.
@@ -165,7 +165,7 @@ impl Mapping {
         Ok(Self { base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?, len })
     }
 
-    /// Takes over a mapping that somebody else made.
+    /// Takes over a mapping that was made elsewhere.
     ///
     /// # Safety
     /// `base..base + len` must be one readable and writable mapping that nothing else unmaps and

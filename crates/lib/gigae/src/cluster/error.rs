@@ -99,7 +99,7 @@ pub enum ClusterError {
         /// The interfaces with the address.
         interfaces: Vec<String>,
     },
-    /// The kernel did not tell the addresses of this host.
+    /// The kernel did not report the addresses of this host.
     #[error(
         "looking up the addresses of this host failed: {0}; name this node by GIGAE_NODE and write its interface"
     )]

@@ -59,9 +59,9 @@ impl Cluster {
         &self.text
     }
 
-    /// Adds an endpoint that was found to the text: as a new node, or the missing address of a NIC
-    /// that the other address tells. Returns what was done in one line, or that something
-    /// contradicts what is there and so was left out; `None` if all is known.
+    /// Adds an endpoint that was found to the text: as a new node, or as the missing address of a
+    /// NIC whose other address is known. Returns one line that says what was added, or what was
+    /// left out because it contradicts the file; `None` if all is known.
     pub fn add(&mut self, found: &Neighbour) -> Result<Option<String>, ClusterError> {
         let nics =
             || self.nodes.iter().flat_map(|node| node.nics.iter().map(move |nic| (node, nic)));
@@ -165,7 +165,7 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
         std::fs::rename(&beside, &path)
     });
     if written.is_err() {
-        // What is left of it helps nobody.
+        // A part of a file is of no use.
         let _ = std::fs::remove_file(&beside);
     }
     written

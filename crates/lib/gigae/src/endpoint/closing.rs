@@ -11,10 +11,10 @@ use tracing::info;
 ///
 /// Dropping the endpoint closes it.
 impl Endpoint {
-    /// Waits until everything that was sent is acknowledged, and every operation but receives
-    /// completed, at most for `timeout`. Messages that
-    /// arrive meanwhile are kept for the next receive. What is acknowledged lies with the peer's
-    /// endpoint; that its program has read it, only an answer of the program says.
+    /// Waits until everything that was sent is acknowledged, and every operation except receives is
+    /// completed, at most for `timeout`. Messages that arrive meanwhile are kept for the next
+    /// receive. An acknowledged message has arrived at the peer's endpoint. Only an answer of the
+    /// peer's program shows that the program has read it.
     pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
         let end = Instant::now() + timeout;
         self.engine().acknowledge()?;
@@ -69,10 +69,10 @@ impl Endpoint {
 }
 
 impl Drop for Endpoint {
-    /// Waits at most for [`Options::linger`](crate::Options::linger) for the acknowledgement of
-    /// what was sent, then tells all peers that this endpoint is gone and what has arrived here. A
-    /// peer that is there answers at once; others are waited for 127 ms at most, within the same
-    /// linger.
+    /// Waits, at most for [`Options::linger`](crate::Options::linger), until the peers have
+    /// acknowledged what was sent. Then informs all peers that this endpoint closes and which
+    /// messages have arrived here. A peer that is there answers at once. For the others this waits
+    /// at most 127 ms, within the same linger.
     ///
     /// In a child of fork(2) nothing happens: the links are the parent's.
     fn drop(&mut self) {

@@ -32,9 +32,9 @@ impl Endpoint {
         Some(SendBuffer::new(self, frame))
     }
 
-    /// Sends a message: one copy, one doorbell. Waits while the window towards the peer is full,
-    /// which a peer that is there and does not receive may prolong without limit (STOP); one that
-    /// is not there is reported within the peer timeout.
+    /// Sends a message: one copy, one doorbell. Waits while the window towards the peer is full. A
+    /// peer that answers but does not receive can prolong this without limit (STOP). A peer that
+    /// does not answer is reported within the peer timeout.
     ///
     /// Accepted is not delivered: a message that is not acknowledged comes back by
     /// [`take_failure`](Self::take_failure). [`drain`](Self::drain) waits for all.
@@ -90,7 +90,7 @@ impl Endpoint {
         }
     }
 
-    /// Rings the doorbell for everything that was queued, and takes in what has arrived, so that
+    /// Rings the doorbell for everything that was queued, and receives what has arrived, so that
     /// acknowledgements free buffers while they are still in the cache. One system call, none if
     /// nothing was queued.
     #[inline]
@@ -98,10 +98,10 @@ impl Endpoint {
         Ok(self.engine().send_and_progress()?)
     }
 
-    /// Rings the doorbell for everything that was queued or started, and takes nothing in, unless
-    /// operations wait for a window that is full: for a program that looks at once for what has
-    /// arrived, which [`flush`](Self::flush) would only do before it. One system call, none if
-    /// there is nothing.
+    /// Rings the doorbell for everything that was queued or started. Unlike
+    /// [`flush`](Self::flush), it does not receive, unless operations wait for a full window. For
+    /// programs that receive right after this call. One system call, none if nothing was queued or
+    /// started.
     #[inline]
     pub fn ring(&self) -> Result<(), SendError> {
         Ok(self.engine().send_waiting()?)
@@ -119,8 +119,8 @@ impl Endpoint {
 ///
 /// `try_recv` never waits. The others wait as the endpoint's waiting style says.
 impl Endpoint {
-    /// The next message, or `None` if there is none now. Takes frames in, sends acknowledgements
-    /// and repeats what is due.
+    /// The next message, or `None` if no message is there now. Receives frames, sends
+    /// acknowledgements and retransmits what is due.
     #[inline(always)]
     pub fn try_recv(&self) -> Result<Option<Message<'_>>, RecvError> {
         let mut engine = self.engine();

@@ -1,9 +1,9 @@
 //! The calls for messages of any size and remote memory: what is started here and completed later.
 //!
-//! Nothing of this waits for the peer by itself; [`Endpoint::completion`] does, and every call that
-//! makes progress carries operations on. The frames are those that messages use too, in one order
-//! with them: messages that nobody receives hold operations of the same peer back (STOP), so that
-//! a program which uses both gives them channels of their own.
+//! These calls do not wait for the peer; [`Endpoint::completion`] does. Every call that makes
+//! progress continues operations. They use the same frames as messages, in one order with them. So
+//! messages that the program does not receive hold back operations of the same peer (STOP). A
+//! program that uses both gives each a channel of its own.
 
 use super::Endpoint;
 use super::waiting::Pause;
@@ -21,12 +21,13 @@ use std::time::{Duration, Instant};
 /// back. It goes out with the next [`flush`](Endpoint::flush) or any call that makes progress.
 ///
 /// Each byte is copied once at each end, between the operation's memory and frames (besides what
-/// the kernel copies). An endpoint may name itself as the peer: nothing of that goes to the wire,
-/// at one more copy.
+/// the kernel copies). An endpoint may name itself as the peer. Then nothing goes to the wire, and
+/// each byte is copied once more.
 impl Endpoint {
     /// Starts sending a message of up to 1 GiB, with a tag or with another [`Label`]. It is
-    /// completed when all of it has arrived at the peer's endpoint; above 64 KiB, or when the peer
-    /// keeps too many that nobody has received, when a receive has taken it.
+    /// completed when all of it has arrived at the peer's endpoint. A message above 64 KiB is
+    /// completed when a receive of the peer has taken it. So is a shorter one if the peer already
+    /// keeps too many messages that no receive has taken.
     pub fn start_send(
         &self,
         to: Peer,
@@ -143,8 +144,8 @@ impl Endpoint {
     }
 
     /// Starts receiving the message that [`peek`](Self::peek) finds, and returns what that does.
-    /// `memory` makes the memory, given the message's bytes. `None` if there is none, and nothing
-    /// has happened then: no receive waits for a later one.
+    /// `memory` makes the memory, given the message's bytes. `None` if there is no such message;
+    /// then no receive is started.
     ///
     /// # Panics
     /// If `memory` uses this endpoint: the message might be gone then.
@@ -159,8 +160,8 @@ impl Endpoint {
     }
 
     /// Cancels a receive that no message was matched with, or a message of which nothing was sent;
-    /// a receive of several messages takes no further ones. False if it is too late or over. A
-    /// completion comes in any case, if none has.
+    /// a receive of several messages takes no further ones. False if it is too late or the
+    /// operation has ended. The operation has its completion in any case.
     pub fn cancel(&self, id: OpId) -> bool {
         self.engine().operations().cancel(id)
     }
@@ -199,16 +200,16 @@ impl Endpoint {
     }
 
     /// Takes a registered memory back at once: what peers do with it from now on is refused. Also
-    /// returns the last number of [`region_writes`](Self::region_writes). `None` if the key is none
-    /// of a registered memory.
+    /// returns the last number of [`region_writes`](Self::region_writes). `None` if no memory is
+    /// registered under this key.
     pub fn deregister(&self, key: RegionKey) -> Option<(Memory, u64)> {
         let transfer = &mut self.engine().transfer;
         let writes = transfer.writes(key)?;
         Some((transfer.deregister(key)?, writes))
     }
 
-    /// Copies bytes out of a registered memory; false if the key is none or the bytes are not all
-    /// in it.
+    /// Copies bytes out of a registered memory; false if no memory is registered under the key, or
+    /// the bytes are not all in it.
     pub fn read_region(&self, key: RegionKey, offset: usize, out: &mut [u8]) -> bool {
         let engine = self.engine();
         match engine.transfer.region(key) {
@@ -220,8 +221,8 @@ impl Endpoint {
         }
     }
 
-    /// Looks at a registered memory where it is; `None` if the key is none or the memory is not the
-    /// program's own bytes ([`Memory::Vec`]).
+    /// Looks at a registered memory where it is; `None` if no memory is registered under the key,
+    /// or the memory is not the program's own bytes ([`Memory::Vec`]).
     ///
     /// # Panics
     /// If `look` uses this endpoint: others might write there then.
@@ -232,7 +233,8 @@ impl Endpoint {
         }
     }
 
-    /// Copies bytes into a registered memory; false if the key is none or they do not all fit.
+    /// Copies bytes into a registered memory; false if no memory is registered under the key, or
+    /// the bytes do not all fit.
     pub fn write_region(&self, key: RegionKey, offset: usize, bytes: &[u8]) -> bool {
         let mut engine = self.engine();
         match engine.transfer.region_mut(key) {
@@ -292,13 +294,13 @@ impl Endpoint {
     }
 
     /// The next operation that has ended; waits for it as the endpoint's waiting style says. `None`
-    /// if there is none to wait for.
+    /// if no operation is [outstanding](Self::outstanding).
     pub fn completion(&self) -> Result<Option<Completion>, RecvError> {
         self.completion_until(None)
     }
 
-    /// The next operation that has ended, or `None` after `timeout` or if there is none to wait
-    /// for.
+    /// The next operation that has ended, or `None` after `timeout` or if no operation is
+    /// [outstanding](Self::outstanding).
     pub fn completion_timeout(&self, timeout: Duration) -> Result<Option<Completion>, RecvError> {
         self.completion_until(Some(Instant::now() + timeout))
     }
@@ -316,7 +318,7 @@ impl Endpoint {
         }
     }
 
-    /// The next notice of a write into a registered memory, or `None` if there is none. Makes
+    /// The next notice of a write into a registered memory, or `None` if none has come. Makes
     /// progress.
     pub fn try_notice(&self) -> Result<Option<Notice>, RecvError> {
         let mut engine = self.engine();

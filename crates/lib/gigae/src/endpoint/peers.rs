@@ -54,11 +54,11 @@ impl Endpoint {
         Address { host, port, channel }
     }
 
-    /// Asks all endpoints on the wire who they are; what they answer shows in
-    /// [`neighbours`](Self::neighbours) as it is received. Question and answer may be lost, so ask
-    /// more than once. Endpoints answer by themselves while they make progress; those on this very
-    /// interface do not hear it, and of several on one other interface only one may. In the UDP
-    /// envelope the interface's IPv4 subnet is asked. 1 system call.
+    /// Asks all endpoints on the wire who they are. [`neighbours`](Self::neighbours) has their
+    /// answers when they are received. Question and answer may be lost, so ask more than once.
+    /// Endpoints answer while they make progress. Endpoints on this same interface do not receive
+    /// the question, and of several on one other interface perhaps only one does. In the UDP
+    /// envelope the question goes to the interface's IPv4 subnet. 1 system call.
     pub fn ask(&self) -> Result<(), DiscoverError> {
         self.engine().ask()
     }
@@ -75,7 +75,7 @@ impl Endpoint {
         self.engine().identity()
     }
 
-    /// [Asks](Self::ask) every 100 ms for so long, and returns who has answered.
+    /// [Asks](Self::ask) every 100 ms for this time. Returns the endpoints that have answered.
     pub fn discover(&self, time: Duration) -> Result<Vec<Neighbour>, DiscoverError> {
         const ASK_EVERY: Duration = Duration::from_millis(100);
         let end = Instant::now() + time;

@@ -19,9 +19,9 @@ impl Endpoint {
         *self.waiter.borrow_mut() = waiter(style, self.fd.is_none());
     }
 
-    /// Takes in frames, sends acknowledgements and repeats what is due, without waiting. For event
-    /// loops, and with [`Progress::Manual`](crate::Progress::Manual) for programs that are busy
-    /// with other things for long.
+    /// Receives frames, sends acknowledgements and retransmits what is due, without waiting. For
+    /// event loops, and with [`Progress::Manual`](crate::Progress::Manual) for programs that are
+    /// busy with other things for long.
     pub fn progress(&self) -> Result<(), SendError> {
         self.engine().progress()?;
         Ok(())
@@ -36,14 +36,15 @@ impl Endpoint {
         self.fd.as_ref().map(Descriptor::get)
     }
 
-    /// Sends the acknowledgements that wait for company, and says how long the program may sleep on
-    /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress): `None`, for as
-    /// long as it likes, as always with [`Progress::Auto`](crate::Progress::Auto). Zero: it must
-    /// not sleep, but look again at all that it waits for, since this call or the thread has taken
-    /// something in, such as a message or the acknowledgement that makes room for one.
+    /// Sends the acknowledgements that are held back, and returns how long the program may sleep on
+    /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress). `None`: without
+    /// limit. Zero: the program must not sleep, but check again everything that it waits for, since
+    /// this call or the thread has received something, such as a message or the acknowledgement
+    /// that makes room for one. With [`Progress::Auto`](crate::Progress::Auto) no other time is
+    /// returned.
     ///
     /// With [`Progress::Auto`](crate::Progress::Auto) the descriptor is readable, too, when the
-    /// thread has taken something in that the program may want. One system call more then.
+    /// thread has received something that the program may want. One system call more then.
     pub fn prepare_to_wait(&self) -> Result<Option<Duration>, SendError> {
         if let Some(fd) = &self.fd {
             let what = "watching the links";

@@ -70,7 +70,7 @@ impl CachedClock {
         self.clock.now()
     }
 
-    /// Whether the time moves only while somebody sleeps.
+    /// Whether the time moves only while an endpoint sleeps.
     pub(super) fn is_virtual(&self) -> bool {
         self.clock.is_virtual()
     }

@@ -12,7 +12,7 @@ pub(super) enum Deferral {
 }
 
 impl Deferral {
-    /// So many bulk frames came with this poll.
+    /// This many bulk frames came with this poll.
     #[inline]
     pub(super) fn came(&mut self, bulk: usize) {
         if bulk > 0 && *self == Self::No {

@@ -1,4 +1,4 @@
-//! What an endpoint says of itself, and what it has heard of others (`PROTOCOL.md` §10).
+//! What an endpoint says of itself, and what others have said to it (`PROTOCOL.md` §10).
 
 use crate::local::{Local, Subnet};
 use crate::neighbour::Neighbour;
@@ -8,12 +8,12 @@ use gigae_wire::{Discard, Epoch, MacAddr, NodeAddr, Route, is_node_name};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// An endpoint answers so many questions per [`PERIOD`] at most (rule 10.4): enough for some askers
-/// at once that repeat theirs, and nothing beside a link's frames per second.
+/// An endpoint answers at most this many questions per [`PERIOD`] (rule 10.4). That is enough for
+/// several askers at once that repeat their question, and few beside a link's frames per second.
 const MOST_ANSWERS: u32 = 16;
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// What a node is called whose own name cannot be told.
+/// The name of a node whose own name cannot be found.
 const UNNAMED: &str = "unnamed";
 
 /// Endpoints remembered; more than one Ethernet has nodes, and a bound to what liars can fill.

@@ -24,7 +24,7 @@ impl Doorbell {
         self.queued_bulk(1)
     }
 
-    /// A frame was queued that is as long as so many full ones.
+    /// A frame was queued that is as long as this many full ones.
     #[inline]
     pub(super) fn queued_bulk(&mut self, frames: usize) -> bool {
         self.unposted += frames;

@@ -174,7 +174,7 @@ impl View<'_> {
         }
     }
 
-    /// Writes all figures, those of peers among so many.
+    /// Writes all figures, those of peers for the first `most` peers.
     pub(super) fn fill_in(&self, sheet: &mut StatisticsWriter, most: usize) {
         let wakeups = gigae_progress::wakeups();
         let own = [self.inbox.copied(), self.clock_reads, self.progress_turns, wakeups];

@@ -1,8 +1,8 @@
 //! What observers from outside get (`gigae-observe`): figures ten times a second and every frame,
-//! while somebody looks. While nobody does, that costs one load for each poll and doorbell.
+//! while an observer looks. Without an observer, this costs one load for each poll and doorbell.
 //!
-//! An endpoint that goes to sleep for long leaves its figures behind, since nobody can wake it for
-//! them.
+//! An endpoint that goes to sleep for long writes its figures before, since an observer cannot wake
+//! it.
 
 use super::Engine;
 use super::figures::View;
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// The endpoint is about to sleep for so long. Returns how long it may.
+    /// The endpoint is about to sleep for `timeout`. Returns how long it may.
     pub(super) fn leave_figures(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let now = self.clock.now();
         let Some(observers) = &self.observers else { return timeout };

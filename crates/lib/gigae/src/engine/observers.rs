@@ -1,5 +1,5 @@
-//! How it stands between an engine and its observers: whether somebody looks, and when the figures
-//! were written last.
+//! What an engine knows of its observers: whether one looks, and when the figures were written
+//! last.
 
 use super::figures::View;
 use crate::links::Links;
@@ -13,8 +13,8 @@ const EVERY: Duration = Duration::from_millis(100);
 /// The same for a program that sleeps by itself, and must not be woken for the sake of figures.
 const SOON: Duration = Duration::from_millis(10);
 
-/// Peers that are looked at while nobody looks: an endpoint that goes to sleep does not go through
-/// thousands.
+/// Peers whose figures an endpoint writes before it sleeps, if no observer looks: it does not go
+/// through thousands.
 const MOST_UNSEEN: usize = 1024;
 
 /// See the module's description.
@@ -62,7 +62,7 @@ impl Observers {
         self.write(now, view, usize::MAX);
     }
 
-    /// Writes the figures while nobody may be looking: those of some peers.
+    /// Writes the figures while perhaps no observer looks: those of some peers.
     pub(super) fn write_some(&mut self, now: Instant, view: &View<'_>) {
         self.write(now, view, MOST_UNSEEN);
     }
@@ -73,9 +73,9 @@ impl Observers {
         self.observed.publish(now.0, peers, |sheet| view.fill_in(sheet, most));
     }
 
-    /// The endpoint is about to sleep for so long. How long it may, after which the figures of what
-    /// it has done just before can be left behind: once, and not for each of many short sleeps.
-    /// `None`: they are to be left behind now.
+    /// The endpoint is about to sleep for `timeout`. Returns how long it may sleep before it writes
+    /// its figures, so that it writes them once and not for each of many short sleeps. `None`: it
+    /// must write them now.
     pub(super) fn nap(&self, now: Instant, timeout: Option<Duration>) -> Option<Duration> {
         if let Some(timeout) = timeout.filter(|&timeout| timeout < EVERY) {
             return Some(timeout);

@@ -9,7 +9,7 @@ use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
 use gigae_wire::Epoch;
 
-/// While so many bytes and more wait for a peer, operations go by the socket for bulk data.
+/// While this many bytes or more wait for a peer, operations go by the socket for bulk data.
 const BULK_FROM: usize = 4 << 10;
 
 /// The same if the datagrams of the socket come one by one: for a lone operation, and for others.
@@ -17,7 +17,7 @@ const BULK_FROM: usize = 4 << 10;
 const LONE_FROM_APART: usize = 512 << 10;
 const FROM_APART: usize = 8 << 10;
 
-/// An operation is not alone while another one of so many bytes waits behind it or is on its way.
+/// An operation is not alone while another one of this many bytes waits behind it or is on its way.
 const QUEUED_FROM: usize = 1 << 10;
 
 /// Bytes that are read in the memory of other processes before what has arrived and what is due has
@@ -138,8 +138,8 @@ impl Engine {
     }
 
     /// Fills frames with operations, as many as windows and frames allow, the peers taking turns.
-    /// Returns 1 if it must be called again soon, whatever arrives: there is more to read in the
-    /// memory of other processes.
+    /// Returns 1 if it must be called again soon, even if nothing arrives: there is more to read in
+    /// the memory of other processes.
     #[inline(never)]
     pub(super) fn fill(&mut self) -> Result<usize, LinkError> {
         let (mut waiting, mut left) = (0, READ_AT_ONCE);

@@ -1,8 +1,8 @@
 //! Bulk data that the socket copies to where they belong, in the program's memory.
 //!
-//! The socket is told before each call where the data that should come next belong. A frame whose
-//! data were placed is verified where its pieces lie. If it is not what was expected, its data are
-//! copied to where an ordinary frame has them, and it goes the ordinary way.
+//! Before each call, the engine gives the socket the place of the data that should come next. A
+//! frame whose data were placed is verified where its pieces lie. If it is not what was expected,
+//! its data are copied to where an ordinary frame has them, and it goes the ordinary way.
 
 use super::Engine;
 use super::incoming::{Parsed, parse_segments};

@@ -25,7 +25,7 @@ impl Engine {
             && !transfer.fetching().any(|it| proto.established(it).is_some()))
     }
 
-    /// Sleeps for so long, or until something is due, whatever arrives.
+    /// Sleeps for this time, or until something is due, whether or not something arrives.
     pub(crate) fn nap(&mut self, nap: Duration) -> Result<(), LinkError> {
         if !self.acknowledge()? {
             return Ok(());

@@ -9,7 +9,7 @@ use gigae_proto::{Body, DataFrame, Destination, LEAST_PART, Transmit};
 use gigae_wire::Kind;
 
 impl Engine {
-    /// Puts on the wire whatever should go now, if there is anything.
+    /// Sends what is due now, if there is anything.
     #[inline]
     pub(crate) fn transmit(&mut self) -> Result<(), LinkError> {
         if self.proto.wants_transmit() || self.doorbell.backlog {
@@ -19,9 +19,10 @@ impl Engine {
         }
     }
 
-    /// Whether what is due can wait for the program's next call, once: an operation has ended, the
-    /// program is told of that now, and its answer would carry the acknowledgements that are due.
-    /// If several have ended, the next calls would hand those out and send nothing.
+    /// Whether what is due can wait for the program's next call, once. That is so if one operation
+    /// has ended and this call hands its completion to the program: the program's answer will carry
+    /// the acknowledgements that are due. If several have ended, the next calls would hand those
+    /// out and send nothing.
     fn can_wait(&mut self) -> bool {
         self.deferral.may(|| {
             !self.doorbell.backlog

@@ -1,14 +1,14 @@
 //! The socket for bulk data beside an endpoint's link: when it is looked at.
 //!
 //! Looking at a socket is a system call, which a program that waits for short messages must not
-//! make in each round. So the socket is polled in each round for a while after something came by
-//! it, was asked for, or went by it and may be answered; and otherwise now and then, also by a
-//! sender whose frames nobody answers. Who sleeps is woken by it.
+//! make in each round. So each round polls the socket for a while after something came by it, was
+//! asked for, or went by it and may be answered. Otherwise a round polls it now and then, also for
+//! a sender whose frames get no answer. The socket wakes an endpoint that sleeps.
 
 use gigae_proto::{BulkConfig, Instant};
 use std::time::Duration;
 
-/// So long each round polls the socket after something came by it.
+/// For this time each round polls the socket after something came by it.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// The same after something went by it: 64 KiB there and back take some 70 us over a cable.
@@ -23,7 +23,7 @@ pub(super) struct BulkSocket {
     pub(super) config: BulkConfig,
     /// Whether the next round polls the socket.
     due: bool,
-    /// The next round polls it whatever is sent before: something may have come.
+    /// The next round polls it even if something is sent before: something may have come.
     expected: bool,
     /// Until then each round polls it.
     until: Instant,
@@ -50,7 +50,7 @@ impl BulkSocket {
         self.due |= now >= self.next;
     }
 
-    /// It was polled, and so many frames came.
+    /// It was polled, and this many frames came.
     pub(super) fn polled(&mut self, frames: usize, now: Instant) {
         self.brings = frames > 0;
         if self.brings {
@@ -73,7 +73,7 @@ impl BulkSocket {
         self.due = self.brings || now >= self.next;
     }
 
-    /// The next round polls it: something may have come while nobody looked.
+    /// The next round polls it: something may have come since the last poll.
     pub(super) fn expect(&mut self) {
         self.expected = true;
     }

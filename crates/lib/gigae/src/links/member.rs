@@ -179,7 +179,7 @@ impl Member {
             To::Unknown(route) => Some(route),
         };
         if let Some(link) = self.link.bulk() {
-            // A question arrives in whatever order its datagrams come.
+            // A question arrives whole in any order of its datagrams.
             link.set_numbered(true);
         }
         let Some(route) = route.filter(|_| up) else { return false };

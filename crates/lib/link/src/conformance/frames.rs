@@ -141,7 +141,7 @@ pub fn frames_to_others_are_not_seen(options: &Options, maker: Maker) {
     only(&mut *pair.b, &ours);
 }
 
-/// A Who to all is seen whatever its channel, to one node on the filter's channels only.
+/// A Who to all is seen on every channel, a Who to one node on the filter's channels only.
 pub fn questions_to_all_are_seen_on_every_channel(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
@@ -160,7 +160,7 @@ pub fn questions_to_all_are_seen_on_every_channel(options: &Options, maker: Make
     }
     send(&mut *pair.a, &question);
     only(&mut *pair.b, &question);
-    // Of another version: its receivers could not even tell what it asks.
+    // Of another version: a receiver could not know what it asks.
     question[pair.to_b.len() + 4] += 0x10;
     send(&mut *pair.a, &question);
     send(&mut *pair.a, &ours);

@@ -209,7 +209,7 @@ pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, m
     recovers(options, &mut pair);
 }
 
-/// A full ring that nobody looks at.
+/// A full ring that is not polled.
 pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let ring = pair.b.info().rx_frames;

@@ -172,7 +172,8 @@ fn reclaim(link: &mut dyn Link, mut posted: Posted) -> TxFrame {
     panic!("a segment that was flushed never completed");
 }
 
-/// All receive memory is lent but for one token too few; never is a part of a frame handed over.
+/// Of the receive memory, one token less than the frame needs is free. The link never hands over a
+/// part of a frame.
 pub fn a_long_frame_for_which_there_is_no_room_is_dropped_whole(options: &Options, maker: Maker) {
     let mut pair = maker(options);
     let (ring, length) = (pair.b.info().rx_frames, longest(&pair));
