@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// Make ports on this machine's NICs for users without privileges, until it is interrupted.
+/// Make ports on this machine's NICs for users without privileges, until interrupted.
 ///
-/// Its configuration says which NICs, for whom, and how many (docs/reference/broker.md). Start it
-/// as root: it listens, becomes another user and keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. When
-/// it ends, those who have ports keep them.
+/// The configuration file says which users may have ports, how many, and on which NICs
+/// (docs/reference/broker.md). Start it as root. It begins to listen, becomes another user and
+/// keeps CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. When it ends, programs keep the ports they have.
 #[derive(Args, Debug)]
 pub struct BrokerArgs {
-    /// What it may do, for whom
+    /// Configuration file
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Where it listens; clients look there if GIGAE_BROKER says so
+    /// Socket to listen on. Clients use another socket than the default if GIGAE_BROKER names it
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
 }

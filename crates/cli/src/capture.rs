@@ -32,10 +32,10 @@ const AT_ONCE: usize = 16_384;
 
 /// Capture the frames of endpoints on this machine, as pcapng.
 ///
-/// What endpoints send and receive goes past the kernel, so tcpdump sees none of it over AF_XDP.
-/// Frames are written as on the wire: sent ones when they are handed to the NIC, repetitions
-/// included, received ones before they are checked. All endpoints of the user's are captured (of
-/// root's: all), and those that are opened meanwhile.
+/// Frames of AF_XDP bypass the kernel's network stack, so tcpdump does not see them. This command
+/// writes frames as on the wire: sent frames when the endpoint hands them to the NIC,
+/// retransmissions included, and received frames before they are checked. It captures all endpoints
+/// of yours (root: all), and those that are opened meanwhile.
 ///
 /// Watch it live with 'gigae capture | tshark -r -', and with the dissector gigae.lua
 /// (docs/how-to/watch.md). Ends with Ctrl-C, or when no endpoint is left.
@@ -43,16 +43,16 @@ const AT_ONCE: usize = 16_384;
 pub struct CaptureArgs {
     #[command(flatten)]
     which: Which,
-    /// Where to write; '-' is standard output
+    /// File to write; '-' is standard output
     #[arg(short = 'w', long = "write", default_value = "-", value_name = "FILE")]
     write: PathBuf,
-    /// Bytes of each frame that are kept; all if 0
+    /// Keep this many bytes of each frame; 0 keeps all
     #[arg(long, default_value_t = 0, value_name = "BYTES")]
     snaplen: u32,
-    /// End after so many frames
+    /// Stop after this many frames
     #[arg(long, value_name = "FRAMES")]
     count: Option<u64>,
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<Duration>,
 }

@@ -12,13 +12,13 @@ use std::process::ExitCode;
 /// A difference of less than this is of no interest to most, and on most machines another run's.
 const LEAST: f64 = 5.0;
 
-/// Compare saved runs: what differs, by how much, and what is no more than chance.
+/// Compare saved runs: what differs, by how much, and what may be chance.
 ///
-/// Takes results.json files of 'gigae eval', of any version, or their directories; the first is
-/// what the others are compared with. A directory of 'gigae eval --runs' counts with all its runs,
-/// and so does one that holds nothing but directories of runs. Below 4 runs on a side, what two
-/// runs of the same thing differ by is not known, and the verdicts hold for these runs alone.
-/// docs/explanation/method.md says what a verdict means.
+/// Takes results.json files of 'gigae eval', of any version, or their directories. The first is the
+/// reference for the others. A directory of 'gigae eval --runs' counts with all its runs. So does a
+/// directory that holds only directories of runs. With fewer than 4 runs on a side, the variation
+/// between runs is unknown, and the verdicts hold only for these runs. docs/explanation/method.md
+/// explains the verdicts.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct CompareArgs {

@@ -18,33 +18,34 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Find the gigae endpoints on the wire.
 ///
-/// Every open endpoint answers by itself while its program uses it, unless it shares a NIC, and so
-/// does 'gigae serve'. This host's own endpoints on the same interface are not found; of several on
-/// one interface of another host, one may answer for all. Whatever anybody claims is believed: for
-/// networks whose nodes you trust. Needs root or CAP_NET_RAW.
+/// Every open endpoint answers while its program uses it, except one that shares a NIC. 'gigae
+/// serve' answers, too. This command does not find this host's own endpoints on the same interface.
+/// Of several endpoints on one interface of another host, perhaps only one answers. Answers are not
+/// verified: use this on networks whose nodes you trust. Needs root or CAP_NET_RAW.
 #[derive(Args, Debug)]
 pub struct DiscoverArgs {
-    /// The interface to ask on [default: this node's in the cluster file, else the only one that is
-    /// up]
+    /// The interface to search on [default: this node's in the cluster file, else the only one that
+    /// is up]
     #[arg(long, value_name = "IFACE")]
     interface: Option<String>,
-    /// Cluster file that tells interface and envelope [default: that of --write, else
-    /// $GIGAE_CLUSTER, else /etc/gigae/cluster.toml, if it is there]
+    /// Cluster file with the interface and the envelope [default: that of --write, else
+    /// $GIGAE_CLUSTER, else /etc/gigae/cluster.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-    /// Add what is found, and this node, to this cluster file, or make it; nothing in it is removed
+    /// Add this node and the nodes found to this cluster file. A missing file is created. Nothing
+    /// is removed from it
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// How long to ask, in seconds
+    /// How long to search, in seconds
     #[arg(long, default_value_t = 1, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     time: u16,
-    /// EtherType in which the endpoints speak [default: the cluster file's, else 0x88b5]
+    /// EtherType of the endpoints [default: the cluster file's, else 0x88b5]
     #[arg(long, value_name = "NUMBER", value_parser = ethertype, conflicts_with = "udp")]
     ethertype: Option<u16>,
-    /// UDP port in which the endpoints speak; the interface's IPv4 subnet is asked
+    /// UDP port of the endpoints. The search covers the interface's IPv4 subnet
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     udp: Option<u16>,
-    /// Channel for the answers: one that no endpoint on this interface has open
+    /// Channel for the answers. No endpoint on this interface may have it open
     #[arg(long, default_value_t = 255, value_name = "NUMBER")]
     channel: u8,
 }

@@ -13,11 +13,11 @@ use gigae::{Cluster, Offload};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Say what is missing for messages to be sent on a NIC, and what to do next.
+/// Show what is missing for messages to be sent on a NIC, and what to do next.
 ///
-/// Opens an endpoint as a program would and asks who is there, so some drivers (igb and others)
-/// reset the link for a few seconds. Run it as the user who is to send, on every node. Exit codes:
-/// 0 messages can be sent; 1 they cannot.
+/// Opens an endpoint as a program would, and searches for other endpoints. Some drivers (igb and
+/// others) reset the link for a few seconds. Run it on every node, as the user who will send. Exit
+/// codes: 0 messages can be sent; 1 they cannot.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
     /// The interface [default: this node's in the cluster file, else the only one that is up]

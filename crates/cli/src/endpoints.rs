@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 /// Which endpoints are meant.
 #[derive(Args, Debug)]
 pub(crate) struct Which {
-    /// Only those of this process
+    /// Only endpoints of this process
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Only those on this interface
+    /// Only endpoints on this interface
     #[arg(long, value_name = "IFACE")]
     nic: Option<String>,
 }

@@ -31,32 +31,32 @@ use std::time::{Duration, Instant};
 /// More would take days.
 const MOST_RUNS: i64 = 100;
 
-/// Measure what a network really gives.
+/// Measure a network.
 ///
-/// Without --peer this lays a virtual network of two nodes, measures on it and removes it again. An
-/// ordinary user needs no rights for that; what takes an XDP program is left out then. With --peer
-/// it measures the way to a machine on which `gigae serve` runs.
+/// Without --peer, this creates a virtual network of two nodes, measures it and removes it. This
+/// needs no privileges, but without root everything that needs an XDP program is skipped. With
+/// --peer, it measures the path to a machine on which `gigae serve` runs.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct EvalArgs {
     /// Name of a shipped plan, or a TOML file
     #[arg(long, default_value = "quick", value_name = "NAME|FILE")]
     pub plan: String,
-    /// Only a part of the plan: link, experiment, transport (as 'tcp' or 'tcp/nodelay'), wait,
-    /// size, rate, senders, cpus, bulk, each as the plan says it, like
-    /// 'link=cable,transport=tcp,transport=gigae'. Values of one key are alternatives, all keys
-    /// must fit; said again, it narrows further. A part has none of the plan's bounds
+    /// Measure only a part of the plan. Keys: link, experiment, transport ('tcp' or 'tcp/nodelay'),
+    /// wait, size, rate, senders, cpus, bulk. Example: 'link=cable,transport=tcp,transport=gigae'.
+    /// Values of one key are alternatives. All keys must match. Repeat the option to narrow
+    /// further. Bounds of the plan are not checked
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["render", "list"])]
     pub only: Vec<Only>,
-    /// List the shipped plans and the transports, and end
+    /// List the shipped plans and the transports, then exit
     #[arg(long)]
     pub list: bool,
-    /// Measure the way to this machine, on which 'gigae serve' runs: an address, a host name, or
-    /// with a cluster file the name of a node
+    /// Measure the path to this machine, on which 'gigae serve' runs. Give an address, a host name
+    /// or, with a cluster file, the name of a node
     #[arg(long, value_name = "HOST[:PORT]")]
     pub peer: Option<String>,
-    /// This machine's interface towards the peer, or several that GigaE uses as one, with commas
-    /// between them [default: the cluster file's]
+    /// This machine's interface towards the peer, or a comma-separated list of interfaces that
+    /// gigae uses as one [default: the cluster file's]
     #[arg(long, value_name = "IFACE[,IFACE...]", requires = "peer")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
@@ -65,20 +65,20 @@ pub struct EvalArgs {
     /// File with the key that both machines share, from 'gigae key' [default: /etc/gigae/key]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
-    /// Carry the plan out so many times, and take the medians of its figures over all of them; each
-    /// run's own results go to DIR/run-1 and so on
+    /// Run the plan N times and report medians over all runs. Each run's results go to DIR/run-1,
+    /// DIR/run-2, ...
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS))]
     pub runs: u32,
-    /// Do it again every so often, like 10m or 1d, until interrupted; each time's results go to a
-    /// directory of its own in DIR, named by its time (UTC). A time that fails is said and passed
-    /// over
+    /// Repeat at this interval (10m, 1d) until interrupted. Each repetition writes to its own
+    /// directory in DIR, named by its UTC time. A failed repetition is reported, and the next one
+    /// follows; if the first one fails, the command ends
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with_all = ["json", "csv", "render", "list"])]
     pub repeat: Option<Duration>,
-    /// Run these other programs on the same link, in turns with ours, and set their figures beside
-    /// ours: those that are installed at both ends, or with commas between them
+    /// Also run these programs on the same link, alternating with ours. 'all': those that are
+    /// installed at both ends. Otherwise a comma-separated list
     #[arg(long, value_name = "all|PROGRAM,...", value_delimiter = ',', value_parser = PossibleValuesParser::new(programs::names()), conflicts_with_all = ["render", "list"])]
     pub with: Vec<String>,
-    /// With --with, so many pairs for each comparison
+    /// Number of pairs for each comparison (with --with)
     #[arg(long, default_value_t = PAIRS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS), requires = "with")]
     pub pairs: u32,
     /// Directory for results.json, results.csv, report.html and report.md
@@ -90,12 +90,11 @@ pub struct EvalArgs {
     /// Print results.csv on standard output instead of tables
     #[arg(long, conflicts_with = "json")]
     pub csv: bool,
-    /// Show a live view on the terminal meanwhile: rate, round trip, CPU, what is sent again,
-    /// figures so far. Keys: q ends as Ctrl-C does, ? lists the others. It is on standard error, so
-    /// --json and --csv may go to a file
+    /// Show a live view on standard error: rate, round trip, CPU, retransmissions, figures so far.
+    /// Key q stops, ? lists the keys
     #[arg(long, conflicts_with_all = ["render", "list"])]
     pub tui: bool,
-    /// Measure nothing: write the reports of this results.json
+    /// Measure nothing. Write the reports of this results.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
     pub render: Option<PathBuf>,
 }

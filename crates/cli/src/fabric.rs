@@ -11,25 +11,25 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 
-/// Lay, remove and enter virtual Gigabit Ethernets.
+/// Create, remove and enter virtual Gigabit Ethernets.
 ///
-/// A fabric is a switch and some nodes in network namespaces of their own, joined by links of a
-/// given rate. Nothing outside these namespaces is touched. 'run' needs no rights; a fabric that
-/// stands by itself ('up') needs root.
+/// A fabric is a switch and some nodes, each in a network namespace, joined by links of a given
+/// rate. Nothing outside these namespaces is changed. 'run' needs no privileges. 'up' needs root,
+/// because its fabric stays when the command has ended.
 #[derive(Subcommand, Debug)]
 pub enum Fabric {
-    /// Lay a fabric, which stands until 'gigae fabric down'; needs root
+    /// Create a virtual network that stays until 'gigae fabric down'; needs root
     Up(Up),
-    /// Lay a fabric, run a command, and remove the fabric when the command has ended
+    /// Create a virtual network, run a command, and remove the network
     ///
-    /// The command is outside of the nodes; it enters them with 'gigae fabric exec'. An ordinary
-    /// user's fabric is seen only by the command and what it starts.
+    /// The command runs outside of the nodes. It enters them with 'gigae fabric exec'. Without
+    /// root, only the command and the processes that it starts can see the network.
     Run(Run),
-    /// Remove a fabric, or what a crash left of it
+    /// Remove a virtual network, or what a crash has left of one
     Down(Name),
-    /// Show a fabric, or all that stand
+    /// Show a virtual network, or all of them
     Status {
-        /// Name of the fabric [default: all]
+        /// Name of the virtual network [default: all]
         #[arg(long, value_name = "NAME")]
         prefix: Option<String>,
     },
@@ -40,7 +40,7 @@ pub enum Fabric {
 #[allow(missing_docs, reason = "clap would print it")]
 #[derive(Args, Debug)]
 pub struct Name {
-    /// Name of the fabric; its namespaces begin with it
+    /// Name of the virtual network. The names of its namespaces begin with it
     #[arg(long, value_name = "NAME", default_value = "gigae")]
     prefix: String,
 }
@@ -53,25 +53,25 @@ pub struct Up {
     /// Number of nodes
     #[arg(long, default_value_t = 2)]
     nodes: u16,
-    /// Two nodes back to back, without a switch; not shaped
+    /// Connect two nodes directly, without a switch and without a rate limit
     #[arg(long, conflicts_with_all = ["rate", "loss", "duplicate", "corrupt"])]
     cable: bool,
-    /// Link rate, as 1gbit or 100mbit; 'none' does not shape
+    /// Link rate, such as 1gbit or 100mbit; 'none': no limit
     #[arg(long, default_value = "1gbit")]
     rate: String,
-    /// Longest packet in bytes
+    /// Longest packet, in bytes
     #[arg(long, default_value_t = FabricConfig::default().mtu)]
     mtu: u32,
-    /// The same for single nodes: of n1, n2 and so on
+    /// The same for single nodes: a list for n1, n2 and so on
     #[arg(long, value_delimiter = ',', value_name = "MTU,...")]
     node_mtus: Vec<u32>,
-    /// Longest packet that the switch carries, if the nodes do not know: longer ones vanish
+    /// Longest packet that the switch forwards. It drops longer ones without telling the nodes
     #[arg(long, value_name = "MTU", conflicts_with = "cable")]
     switch_mtu: Option<u32>,
     /// Probability that a frame is lost
     #[arg(long, default_value_t = 0.0, value_name = "0..1")]
     loss: f64,
-    /// Probability that a frame comes twice
+    /// Probability that a frame arrives twice
     #[arg(long, default_value_t = 0.0, value_name = "0..1")]
     duplicate: f64,
     /// Probability that a bit of a frame is flipped
@@ -80,7 +80,7 @@ pub struct Up {
     /// Selects the sequence of losses, duplicates and flipped bits
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Bytes that wait at a port of the switch
+    /// Size of the queue of each switch port
     #[arg(long, default_value_t = FabricConfig::default().buffer, value_name = "BYTES")]
     buffer: u32,
 }
@@ -154,7 +154,7 @@ impl Up {
 fn up(args: Up) -> Result<(), FabricError> {
     let mut fabric = gigae_fabric::Fabric::up(args.config()?).map_err(|error| match error {
         FabricError::Privileges => FabricError::Config(
-            "a fabric that stands by itself needs root; as an ordinary user, lay one for as long as a command runs: gigae fabric run -- COMMAND".into(),
+            "'gigae fabric up' needs root; without root, create a fabric for as long as a command runs: gigae fabric run -- COMMAND".into(),
         ),
         other => other,
     })?;
@@ -207,7 +207,7 @@ fn down(name: &Name) -> Result<(), FabricError> {
 fn status(prefix: Option<String>) -> Result<(), FabricError> {
     let prefixes = prefix.map_or_else(gigae_fabric::Fabric::list, |prefix| vec![prefix]);
     if prefixes.is_empty() {
-        println!("no fabric stands; lay one with 'gigae fabric up'");
+        println!("there is no fabric; create one with 'gigae fabric up'");
     }
     for prefix in prefixes {
         print!("{}", gigae_fabric::Fabric::attach(&prefix)?.status()?);

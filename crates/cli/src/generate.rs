@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Print a shell's completions of this command.
+/// Print the completions of this command for a shell.
 ///
 /// `make install` puts them where the shells look. By hand, for example: gigae completions bash >
 /// ~/.local/share/bash-completion/completions/gigae
@@ -29,7 +29,7 @@ enum Shell {
 /// `make install` puts them where `man` looks. By hand: gigae man DIR, then man -l DIR/gigae.1
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// Where to; it must exist
+    /// Directory to write to; it must exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

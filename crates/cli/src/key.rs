@@ -9,12 +9,12 @@ use std::process::ExitCode;
 /// Make a key for 'gigae serve' and its clients.
 ///
 /// Writes a new random key into a file that only its owner can read. Copy it to the other machines,
-/// for example with scp, and keep it secret: who has it may load the network and read the machines'
-/// inventories.
+/// for example with scp, and keep it secret. Anyone who has it can load the network and read the
+/// machines' inventories.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct KeyArgs {
-    /// Where to; a file that exists is left as it is
+    /// File to write. An existing file is not changed
     #[arg(value_name = "FILE", default_value = KEY_FILE)]
     pub file: PathBuf,
 }

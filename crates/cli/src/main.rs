@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Messages on plain Ethernet, and the truth about what a network gives.
+/// Send messages over plain Ethernet, and measure what a network gives.
 #[derive(Parser, Debug)]
 #[command(name = "gigae", version, after_help = gigae_cli::outcome::EXIT_CODES)]
 struct Arguments {

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 /// List the network interfaces: driver, bus, queues, rings, coalescing, offloads, XDP.
 ///
-/// With an interface, AF_XDP is also tried on it, as opening an endpoint would: some drivers (igb
-/// and others) reset the link for a few seconds then. That needs root.
+/// With an interface, this also tries AF_XDP on it, as opening an endpoint does. That needs root,
+/// and some drivers (igb and others) reset the link for a few seconds.
 #[derive(Args, Debug)]
 pub struct NicArgs {
     /// The interface to show and to try [default: show all, try none]

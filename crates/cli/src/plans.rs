@@ -7,9 +7,9 @@ use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// List the shipped plans, or print one as a beginning of one's own.
+/// List the shipped plans, or print one as a start for your own.
 ///
-/// A plan says what is measured how, as TOML. It is carried out by 'gigae eval --plan NAME'.
+/// A plan is a TOML file that says what to measure and how. Run one with 'gigae eval --plan NAME'.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct PlansArgs {

@@ -22,13 +22,13 @@ use std::time::Duration;
 /// Answer the measurements of other machines, one after the other.
 ///
 /// Listens for 'gigae eval --peer' and 'gigae soak --peer' and answers on the given interface. Both
-/// machines need the same key, from 'gigae key'. Every option but --config can be said in a file as
-/// well (docs/reference/serve.md); what is said here comes first.
+/// machines need the same key, from 'gigae key'. A file can set every option except --config
+/// (docs/reference/serve.md). An option on the command line overrides the file.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ServeArgs {
-    /// The interface that carries the measured traffic, or several that GigaE uses as one, with
-    /// commas between them [default: the cluster file's]
+    /// The interface that carries the measured traffic, or a comma-separated list of interfaces
+    /// that gigae uses as one [default: the cluster file's]
     #[arg(long, value_name = "IFACE[,IFACE...]")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
@@ -40,33 +40,33 @@ pub struct ServeArgs {
     /// Address and port for the control connection [default: the interface's address, port 49988]
     #[arg(long, value_name = "ADDR[:PORT]")]
     pub listen: Option<String>,
-    /// Have measured UDP and TCP come by the port of the control connection, too, for a firewall
-    /// with one open port
+    /// Also accept measured UDP and TCP traffic on the control port. Use it behind a firewall with
+    /// one open port
     #[arg(long)]
     pub one_port: bool,
-    /// Serve only clients from this network, like 192.0.2.0/24; may be repeated
+    /// Serve only clients from this network, such as 192.0.2.0/24. Repeat the option for more
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
-    /// Let clients have this machine's iperf3, sockperf, NetPIPE, qperf and netperf run ('gigae
-    /// eval --with'), whose traffic anybody can join while they wait
+    /// Let clients run this machine's iperf3, sockperf, NetPIPE, qperf and netperf ('gigae eval
+    /// --with'). While such a program listens, any host can connect to it
     #[arg(long)]
     pub allow_programs: bool,
-    /// Let clients change settings of the interface and the kernel while they are served, and put
-    /// them back when they leave: coalescing, rings, offloads, MTU and more ('gigae tuning knobs').
-    /// Needs root
+    /// Let clients change settings of the interface and the kernel: coalescing, rings, offloads,
+    /// MTU and more ('gigae tuning knobs'). The server restores them when the client leaves. Needs
+    /// root
     #[arg(long)]
     pub allow_tuning: bool,
-    /// Longest time of a client: 90s, 10m, 12h, 30d
+    /// Longest time for a client: 90s, 10m, 12h, 30d
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub max_duration: Option<Duration>,
-    /// Highest rate of a client in each direction, like 100mbit
+    /// Highest rate of a client in each direction, such as 100mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub max_rate: Option<f64>,
-    /// Serve figures in Prometheus' format at http://ADDR:PORT/metrics to every client, without a
+    /// Serve metrics in Prometheus' format at http://ADDR:PORT/metrics to every client, without a
     /// key
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<String>,
-    /// File that says the same [default: /etc/gigae/serve.toml, if it exists]
+    /// File with these options [default: /etc/gigae/serve.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Started by 'gigae eval' on its own virtual network: the key comes on standard input

@@ -35,37 +35,37 @@ const SAY: Duration = Duration::from_secs(60);
 /// Exit codes, for `--help`.
 const EXIT_CODES: &str = "Exit codes: 0 passed; 1 deviated, or an error in one line on standard error; 2 wrong arguments; 130 interrupted.";
 
-/// Carry mixed traffic for a long time, verify every byte, tell what deviates.
+/// Send mixed traffic for a long time, verify every byte, report what deviates.
 ///
-/// GigaE messages of all kinds and TCP go between this end and each client, both ways, with pauses
-/// and bursts. Without --peer this lays a virtual network and removes it again. With --peer the
-/// clients are machines on which `gigae serve` runs. State and report are written every minute;
-/// what was interrupted or killed goes on with --resume.
+/// This end and each client exchange gigae messages of all kinds and TCP streams, with pauses and
+/// bursts. Without --peer, this creates a virtual network and removes it at the end. With --peer,
+/// the clients are machines on which `gigae serve` runs. State and report are written every minute.
+/// --resume continues a soak that was interrupted or killed.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SoakArgs {
     /// Clients on the virtual network
     #[arg(long, default_value_t = 7, value_name = "N", conflicts_with = "peer", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub clients: u8,
-    /// How long: 90s, 10m, 12h, 30d
+    /// Duration: 90s, 10m, 12h, 30d
     #[arg(long, default_value = "10m", value_name = "TIME", value_parser = duration::parse)]
     pub duration: Duration,
-    /// Rate of this end in each direction, all clients and kinds of traffic together: a part of the
-    /// link's rate, or like 200mbit
+    /// Rate of this end in each direction, for all clients and all kinds of traffic together: a
+    /// percentage of the link's rate, or a rate such as 200mbit
     #[arg(long, default_value = "10%", value_name = "PART|RATE")]
     pub rate: String,
-    /// Seed of sizes, pauses and bursts
+    /// Seed for sizes, pauses and bursts
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// A stream that brings nothing for so long is a deviation
+    /// A stream that makes no progress for this time is a deviation
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration::parse)]
     pub stall: Duration,
-    /// A machine on which 'gigae serve' runs: an address, a host name, or with a cluster file the
-    /// name of a node; may be repeated
+    /// A machine on which 'gigae serve' runs: an address, a host name or, with a cluster file, the
+    /// name of a node. Repeat the option for more machines
     #[arg(long, value_name = "HOST[:PORT]")]
     pub peer: Vec<String>,
-    /// This machine's interface towards the clients, or several that GigaE uses as one, with commas
-    /// between them [default: the cluster file's]
+    /// This machine's interface towards the clients, or a comma-separated list of interfaces that
+    /// gigae uses as one [default: the cluster file's]
     #[arg(long, value_name = "IFACE[,IFACE...]", requires = "peer")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
@@ -77,13 +77,11 @@ pub struct SoakArgs {
     /// Directory for soak.json, report.html and report.md
     #[arg(long, default_value = "soak", value_name = "DIR")]
     pub out: PathBuf,
-    /// Go on with the soak of this directory, which was interrupted or killed, for the time that
-    /// remains
+    /// Continue the soak of this directory, which was interrupted or killed, for the remaining time
     #[arg(long, value_name = "DIR", conflicts_with_all = ["clients", "duration", "rate", "seed", "stall", "peer", "nic", "cluster", "key", "out"])]
     pub resume: Option<PathBuf>,
-    /// Show a live view on the terminal while it goes on: rates, what is sent again, CPUs, what
-    /// each end has verified. Keys: q ends as Ctrl-C does, ? lists the others. It is on standard
-    /// error
+    /// Show a live view on standard error: rates, retransmissions, CPUs, what each end has
+    /// verified. Key q stops, ? lists the keys
     #[arg(long)]
     pub tui: bool,
 }
@@ -298,7 +296,7 @@ fn summary(state: &State, out: &Path) -> String {
         );
     }
     if state.elapsed < 2.0 * SETTLED.as_secs_f64() {
-        let _ = writeln!(text, "  too short to tell whether the processes grow");
+        let _ = writeln!(text, "  too short to judge whether memory grows");
     }
     for name in [FILE, "report.html", "report.md"] {
         let _ = writeln!(text, "{}", out.join(name).display());

@@ -24,25 +24,24 @@ const STALLED: Duration = Duration::from_millis(250);
 
 /// Show the counters and peers of the endpoints on this machine, live.
 ///
-/// For each endpoint of the user's (of root's: of all): what it is, whether its program uses it,
-/// all counts that are not zero with their rate per second, and its peers: data frames of the
-/// session out and in, those that had to be repeated, those on the way and not acknowledged, the
-/// peer's credit, round trip and timeout. An endpoint that sleeps has written its figures before
-/// that. Ends with Ctrl-C, or when no endpoint is left.
+/// Shows each endpoint of yours (root: all): its link, whether its program uses it, its non-zero
+/// counters with rates, and its peers. A peer's row has frames sent, received, lost and in flight,
+/// its credit, round trip and timeout. A sleeping endpoint shows the figures from before it slept.
+/// Ends with Ctrl-C, or when no endpoint is left.
 #[derive(Args, Debug)]
 pub struct StatArgs {
     #[command(flatten)]
     which: Which,
-    /// Time between two looks, in seconds
+    /// Interval between updates, in seconds
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     interval: Duration,
-    /// End after so many looks [default: with Ctrl-C]
-    #[arg(long, value_name = "LOOKS")]
+    /// Stop after this many updates [default: with Ctrl-C]
+    #[arg(long, value_name = "UPDATES")]
     count: Option<u64>,
-    /// Look once: the same as --count 1
+    /// Show one update (same as --count 1)
     #[arg(long, conflicts_with = "count")]
     once: bool,
-    /// Print one JSON object per look and line
+    /// Print each update as one line with a JSON object
     #[arg(long)]
     json: bool,
 }

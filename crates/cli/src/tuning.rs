@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// See which settings a plan can sweep, and put back what a killed run left.
+/// List the settings that a plan can vary, and restore what a killed run has left changed.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct TuningArgs {
@@ -18,16 +18,16 @@ pub struct TuningArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum TuningCommand {
-    /// List the knobs that [tune] of a plan can name, with an interface's present values
+    /// List the knobs that [tune] of a plan can name, with an interface's current values
     Knobs {
-        /// The interface whose values are shown
+        /// Show the values of this interface
         #[arg(long, value_name = "IFACE")]
         nic: Option<String>,
     },
-    /// Put back the settings that a killed run left changed
+    /// Restore the settings that a killed run has left changed
     ///
-    /// 'gigae eval' and 'gigae serve' do so by themselves when they start. A value that somebody
-    /// else changed since is left as it is, and said.
+    /// 'gigae eval' and 'gigae serve' do this when they start. If another program has changed a
+    /// value since, that value is kept and reported.
     Restore {
         /// Wait until standard input closes, then put back what this journal says
         #[arg(long, hide = true, value_name = "JOURNAL")]

@@ -109,7 +109,7 @@ const COLUMNS: [(&str, &str); 11] = [
     ("received", "frames_received"),
     ("lost", "lost"),
     ("queued", "queued"),
-    ("flying", "in_flight"),
+    ("inflight", "in_flight"),
     ("flight", "flight"),
     ("unacked", "unacknowledged"),
     ("credit", "credit"),
