@@ -328,7 +328,7 @@ fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -
     if against.figures.iter().all(|figure| figure.verdict == Verdict::Untested) {
         doubts.push(doubt!(
             Untested,
-            "there are too few repetitions to tell anything; repeat with a plan of 6 or with --runs"
+            "too few repetitions to compare; repeat with a plan of 6 repetitions or with --runs"
         ));
     }
     for side in [reference, other] {

@@ -351,5 +351,5 @@ pub fn all_doubts(comparison: &Comparison) -> Vec<String> {
 const METHOD: &[&str] = &[
     "The change is the median of all ratios between a value of the one side and a value of the other (Hodges and Lehmann), its interval that of the test of Mann and Whitney, for this figure alone.",
     "Whether a difference is more than chance is found by parting all units anew, in every way or in some thousands, and seeing how large the largest difference of all figures becomes, each by its scatter (Westfall and Young). A unit is a run with all its figures, so that what a whole run has in common is no evidence; where there are too few runs it is a repetition, and the verdict holds for these runs alone.",
-    "No difference means that none was found, and not that there is none: what stands under 'seen from' could have been there unseen.",
+    "The verdict 'none' means that no difference was found. It does not mean that there is none: a change below 'seen from' could not be detected.",
 ];

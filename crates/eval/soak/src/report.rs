@@ -337,7 +337,7 @@ fn conditions(state: &State) -> Vec<(String, String)> {
         settings.rate * 8.0 / 1e6
     );
     let busy = format!(
-        "{:.0} % of all CPUs' time in use, whoever by; {:.2} % taken away by the host (steal)",
+        "{:.0} % of all CPU time used by any process; {:.2} % stolen by the hypervisor",
         state.work * 100.0,
         state.steal * 100.0
     );
@@ -357,7 +357,7 @@ fn conditions(state: &State) -> Vec<(String, String)> {
         ("machine busy", busy),
     ];
     if state.elapsed < 2.0 * SETTLED.as_secs_f64() {
-        rows.push(("growth", "too short to tell whether the processes grow".into()));
+        rows.push(("growth", "too short to judge whether memory grows".into()));
     }
     rows.extend(state.remarks.iter().map(|remark| ("remark", remark.clone())));
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

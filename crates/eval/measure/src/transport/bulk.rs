@@ -186,7 +186,7 @@ impl Opening for WriteOpening {
                 let message = message.map_err(failed("receiving the key"))?;
                 let key = message.as_ref().and_then(|m| m.first_chunk().copied());
                 RegionKey(u64::from_le_bytes(
-                    key.ok_or(TransportError::PeerGone("told no key of a registered memory"))?,
+                    key.ok_or(TransportError::PeerGone("sent no key for registered memory"))?,
                 ))
             }
         };

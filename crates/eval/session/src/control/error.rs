@@ -19,7 +19,7 @@ pub enum ControlError {
     },
     /// Everybody can read the key file.
     #[error(
-        "key file '{file}' can be read by everybody (mode {mode:o}), so it is no secret; make a new one with 'gigae key', or run 'chmod 600 {file}' if nobody has read it"
+        "key file '{file}' is accessible to every user (mode {mode:o}). Make a new key with 'gigae key'; or run 'chmod 600 {file}' if no other user has read it"
     )]
     KeyOpen {
         /// The file.

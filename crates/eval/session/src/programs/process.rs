@@ -74,7 +74,7 @@ pub enum Trouble {
         last: String,
     },
     /// What it said has no figure.
-    #[error("{program} told no figure that is understood here; its last line: {last}")]
+    #[error("{program} printed no figure that gigae can read; its last line: {last}")]
     Garbled {
         /// The program.
         program: &'static str,

@@ -283,7 +283,7 @@ impl Knob for Mtu {
 
     fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
         let mtu = nic.ethtool.mtu(&nic.interface);
-        mtu.map(|mtu| mtu.to_string()).ok_or_else(|| Absent::new("the kernel does not tell it"))
+        mtu.map(|mtu| mtu.to_string()).ok_or_else(|| Absent::new("the kernel does not report it"))
     }
 
     fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {

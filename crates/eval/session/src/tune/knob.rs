@@ -73,7 +73,7 @@ impl Absent {
     pub(super) fn of(error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EOPNOTSUPP) => Self::new("the driver does not have it"),
-            _ => Self(format!("the kernel does not tell it: {error}")),
+            _ => Self(format!("the kernel does not report it: {error}")),
         }
     }
 }

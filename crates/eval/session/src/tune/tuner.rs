@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// What must be there for settings to be put back could not be made; nothing was changed.
-    #[error("nothing was changed, for what was before cannot be kept safe ({directory}): {0}; run as root", directory = super::journal::DIRECTORY)]
+    #[error("nothing was changed, because the former settings cannot be saved in {directory}: {0}; run as root", directory = super::journal::DIRECTORY)]
     Safety(io::Error),
     /// A knob refused.
     #[error("{knob} cannot be made {value}: {why}")]
