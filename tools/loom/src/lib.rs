@@ -1,6 +1,7 @@
-//! What threads share, in every order that the memory model allows: the counters of the rings between process
-//! and kernel, and the state of a C handle. The very files of the library, with loom's words in place of the
-//! processor's (`make loom`). Without them, their own tests run, by themselves or under Miri (`make miri`).
+//! What threads share, in every order that the memory model allows: the counters of the rings
+//! between process and kernel, and the state of a C handle. These are the files of the library
+//! themselves, with loom's words in place of the processor's (`make loom`). Without loom's words,
+//! the files' own tests run, by themselves or under Miri (`make miri`).
 
 #![allow(dead_code, unreachable_pub, reason = "the files are used by parts")]
 
@@ -35,13 +36,15 @@ mod rings {
         entries: std::cell::UnsafeCell<[u32; SIZE as usize]>,
     }
 
-    /// A ring, and the frames that its entries name: touched by whom the ring says has them, which loom checks.
+    /// A ring, and the frames that its entries name. Loom checks that only that end touches a frame
+    /// which has it according to the ring.
     struct Shared {
         words: Words,
         frames: [UnsafeCell<u32>; SIZE as usize],
     }
 
-    // SAFETY: the entries are touched by the ends of the ring as their counters say; loom's cells check themselves.
+    // SAFETY: the ends of the ring touch the entries as their counters say; loom's cells check
+    // themselves.
     unsafe impl Sync for Shared {}
     // SAFETY: as above.
     unsafe impl Send for Shared {}
@@ -63,7 +66,8 @@ mod rings {
             entries: offset_of!(Words, entries),
         };
         let base = NonNull::from(&shared.words).cast();
-        // SAFETY: both ends keep the memory; its parts lie at these offsets; one producer and one consumer.
+        // SAFETY: both ends keep the memory; its parts lie at these offsets; there is one producer
+        // and one consumer.
         unsafe {
             let producer = Producer::new(base, &offsets, SIZE, Box::new(Arc::clone(&shared)));
             (producer, Consumer::new(base, &offsets, SIZE, Box::new(Arc::clone(&shared))), shared)
