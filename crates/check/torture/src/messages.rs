@@ -258,7 +258,7 @@ impl Pair {
         let broken = |class, what: String| Err(Violation::new(class, key, what));
         match self.reader.at {
             None => {
-                let first = self.place_prefix(id, scratch)?;
+                let first = self.place_prefix(id, former_end, scratch)?;
                 self.nothing_lost_before((0, 0), (id.life, first), former_end, key)?;
                 for number in first..id.number {
                     let stream = &mut self.streams[usize::from(id.life)];
@@ -295,14 +295,14 @@ impl Pair {
 
     /// Where the messages that came before the first which names itself belong: the number of the
     /// first of all.
-    fn place_prefix(&mut self, id: Id, scratch: &mut Vec<u8>) -> Checked<u32> {
+    fn place_prefix(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> Checked<u32> {
         let prefix = std::mem::take(&mut self.reader.prefix);
         if prefix.is_empty() {
             return Ok(id.number);
         }
         let sent = &self.streams[usize::from(id.life)].sent;
         let count = prefix.len() as u32;
-        let mut end = id.number;
+        let (mut end, mut fit) = (id.number, None);
         loop {
             let fits = |first: u32, scratch: &mut Vec<u8>| {
                 (first..end).zip(&prefix).all(|(number, body)| {
@@ -312,14 +312,22 @@ impl Pair {
                 })
             };
             if end >= count && fits(end - count, scratch) {
-                // Those between were given up before; all others are in order.
-                return Ok(end - count);
+                // Those between were given up before; all others are in order. Bodies of a few
+                // bytes may fit several places: nothing is lost if it is not at one of them.
+                let (first, key) = (end - count, (id.from, id.to));
+                match self.nothing_lost_before((0, 0), (id.life, first), former_end, key) {
+                    Ok(()) => return Ok(first),
+                    Err(_) => fit = fit.or(Some(first)),
+                }
             }
             // A session that ended in between has failed what follows, up to the message itself.
             match end.checked_sub(1) {
                 Some(last) if sent[last as usize].failed => end = last,
                 _ => break,
             }
+        }
+        if let Some(first) = fit {
+            return Ok(first);
         }
         // They are of a former life of the sender.
         for life in (0..id.life).rev() {

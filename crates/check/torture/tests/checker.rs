@@ -137,6 +137,20 @@ fn what_was_sent_after_the_receiver_came_back_is_owed_to_it() {
     drop(bodies);
 }
 
+/// An empty message fits every place of an empty one.
+#[test]
+fn a_short_message_that_fits_several_places_is_where_nothing_is_lost() {
+    let (mut messages, bodies) = sent(&[0, 20, 0]);
+    assert_eq!(messages.failed(0, 1, &bodies[1..]), Ok(()));
+    let next = send(&mut messages, &[20]);
+    assert_eq!(outcome(&mut messages, &[&bodies[0], &next[0]]), Ok(()));
+    // It came, and the one before it is lost wherever it is.
+    let (mut messages, bodies) = sent(&[0, 3, 20, 0]);
+    assert_eq!(messages.failed(0, 1, &bodies[2..]), Ok(()));
+    let next = send(&mut messages, &[20]);
+    assert_eq!(class(outcome(&mut messages, &[&bodies[0], &next[0]])), Some(Class::Lost));
+}
+
 #[test]
 fn a_failure_is_right_only_for_what_was_not_acknowledged_and_in_order() {
     let (mut messages, bodies) = sent(&LENS);

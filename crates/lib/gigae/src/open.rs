@@ -35,7 +35,7 @@ const LEAST_MESSAGE: usize = 128;
 /// tunnels may carry no more (RFC 8200 §5).
 fn sure_frame(envelope: Envelope) -> usize {
     match envelope {
-        Envelope::Ethernet => 1514,
+        Envelope::Ethernet { .. } => 1514,
         Envelope::Udp { .. } => 1294,
     }
 }

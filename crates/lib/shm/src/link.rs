@@ -295,8 +295,8 @@ impl<L: Link> ShmLink<L> {
         self.neighbours.look();
     }
 
-    /// Sleeps once, until something happens at the neighbours or, with this flag, at the link below,
-    /// or the time is up.
+    /// Sleeps once, until something happens at the neighbours or, with this flag, at the link
+    /// below, or the time is up.
     fn sleep(&self, time: Duration, link: PollFlags) -> Result<Slept, LinkError> {
         let time = Timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
