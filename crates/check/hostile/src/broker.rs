@@ -2,7 +2,7 @@
 
 use crate::meter::within;
 use crate::script::Script;
-use gigae_broker::{Answer, Config, Ledger, PeerProcess, PortGrant, REQUEST_LEN, Request, Usage};
+use gigae_broker::{Answer, Config, Quotas, PeerProcess, PortGrant, REQUEST_LEN, Request, Usage};
 use std::path::Path;
 
 /// A configuration, some grants and texts of a kilobyte.
@@ -10,20 +10,20 @@ const MEMORY: usize = 1 << 20;
 
 const MOST_STEPS: usize = 1000;
 
-/// Two users may have ports, of whom one is named by his group.
+/// Two users may have ports. The configuration names one of them by a group.
 pub(crate) const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = [20]\nports_per_user = 3\n\
                       mib_per_user = 8\nports = 5\nmib = 12";
 
-/// The broker's messages and its books: requests put together or drawn at random, granted and given
+/// The broker's messages and quotas: requests put together or drawn at random, granted and given
 /// back in any order.
 ///
 /// # Panics
 /// If a reader does, or takes what it would not write; if somebody gets what he may not have; or if
-/// the books do not add up.
+/// the sums in the quotas are wrong.
 pub fn broker(input: &[u8]) {
     within(MEMORY, || {
         let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
-        let mut ledger = Ledger::new(config);
+        let mut quotas = Quotas::new(config);
         let mut grants: Vec<(u32, u64, PortGrant)> = Vec::new();
         let mut script = Script::new(input);
         for _ in 0..MOST_STEPS {
@@ -34,7 +34,7 @@ pub fn broker(input: &[u8]) {
                 0 => answer(&mut script),
                 1 if !grants.is_empty() => {
                     let place = usize::from(script.byte()) % grants.len();
-                    ledger.release(grants.swap_remove(place).2);
+                    quotas.release(grants.swap_remove(place).2);
                 }
                 _ => {
                     let uid = u32::from(script.byte() % 4);
@@ -42,7 +42,7 @@ pub fn broker(input: &[u8]) {
                     let peer = PeerProcess { uid, groups: vec![uid * 10], pid: 1, elsewhere };
                     let Ok(request) = Request::parse(&request(&mut script)) else { continue };
                     assert_eq!(Request::parse(&request.bytes()).as_ref(), Ok(&request));
-                    if let Ok(grant) = ledger.grant(&peer, &request) {
+                    if let Ok(grant) = quotas.grant(&peer, &request) {
                         assert!(uid == 1 || uid == 2, "user {uid} is not allowed");
                         assert!(!elsewhere, "a process of another network namespace");
                         assert!(request.tx_frames > 0 && request.rx_frames > 0);
@@ -50,14 +50,14 @@ pub fn broker(input: &[u8]) {
                     }
                 }
             }
-            check(&ledger, &grants);
+            check(&quotas, &grants);
         }
-        grants.drain(..).for_each(|(_, _, grant)| ledger.release(grant));
-        check(&ledger, &grants);
+        grants.drain(..).for_each(|(_, _, grant)| quotas.release(grant));
+        check(&quotas, &grants);
     });
 }
 
-fn check(ledger: &Ledger, grants: &[(u32, u64, PortGrant)]) {
+fn check(quotas: &Quotas, grants: &[(u32, u64, PortGrant)]) {
     let usage = |of: &dyn Fn(u32) -> bool| {
         let its = grants.iter().filter(|(uid, ..)| of(*uid));
         its.fold(Usage::default(), |sum, (_, bytes, _)| Usage {
@@ -67,11 +67,11 @@ fn check(ledger: &Ledger, grants: &[(u32, u64, PortGrant)]) {
     };
     for uid in 0..4 {
         let has = usage(&|of| of == uid);
-        assert_eq!(ledger.of(uid), has);
+        assert_eq!(quotas.of(uid), has);
         assert!(has.ports <= 3 && has.bytes <= 8 << 20, "user {uid} has {has:?}");
     }
     let all = usage(&|_| true);
-    assert_eq!(ledger.in_all(), all);
+    assert_eq!(quotas.in_all(), all);
     assert!(all.ports <= 5 && all.bytes <= 12 << 20, "all have {all:?}");
 }
 

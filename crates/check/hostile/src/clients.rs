@@ -1,6 +1,6 @@
 //! What several local users can do to a whole broker, and what it holds meanwhile.
 //!
-//! The broker is the one that runs as a daemon, with its sockets, its books and its turns; memory
+//! The broker is the one that runs as a daemon, with its sockets, quotas and fair queue; memory
 //! and connections are real. Only interfaces and AF_XDP sockets are stand-ins, which take no
 //! privileges: an interface is a number that is counted, a socket one end of a pair. Time is the
 //! script's.
@@ -9,7 +9,7 @@ use crate::broker::{CONFIG, request};
 use crate::meter::within;
 use crate::script::Script;
 use gigae_broker::{
-    Answer, Broker, Config, Kernel, Ledger, MadePort, PeerProcess, Request, filled,
+    Answer, Broker, Config, Kernel, Quotas, MadePort, PeerProcess, Request, filled,
 };
 use gigae_link::{Arena, Mode, OpenError};
 use gigae_wire::MacAddr;
@@ -28,7 +28,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The broker's books and clients, and a message of each.
+/// The broker's quotas and clients, and a message of each.
 const MEMORY: usize = 4 << 20;
 
 const MOST_STEPS: usize = 20_000;
@@ -135,7 +135,7 @@ struct Client {
 }
 
 impl Client {
-    /// What it holds of a port, whatever the broker's ledger says.
+    /// What it holds of a port, whatever the broker's quotas say.
     fn has(&self) -> (u32, u64) {
         let kept = self.arena.is_some() || self.socket.is_some() || self.claim.is_some();
         if self.served && kept { (1, self.bytes) } else { (0, 0) }
@@ -223,7 +223,7 @@ impl Clients {
             cost: Some(Duration::ZERO),
         };
         let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
-        let broker = Broker::new(Ledger::new(config), listener, kernel).expect("an epoll instance");
+        let broker = Broker::new(Quotas::new(config), listener, kernel).expect("an epoll instance");
         Self { broker, address, interfaces, clients: VecDeque::new(), before }
     }
 
@@ -292,17 +292,17 @@ impl Clients {
 
     /// What users have, and what the broker holds for that.
     fn check(&self) {
-        let ledger = self.broker.ledger();
+        let quotas = self.broker.quotas();
         let sum = |of: &dyn Fn(&Client) -> bool| {
             let has = self.clients.iter().filter(|client| of(client)).map(Client::has);
             has.fold((0, 0), |sum, has| (sum.0 + has.0, sum.1 + has.1))
         };
         for uid in 0..4 {
-            let (has, booked) = (sum(&|client| client.uid == uid), ledger.of(uid));
+            let (has, booked) = (sum(&|client| client.uid == uid), quotas.of(uid));
             assert!(has.0 <= booked.ports && has.1 <= booked.bytes, "{uid}: {has:?} {booked:?}");
             assert!(booked.ports <= PER_USER.0 && booked.bytes <= PER_USER.1, "{uid}: {booked:?}");
         }
-        let all = ledger.in_all();
+        let all = quotas.in_all();
         assert!(all.ports <= IN_ALL.0 && all.bytes <= IN_ALL.1, "all have {all:?}");
         assert!(
             self.interfaces.get() <= all.ports as usize,
@@ -311,14 +311,14 @@ impl Clients {
         );
         assert!(self.broker.leaving() <= all.ports as usize, "{} leave", self.broker.leaving());
         let (clients, users) = self.broker.entries();
-        // Those who hung up unheard.
+        // The broker has not seen the end of some clients yet.
         assert!(clients <= 2 * 64 + IN_ALL.0 as usize && users <= 4, "{clients}, {users}");
     }
 
     fn count(&mut self) {
         let theirs: usize = self.clients.iter().map(Client::descriptors).sum();
         let (clients, _) = self.broker.entries();
-        let most = OWN + clients + self.broker.ledger().in_all().ports as usize;
+        let most = OWN + clients + self.broker.quotas().in_all().ports as usize;
         let Some(before) = self.before else { return };
         let its = descriptors() - before - theirs;
         assert!(its <= most, "{its} descriptors, {most} are accounted for");
@@ -331,7 +331,7 @@ impl Clients {
             self.broker.kernel().now += Duration::from_secs(10);
             self.turn();
         }
-        assert_eq!(self.broker.ledger().in_all(), gigae_broker::Usage::default());
+        assert_eq!(self.broker.quotas().in_all(), gigae_broker::Usage::default());
         assert_eq!((self.interfaces.get(), self.broker.leaving()), (0, 0));
         assert_eq!(self.broker.entries().0, 0);
         let before = self.before;

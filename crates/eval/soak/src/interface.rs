@@ -2,7 +2,7 @@
 //! its driver by ethtool, both in the calling thread's network namespace.
 
 use gigae_eval_model::soak::Interface;
-use gigae_netlink::{Link, Rtnetlink};
+use gigae_netlink::{InterfaceInfo, Rtnetlink};
 use gigae_nic as nic;
 
 /// All these interfaces. One that is gone has no counters and is down.
@@ -32,7 +32,7 @@ pub fn names_in_log(names: &[String]) -> Vec<String> {
     names.iter().cloned().chain(names.iter().filter_map(bus)).collect()
 }
 
-fn state(link: Link) -> Interface {
+fn state(link: InterfaceInfo) -> Interface {
     let counters = link.counters.into_iter().map(|(name, value)| (name.to_owned(), value));
     Interface {
         up: link.carrier,

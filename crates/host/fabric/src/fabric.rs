@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::feature::{self, Sending};
 use crate::netns::{self, Found};
-use crate::state::{self, Lock, Owner, State};
+use crate::state::{self, Lock, OwnerProcess, State};
 use crate::{FabricConfig, FabricError, Impairments, Node, Rate, impair, tool, topology};
 
 /// Links of a new fabric come up within milliseconds, or once the kernel's lock of interfaces is
@@ -35,7 +35,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 pub struct Fabric {
     pub(crate) config: FabricConfig,
     /// Set while dropping this value takes the fabric down.
-    guarded_by: Option<Owner>,
+    guarded_by: Option<OwnerProcess>,
 }
 
 /// What [`Fabric::down`] did.
@@ -70,7 +70,7 @@ impl Fabric {
         Fabric::preflight()?;
         let _lock = Lock::take(&config.prefix)?;
         refuse_taken_names(&config.prefix)?;
-        let owner = Owner::this();
+        let owner = OwnerProcess::this();
         let mut state = State { config, owner, kept: false, counters: None };
         state::write(&state)?;
         if let Err(error) = build(&mut state) {

@@ -77,6 +77,6 @@ pub use fabric::{Down, Fabric, Process};
 pub use impair::ImpairmentCounters;
 pub use netns::{NetnsGuard, leave_network};
 pub use node::Node;
-pub use state::Owner;
+pub use state::OwnerProcess;
 pub use status::{NodeStatus, PortCounters, Status};
 pub use userns::gain_privileges;

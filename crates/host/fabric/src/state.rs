@@ -132,7 +132,7 @@ fn partial(prefix: &str) -> String {
 pub(crate) struct State {
     pub(crate) config: FabricConfig,
     /// The process that laid it.
-    pub(crate) owner: Owner,
+    pub(crate) owner: OwnerProcess,
     /// True when it is to outlive its owner.
     pub(crate) kept: bool,
     /// Identifier of the BPF map with the impairment counters, while impairments are set.
@@ -141,18 +141,18 @@ pub(crate) struct State {
 
 /// A process. Its start time distinguishes it from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct OwnerProcess {
     /// Its number.
     pub pid: u32,
     /// Clock ticks after boot, field 22 of `/proc/PID/stat` (proc(5)).
     pub started: u64,
 }
 
-impl Owner {
+impl OwnerProcess {
     /// The calling process.
-    pub fn this() -> Owner {
+    pub fn this() -> OwnerProcess {
         let pid = std::process::id();
-        Owner { pid, started: Stat::of(pid).map_or(0, |stat| stat.started) }
+        OwnerProcess { pid, started: Stat::of(pid).map_or(0, |stat| stat.started) }
     }
 
     /// True while the process lives.
@@ -233,14 +233,14 @@ mod tests {
 
     #[test]
     fn this_process_lives_and_one_with_its_number_from_another_time_does_not() {
-        let this = Owner::this();
+        let this = OwnerProcess::this();
         assert!(this.lives());
-        assert!(!Owner { started: this.started + 1, ..this }.lives());
+        assert!(!OwnerProcess { started: this.started + 1, ..this }.lives());
     }
 
     fn state() -> State {
         let config = FabricConfig { rate: Some(crate::Rate::GIGABIT), ..FabricConfig::default() };
-        State { config, owner: Owner::this(), kept: true, counters: Some(7) }
+        State { config, owner: OwnerProcess::this(), kept: true, counters: Some(7) }
     }
 
     #[test]

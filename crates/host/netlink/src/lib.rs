@@ -16,9 +16,9 @@ mod socket;
 
 pub use error::Error;
 pub use generic::{Attributes, Generic};
-pub use link::{Link, Macvlan, Modes, Setting};
+pub use link::{InterfaceInfo, Macvlan, Modes, Setting};
 pub use netlink_packet_route::route::RouteType;
-pub use route::{Address, Route};
+pub use route::{InterfaceAddress, RouteInfo};
 pub use rtnetlink::Rtnetlink;
 
 type Result<T> = std::result::Result<T, Error>;

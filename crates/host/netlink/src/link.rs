@@ -16,7 +16,7 @@ pub type Modes = [u32; 4];
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct InterfaceInfo {
     /// Its index in its namespace.
     pub index: u32,
     /// Its name.
@@ -81,10 +81,10 @@ pub struct Macvlan<'a> {
 
 impl Rtnetlink {
     /// All interfaces, in the kernel's order. Three system calls or more; no privileges.
-    pub fn links(&self) -> Result<Vec<Link>> {
+    pub fn links(&self) -> Result<Vec<InterfaceInfo>> {
         let all = self.socket.list(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
         let link = |message| match message {
-            RouteNetlinkMessage::NewLink(link) => Some(Link::from(link)),
+            RouteNetlinkMessage::NewLink(link) => Some(InterfaceInfo::from(link)),
             _ => None,
         };
         Ok(all.into_iter().filter_map(link).collect())
@@ -93,15 +93,15 @@ impl Rtnetlink {
     /// The interface with this index. Two system calls; no privileges. The kernel answers under the
     /// lock under which all interfaces are changed: microseconds, but up to a second while many
     /// namespaces are being removed.
-    pub fn link(&self, index: u32) -> Result<Link> {
-        self.ask_link(of(index)).map(Link::from)
+    pub fn link(&self, index: u32) -> Result<InterfaceInfo> {
+        self.ask_link(of(index)).map(InterfaceInfo::from)
     }
 
     /// The interface with this name; otherwise like [`link`](Self::link).
-    pub fn link_named(&self, name: &str) -> Result<Link> {
+    pub fn link_named(&self, name: &str) -> Result<InterfaceInfo> {
         let mut request = LinkMessage::default();
         request.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        self.ask_link(request).map(Link::from)
+        self.ask_link(request).map(InterfaceInfo::from)
     }
 
     /// The XDP programs of an interface; otherwise like [`link`](Self::link).
@@ -179,13 +179,13 @@ impl Setting<'_> {
     }
 }
 
-impl From<LinkMessage> for Link {
+impl From<LinkMessage> for InterfaceInfo {
     fn from(message: LinkMessage) -> Self {
-        let mut link = Link {
+        let mut link = InterfaceInfo {
             index: message.header.index,
             is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
             is_up: message.header.flags.contains(LinkFlags::Up),
-            ..Link::default()
+            ..InterfaceInfo::default()
         };
         let mut elsewhere = false;
         for attribute in message.attributes {
@@ -287,11 +287,11 @@ mod tests {
     fn a_lower_interface_in_another_namespace_is_none_here() {
         let mut message = of(3);
         message.attributes = vec![LinkAttribute::Link(9), LinkAttribute::Address(vec![2; 6])];
-        let link = Link::from(message.clone());
+        let link = InterfaceInfo::from(message.clone());
         assert_eq!((link.index, link.lower, link.mac), (3, Some(9), Some([2; 6])));
         message.attributes.push(LinkAttribute::LinkNetNsId(0));
         message.attributes.push(LinkAttribute::Address(vec![0; 20]));
-        let link = Link::from(message);
+        let link = InterfaceInfo::from(message);
         assert_eq!((link.lower, link.mac), (None, None));
     }
 

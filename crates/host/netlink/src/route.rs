@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 /// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct InterfaceAddress {
     /// The interface.
     pub index: u32,
     /// The address.
@@ -27,7 +27,7 @@ pub struct Address {
 
 /// The route that the kernel would take to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub struct RouteInfo {
     /// Whether it leads to a node at all.
     pub kind: RouteType,
     /// This node's address that the kernel would choose.
@@ -42,7 +42,7 @@ pub struct Route {
 
 impl Rtnetlink {
     /// The addresses of all interfaces. Three system calls or more; no privileges.
-    pub fn addresses(&self) -> Result<Vec<Address>> {
+    pub fn addresses(&self) -> Result<Vec<InterfaceAddress>> {
         let all = self.socket.list(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
         let address = |message| match message {
             RouteNetlinkMessage::NewAddress(address) => read_address(&address),
@@ -52,7 +52,7 @@ impl Rtnetlink {
     }
 
     /// Gives an interface one more address. Needs `CAP_NET_ADMIN`.
-    pub fn add_address(&self, new: &Address) -> Result<()> {
+    pub fn add_address(&self, new: &InterfaceAddress) -> Result<()> {
         let mut address = AddressMessage::default();
         address.header.family = AddressFamily::from(new.ip);
         address.header.prefix_len = new.prefix;
@@ -65,7 +65,7 @@ impl Rtnetlink {
 
     /// The route to an address, over this interface if one is given. Two system calls; no
     /// privileges.
-    pub fn route(&self, to: IpAddr, interface: Option<u32>) -> Result<Route> {
+    pub fn route(&self, to: IpAddr, interface: Option<u32>) -> Result<RouteInfo> {
         let mut request = RouteMessage::default();
         request.header.address_family = AddressFamily::from(to);
         request.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
@@ -74,7 +74,7 @@ impl Rtnetlink {
         request.attributes.push(RouteAttribute::Destination(to.into()));
         request.attributes.extend(interface.map(RouteAttribute::Oif));
         match self.socket.ask(RouteNetlinkMessage::GetRoute(request))? {
-            RouteNetlinkMessage::NewRoute(route) => Ok(Route::from(&route)),
+            RouteNetlinkMessage::NewRoute(route) => Ok(RouteInfo::from(&route)),
             other => Err(unexpected(&other)),
         }
     }
@@ -102,15 +102,19 @@ impl Rtnetlink {
 }
 
 /// `IFA_LOCAL` where there is one: `IFA_ADDRESS` is the other end of a point-to-point link then.
-fn read_address(message: &AddressMessage) -> Option<Address> {
+fn read_address(message: &AddressMessage) -> Option<InterfaceAddress> {
     let find =
         |which: fn(&AddressAttribute) -> Option<IpAddr>| message.attributes.iter().find_map(which);
     let ip = find(|a| if let AddressAttribute::Local(ip) = a { Some(*ip) } else { None })
         .or_else(|| find(|a| if let AddressAttribute::Address(ip) = a { Some(*ip) } else { None }));
-    Some(Address { index: message.header.index, ip: ip?, prefix: message.header.prefix_len })
+    Some(InterfaceAddress {
+        index: message.header.index,
+        ip: ip?,
+        prefix: message.header.prefix_len,
+    })
 }
 
-impl From<&RouteMessage> for Route {
+impl From<&RouteMessage> for RouteInfo {
     fn from(message: &RouteMessage) -> Self {
         let (kind, table) = (message.header.kind, u32::from(message.header.table));
         let mut route = Self { kind, source: None, gateway: None, interface: None, table };
@@ -177,20 +181,20 @@ mod tests {
         (message.header.kind, message.header.table) = (RouteType::Unicast, 254);
         message.attributes =
             vec![RouteAttribute::Oif(7), RouteAttribute::PrefSource(ip("198.18.0.1").into())];
-        let plain = Route {
+        let plain = RouteInfo {
             kind: RouteType::Unicast,
             source: Some(ip("198.18.0.1")),
             gateway: None,
             interface: Some(7),
             table: 254,
         };
-        assert_eq!(Route::from(&message), plain);
+        assert_eq!(RouteInfo::from(&message), plain);
         message.attributes.push(RouteAttribute::Table(1000));
         message.attributes.push(RouteAttribute::Via(RouteVia::Inet6("fe80::9".parse().unwrap())));
-        let over = Route { gateway: Some(ip("fe80::9")), table: 1000, ..plain };
-        assert_eq!(Route::from(&message), over);
+        let over = RouteInfo { gateway: Some(ip("fe80::9")), table: 1000, ..plain };
+        assert_eq!(RouteInfo::from(&message), over);
         message.attributes.push(RouteAttribute::Gateway(ip("198.18.0.9").into()));
-        assert_eq!(Route::from(&message).gateway, Some(ip("198.18.0.9")));
+        assert_eq!(RouteInfo::from(&message).gateway, Some(ip("198.18.0.9")));
     }
 
     #[test]
@@ -201,7 +205,7 @@ mod tests {
         message.attributes.push(AddressAttribute::Address(ip("198.18.0.2")));
         assert_eq!(read_address(&message).unwrap().ip, ip("198.18.0.2"));
         message.attributes.push(AddressAttribute::Local(ip("198.18.0.3")));
-        let own = Address { index: 3, ip: ip("198.18.0.3"), prefix: 31 };
+        let own = InterfaceAddress { index: 3, ip: ip("198.18.0.3"), prefix: 31 };
         assert_eq!(read_address(&message), Some(own));
     }
 
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_loopback_has_its_address() {
-        let lo = Address { index: 1, ip: ip("127.0.0.1"), prefix: 8 };
+        let lo = InterfaceAddress { index: 1, ip: ip("127.0.0.1"), prefix: 8 };
         assert!(Rtnetlink::open().unwrap().addresses().unwrap().contains(&lo));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::kernel::Linux;
-use crate::ledger::Ledger;
 use crate::privileges;
+use crate::quotas::Quotas;
 use crate::server::Broker;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode as Permissions;
@@ -36,14 +36,14 @@ pub fn run(
     stop: &AtomicBool,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Box<dyn Error>> {
-    let ledger = Ledger::new(Config::read(config)?);
-    let (nics, user) = (ledger.config().nics.join(", "), ledger.config().user.clone());
+    let quotas = Quotas::new(Config::read(config)?);
+    let (nics, user) = (quotas.config().nics.join(", "), quotas.config().user.clone());
     // Everything below needs them, and would only report that it is not permitted.
     gigae_confine::require(privileges::KEPT)?;
     let listener = listen(socket)
         .map_err(|e| io::Error::other(format!("listening at '{}': {e}", socket.display())))?;
     let kernel = Linux::new(&listener)?;
-    let mut broker = Broker::new(ledger, listener, kernel)?;
+    let mut broker = Broker::new(quotas, listener, kernel)?;
     let confined = privileges::confine(user.as_deref())?;
     say(&format!("runs as {confined}"));
     for name in gigae_macvlan::remove_left_overs()? {

@@ -17,7 +17,7 @@
 //! are gone, the broker closes such a memory, and what the client was granted counts until the
 //! broker ends.
 
-use crate::ledger::PortGrant;
+use crate::quotas::PortGrant;
 use rustix::event::epoll;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::SealFlags;
@@ -189,7 +189,7 @@ mod tests {
         let memory = Arena::reserve(8192).unwrap();
         let config = "nics = ['eth1']\nusers = ['*']";
         let config = crate::Config::parse(config, "b.toml".as_ref()).unwrap();
-        let mut ledger = crate::Ledger::new(config);
+        let mut quotas = crate::Quotas::new(config);
         let peer = crate::PeerProcess { uid: 1, groups: Vec::new(), pid: 1, elsewhere: false };
         let channels = gigae_link::ChannelSet::EMPTY;
         let request = crate::Request {
@@ -201,7 +201,7 @@ mod tests {
             rx_frames: 1,
             rx_ready: 1,
         };
-        let grant = ledger.grant(&peer, &request).unwrap();
+        let grant = quotas.grant(&peer, &request).unwrap();
         let interface = ((), "gigae0".to_owned());
         Loan::new(1, grant, interface, memory, Instant::now())
     }

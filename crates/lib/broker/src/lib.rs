@@ -10,7 +10,7 @@
 //! ```text
 //!  client                                   broker
 //!    connect ─────────────────────────────▶  who is it (SO_PEERCRED), and where? may he?
-//!    request: NIC, EtherType, channels ───▶  Ledger: within the limits?
+//!    request: NIC, EtherType, channels ───▶  Quotas: within the limits?
 //!    fills the memory  ◀────── empty memory  Arena::reserve
 //!    filled ──────────────────────────────▶  in its user's turn: Child::make, XdpLink::make
 //!    XdpLink::assemble  ◀── socket, claim ─  closes its own copies
@@ -21,9 +21,9 @@
 //! | module | is |
 //! |---|---|
 //! | `protocol` | the messages as bytes; everything may be hostile |
-//! | `ledger` | who may have what, without a socket |
+//! | `quotas` | who may have what, without a socket |
 //! | `server` | the broker: one thread, one `poll` |
-//! | `turns` | whose turn it is |
+//! | `fair_queue` | whose turn it is |
 //! | `lent` | what clients have of the broker's, and whether they still have it |
 //! | `kernel` | what a broker has the kernel do |
 //! | `client` | asking |
@@ -37,25 +37,25 @@
 mod client;
 mod config;
 mod daemon;
+mod fair_queue;
 mod kernel;
-mod ledger;
 mod lent;
 mod message;
 mod names;
 mod privileges;
 mod protocol;
+mod quotas;
 mod server;
-mod turns;
 
 pub use client::{BrokerError, Offer, Port, SOCKET, VARIABLE, nics, socket};
 pub use config::{Allowed, CONFIG, Config, ConfigError, Limits};
 pub use daemon::{listen, run};
 pub use kernel::{Kernel, MadePort};
-pub use ledger::{Ledger, PortGrant, Usage};
 pub use names::PeerProcess;
 pub use privileges::KEPT;
 pub use protocol::{
     ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, RefusalCode, Request,
     VERSION, filled,
 };
+pub use quotas::{PortGrant, Quotas, Usage};
 pub use server::Broker;

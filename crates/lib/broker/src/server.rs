@@ -6,7 +6,7 @@
 //! is bounded for each user and in all.
 //!
 //! Each turn handles all messages that came, which is short work, and at most one piece of long
-//! work: making a port, or taking one back. [`Turns`](crate::turns) chooses the user.
+//! work: making a port, or taking one back. [`FairQueue`](crate::fair_queue) chooses the user.
 //!
 //! ```text
 //!          request          filled         its turn            end               gone
@@ -17,13 +17,13 @@
 //!
 //! What a client asks for counts from its request until it is gone ([`lent`](crate::lent)).
 
+use crate::fair_queue::FairQueue;
 use crate::kernel::Kernel;
-use crate::ledger::{Ledger, PortGrant};
 use crate::lent::{LentFiles, Loan, Remaining};
 use crate::message;
 use crate::names::PeerProcess;
 use crate::protocol::{Answer, REQUEST_LEN, Refusal, RefusalCode, Request, is_filled};
-use crate::turns::Turns;
+use crate::quotas::{PortGrant, Quotas};
 use gigae_link::{Arena, OpenError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
@@ -65,14 +65,14 @@ const UNSERVED: usize = 1024;
 #[derive(Debug)]
 pub struct Broker<K: Kernel> {
     kernel: K,
-    ledger: Ledger,
+    quotas: Quotas,
     listener: OwnedFd,
     /// In the order of arrival.
     clients: Vec<Client<K::Interface>>,
     /// Loans of clients that have ended.
     leaving: Vec<Loan<K::Interface>>,
     lent_files: LentFiles,
-    turns: Turns,
+    fair_queue: FairQueue,
     /// Number of loans so far.
     loans: u64,
 }
@@ -110,10 +110,10 @@ struct PendingPort {
 
 impl<K: Kernel> Broker<K> {
     /// A broker without clients. The listening socket must be non-blocking.
-    pub fn new(ledger: Ledger, listener: OwnedFd, kernel: K) -> io::Result<Self> {
+    pub fn new(quotas: Quotas, listener: OwnedFd, kernel: K) -> io::Result<Self> {
         let (clients, leaving, lent_files) = (Vec::new(), Vec::new(), LentFiles::new()?);
-        let turns = Turns::default();
-        Ok(Self { kernel, ledger, listener, clients, leaving, lent_files, turns, loans: 0 })
+        let fair_queue = FairQueue::default();
+        Ok(Self { kernel, quotas, listener, clients, leaving, lent_files, fair_queue, loans: 0 })
     }
 
     /// Sleeps until there is something to do, at most `longest`. Then handles all messages and does
@@ -143,8 +143,8 @@ impl<K: Kernel> Broker<K> {
     }
 
     /// The configuration, and what each user has.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+    pub fn quotas(&self) -> &Quotas {
+        &self.quotas
     }
 
     /// Loans of ended clients that are not gone yet.
@@ -152,9 +152,9 @@ impl<K: Kernel> Broker<K> {
         self.leaving.len()
     }
 
-    /// Number of clients, and of users in the table of turns.
+    /// Number of clients, and of users in the table of the fair queue.
     pub fn entries(&self) -> (usize, usize) {
-        (self.clients.len(), self.turns.len())
+        (self.clients.len(), self.fair_queue.len())
     }
 
     /// The kernel.
@@ -168,7 +168,7 @@ impl<K: Kernel> Broker<K> {
         let waits =
             self.clients.iter().any(|client| matches!(client.state, ClientState::Waits(..)));
         let room = waits.then_some(LOOK_EVERY);
-        let turn = self.turns.next(self.workers(now), now).map(|(_, wait)| wait);
+        let turn = self.fair_queue.next(self.workers(now), now).map(|(_, wait)| wait);
         // Work that is due waits for its user's turn.
         let dues = dues.filter(|due| !due.is_zero()).min();
         [dues, room, turn].into_iter().flatten().min().unwrap_or(Duration::MAX)
@@ -214,7 +214,7 @@ impl<K: Kernel> Broker<K> {
 
     /// Whether one more client may wait. If its user has too many, the oldest of them ends.
     fn admit(&mut self, peer: &PeerProcess) -> Result<(), Refusal> {
-        self.ledger.allows(peer)?;
+        self.quotas.allows(peer)?;
         let is_silent = |client: &Client<_>| matches!(client.state, ClientState::Silent(_));
         let waits = |client: &Client<_>| matches!(client.state, ClientState::Waits(..));
         if self.clients.iter().filter(|c| is_silent(c) || waits(c)).count() >= UNSERVED {
@@ -263,8 +263,8 @@ impl<K: Kernel> Broker<K> {
     fn ask(&mut self, client: usize, request: Request, since: Instant, first: bool) {
         let now = self.kernel.now();
         let Client { connection, peer, state } = &mut self.clients[client];
-        let reserved = match self.turns.next(std::iter::once(peer.uid), now) {
-            Some((_, Duration::ZERO)) => order(&mut self.ledger, peer, &request),
+        let reserved = match self.fair_queue.next(std::iter::once(peer.uid), now) {
+            Some((_, Duration::ZERO)) => order(&mut self.quotas, peer, &request),
             _ => Err(Refusal::new(
                 RefusalCode::Busy,
                 "this user's requests take too much of the broker's time; try again later",
@@ -272,7 +272,7 @@ impl<K: Kernel> Broker<K> {
         };
         match reserved {
             Ok(order) => {
-                self.turns.charge(peer.uid, ORDER, now);
+                self.fair_queue.charge(peer.uid, ORDER, now);
                 let memory = [order.memory.as_fd()];
                 let sent = message::send(connection, &Answer::Memory.bytes(), &memory);
                 *state = ClientState::Filling(order, now);
@@ -301,7 +301,7 @@ impl<K: Kernel> Broker<K> {
         let (uid, now) = (self.clients[client].peer.uid, self.kernel.now());
         let waits = |c: &&Client<_>| c.peer.uid == uid && matches!(c.state, ClientState::Waits(..));
         // What others leave helps only if the others have too much.
-        let others = self.ledger.has_room(uid, request);
+        let others = self.quotas.has_room(uid, request);
         let helps = |loan: &Loan<_>| others || loan.grant.uid() == uid;
         let comes = match why {
             RefusalCode::Busy => true,
@@ -340,14 +340,14 @@ impl<K: Kernel> Broker<K> {
     fn end(&mut self, client: usize) {
         match std::mem::replace(&mut self.clients[client].state, ClientState::Over) {
             ClientState::Filling(order, _) | ClientState::Filled(order) => {
-                self.ledger.release(order.grant)
+                self.quotas.release(order.grant)
             }
             ClientState::Has(loan) => self.leaving.push(loan),
             ClientState::Silent(_) | ClientState::Waits(..) | ClientState::Over => {}
         }
     }
 
-    /// Users for whom there is work.
+    /// Users that have work to do, one entry for each piece of work.
     fn workers(&self, now: Instant) -> impl Iterator<Item = u32> {
         let due = self.leaving.iter().filter(move |loan| loan.due() <= now);
         let filled = |client: &&Client<_>| matches!(client.state, ClientState::Filled(_));
@@ -358,7 +358,9 @@ impl<K: Kernel> Broker<K> {
     /// Does one piece of work, if a user has a turn. What a user leaves comes before what it wants,
     /// since it makes room.
     fn work(&mut self, now: Instant, say: &mut dyn FnMut(&str)) {
-        let Some((user, Duration::ZERO)) = self.turns.next(self.workers(now), now) else { return };
+        let Some((user, Duration::ZERO)) = self.fair_queue.next(self.workers(now), now) else {
+            return;
+        };
         let is_due = |loan: &Loan<_>| loan.grant.uid() == user && loan.due() <= now;
         match self.leaving.iter().position(is_due) {
             Some(loan) => self.take_back(loan, say),
@@ -372,7 +374,7 @@ impl<K: Kernel> Broker<K> {
             }
         }
         let end = self.kernel.now();
-        self.turns.charge(user, end.saturating_duration_since(now), end);
+        self.fair_queue.charge(user, end.saturating_duration_since(now), end);
     }
 
     /// Makes the port for which a client waits, and passes it on.
@@ -383,7 +385,7 @@ impl<K: Kernel> Broker<K> {
         };
         let PendingPort { request, grant, memory } = order;
         self.loans += 1;
-        let made = self.kernel.make(&request, &self.ledger.config().nics, &memory);
+        let made = self.kernel.make(&request, &self.quotas.config().nics, &memory);
         let made = made.map_err(for_others).and_then(|made| {
             let files = [made.socket.as_fd(), made.claim.as_fd()];
             let watched = self.lent_files.watch(self.loans, files);
@@ -392,7 +394,7 @@ impl<K: Kernel> Broker<K> {
         let made = match made {
             Ok(made) => made,
             Err(text) => {
-                self.ledger.release(grant);
+                self.quotas.release(grant);
                 return refuse(connection, peer, Refusal::new(RefusalCode::Failed, text));
             }
         };
@@ -419,11 +421,11 @@ impl<K: Kernel> Broker<K> {
         match leaving.left(&mut self.lent_files) {
             Remaining::Nothing => {
                 let Loan { grant, .. } = self.leaving.swap_remove(loan);
-                self.ledger.release(grant);
+                self.quotas.release(grant);
             }
             Remaining::Something => leaving.wait(self.kernel.now()),
             Remaining::Unknown => {
-                // The reservation stays in the ledger.
+                // The reservation still counts against the quotas.
                 let Loan { grant, name, .. } = self.leaving.swap_remove(loan);
                 let user = grant.uid();
                 say(&format!(
@@ -436,15 +438,15 @@ impl<K: Kernel> Broker<K> {
 
 /// Reserves a port and makes its memory.
 fn order(
-    ledger: &mut Ledger,
+    quotas: &mut Quotas,
     peer: &PeerProcess,
     request: &Request,
 ) -> Result<PendingPort, Refusal> {
-    let grant = ledger.grant(peer, request)?;
+    let grant = quotas.grant(peer, request)?;
     match Arena::reserve(request.memory()) {
         Ok(memory) => Ok(PendingPort { request: request.clone(), grant, memory }),
         Err(e) => {
-            ledger.release(grant);
+            quotas.release(grant);
             Err(Refusal::new(RefusalCode::Failed, format_args!("making frame memory: {e}")))
         }
     }

@@ -2,7 +2,7 @@
 //! It does not follow changes.
 
 use crate::resolve::neighbour;
-use gigae_netlink::{Link, Rtnetlink};
+use gigae_netlink::{InterfaceInfo, Rtnetlink};
 use gigae_wire::MacAddr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -53,8 +53,8 @@ pub fn ip_of(interface: &str) -> Option<IpAddr> {
     interfaces().ok()?.into_iter().find(|local| local.name == interface)?.ip()
 }
 
-impl From<Link> for Local {
-    fn from(link: Link) -> Self {
+impl From<InterfaceInfo> for Local {
+    fn from(link: InterfaceInfo) -> Self {
         // The loopback's is all zeros, which is no node's address.
         let mac = link.mac.map(MacAddr).filter(|mac| *mac != MacAddr::default());
         Self { name: link.name, index: link.index, mac, subnets: Vec::new() }

@@ -14,7 +14,7 @@
 //! What it does not do: it neither keeps a table nor follows changes (`sources.rs` asks again), it
 //! speaks no ARP of its own, and it refuses multicast and broadcast.
 
-use gigae_netlink::{Error, Route, RouteType, Rtnetlink};
+use gigae_netlink::{Error, RouteInfo, RouteType, Rtnetlink};
 use gigae_wire::MacAddr;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
@@ -262,7 +262,7 @@ enum DeadEnd {
     NoNode,
 }
 
-fn read_route(route: &Route, to: IpAddr, index: u32) -> Result<KernelRoute, DeadEnd> {
+fn read_route(route: &RouteInfo, to: IpAddr, index: u32) -> Result<KernelRoute, DeadEnd> {
     match route.kind {
         RouteType::Unicast => {}
         RouteType::Local => return Err(DeadEnd::Own),
@@ -364,9 +364,9 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn route(kind: RouteType) -> Route {
+    fn route(kind: RouteType) -> RouteInfo {
         let source = Some(ip("198.18.0.1"));
-        Route { kind, source, gateway: None, interface: Some(ETH), table: 254 }
+        RouteInfo { kind, source, gateway: None, interface: Some(ETH), table: 254 }
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_gateway_is_the_neighbour_also_when_it_speaks_ipv6() {
         for gateway in ["198.18.0.9", "fe80::9"].map(ip) {
-            let route = Route { gateway: Some(gateway), ..route(RouteType::Unicast) };
+            let route = RouteInfo { gateway: Some(gateway), ..route(RouteType::Unicast) };
             let way = read_route(&route, ip("198.19.0.2"), ETH);
             assert_eq!(way.unwrap().neighbour, gateway);
         }
@@ -386,20 +386,20 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_is_only_assumed_is_no_route() {
-        let route = Route { table: 0, ..route(RouteType::Unicast) };
+        let route = RouteInfo { table: 0, ..route(RouteType::Unicast) };
         assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(DeadEnd::NoRoute));
     }
 
     #[test]
     fn a_route_over_another_interface_is_no_route() {
-        let route = Route { interface: Some(ETH + 1), ..route(RouteType::Unicast) };
+        let route = RouteInfo { interface: Some(ETH + 1), ..route(RouteType::Unicast) };
         assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoRoute));
     }
 
     #[test]
     fn without_an_own_address_there_is_nothing_to_send_from() {
         for source in [None, Some(ip("0.0.0.0"))] {
-            let route = Route { source, ..route(RouteType::Unicast) };
+            let route = RouteInfo { source, ..route(RouteType::Unicast) };
             assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoSource));
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::Claim;
 use gigae_link::{Interface, OpenError};
-use gigae_netlink::{Error, Link, Macvlan, Rtnetlink, Setting};
+use gigae_netlink::{Error, InterfaceInfo, Macvlan, Rtnetlink, Setting};
 use gigae_wire::MacAddr;
 use rustix::io::Errno;
 use std::io;
@@ -160,17 +160,17 @@ pub fn remove_left_overs() -> io::Result<Vec<String>> {
     Ok(sweep(&kernel, &kernel.links()?, None))
 }
 
-fn is_ours(link: &Link) -> bool {
+fn is_ours(link: &InterfaceInfo) -> bool {
     link.is_macvlan && link.group == GROUP
 }
 
-fn mac(link: &Link) -> MacAddr {
+fn mac(link: &InterfaceInfo) -> MacAddr {
     MacAddr(link.mac.unwrap_or_default())
 }
 
 /// Removes what is left over on one NIC, or on any; their names. The claim is held meanwhile, so
 /// that of several who sweep one does.
-fn sweep(kernel: &Rtnetlink, links: &[Link], on: Option<u32>) -> Vec<String> {
+fn sweep(kernel: &Rtnetlink, links: &[InterfaceInfo], on: Option<u32>) -> Vec<String> {
     // Children of a macvlan are the kernel's children of its NIC.
     let nic = on.map(|index| {
         let own = links.iter().find(|link| link.index == index && link.is_macvlan);
@@ -205,7 +205,7 @@ fn draw() -> io::Result<(MacAddr, Claim)> {
 /// Makes the interface under the first name that is free.
 fn create(
     kernel: &Rtnetlink,
-    links: &[Link],
+    links: &[InterfaceInfo],
     nic: &Interface,
     mac: MacAddr,
 ) -> Result<String, Error> {

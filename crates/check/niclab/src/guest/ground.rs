@@ -4,7 +4,7 @@ use crate::job::Interrupts;
 use gigae_host::affinity;
 use gigae_host::proc::net;
 use gigae_link::Interface;
-use gigae_netlink::{Address, Rtnetlink, Setting};
+use gigae_netlink::{InterfaceAddress, Rtnetlink, Setting};
 use gigae_wire::MacAddr;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
@@ -244,7 +244,7 @@ impl End {
         let index = index.trim().parse().map_err(io::Error::other)?;
         let there = Setting::Namespace(self.namespace.as_fd());
         Rtnetlink::open()?.set(index, &[there, Setting::Name(&self.interface)])?;
-        let address = Address { index: self.index()?, ip: self.ip.into(), prefix: PREFIX };
+        let address = InterfaceAddress { index: self.index()?, ip: self.ip.into(), prefix: PREFIX };
         self.kernel()?.add_address(&address)?;
         let _inside = self.enter()?;
         self.one_queue()

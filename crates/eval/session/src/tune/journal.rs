@@ -8,7 +8,7 @@
 use super::interface::TunedInterface;
 use super::knob::Knob;
 use super::list::by_name;
-use gigae_fabric::Owner;
+use gigae_fabric::OwnerProcess;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -31,7 +31,7 @@ pub(super) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// Who changed it.
-    pub(super) owner: Owner,
+    pub(super) owner: OwnerProcess,
     /// The number by which the kernel tells namespaces apart.
     pub(super) namespace: u64,
     pub(super) entries: Vec<Entry>,
@@ -126,7 +126,7 @@ impl Journal {
     /// A new one of this process, written and synced.
     pub(super) fn create(entries: Vec<Entry>) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let (owner, namespace) = (Owner::this(), namespace()?);
+        let (owner, namespace) = (OwnerProcess::this(), namespace()?);
         fs::create_dir_all(DIRECTORY)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(DIRECTORY).join(format!("{}-{number}.json", owner.pid));

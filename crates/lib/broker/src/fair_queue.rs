@@ -16,15 +16,15 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 /// long run.
 const SHARE: u32 = 4;
 
-/// Time that users have had.
+/// Chooses the user whose work is done next, by the time that each user has had.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct FairQueue {
     /// The time, and when it was updated. Only users who have had some: fewer than pieces of work
     /// in [`AT_ONCE`].
     had: HashMap<u32, (Duration, Instant)>,
 }
 
-impl Turns {
+impl FairQueue {
     /// A user has used so much more time.
     pub(crate) fn charge(&mut self, user: u32, time: Duration, now: Instant) {
         self.had.retain(|_, had| !left(*had, now).is_zero());
@@ -66,41 +66,41 @@ mod tests {
 
     #[test]
     fn the_user_who_had_the_least_time_is_next() {
-        let (mut turns, now) = (Turns::default(), Instant::now());
-        assert_eq!(turns.next([].into_iter(), now), None);
-        turns.charge(1, SECOND, now);
-        turns.charge(2, SECOND / 2, now);
-        assert_eq!(turns.next([1, 2].into_iter(), now), Some((2, Duration::ZERO)));
-        assert_eq!(turns.next([1, 2, 3].into_iter(), now), Some((3, Duration::ZERO)));
-        assert_eq!(turns.next([1].into_iter(), now), Some((1, Duration::ZERO)), "alone");
+        let (mut fair_queue, now) = (FairQueue::default(), Instant::now());
+        assert_eq!(fair_queue.next([].into_iter(), now), None);
+        fair_queue.charge(1, SECOND, now);
+        fair_queue.charge(2, SECOND / 2, now);
+        assert_eq!(fair_queue.next([1, 2].into_iter(), now), Some((2, Duration::ZERO)));
+        assert_eq!(fair_queue.next([1, 2, 3].into_iter(), now), Some((3, Duration::ZERO)));
+        assert_eq!(fair_queue.next([1].into_iter(), now), Some((1, Duration::ZERO)), "alone");
     }
 
     /// One has a hundred requests, each of a second, the other one of a millisecond now and then.
     #[test]
     fn a_user_with_much_to_do_delays_others_by_one_piece_of_work() {
-        let (mut turns, mut now) = (Turns::default(), Instant::now());
+        let (mut fair_queue, mut now) = (FairQueue::default(), Instant::now());
         for _ in 0..100 {
-            let (next, _) = turns.next([1].into_iter(), now).unwrap();
+            let (next, _) = fair_queue.next([1].into_iter(), now).unwrap();
             assert_eq!(next, 1);
-            turns.charge(1, SECOND, now);
+            fair_queue.charge(1, SECOND, now);
             // The other came meanwhile.
-            assert_eq!(turns.next([1, 2].into_iter(), now).unwrap(), (2, Duration::ZERO));
+            assert_eq!(fair_queue.next([1, 2].into_iter(), now).unwrap(), (2, Duration::ZERO));
             now += SECOND;
-            turns.charge(2, SECOND / 1000, now);
+            fair_queue.charge(2, SECOND / 1000, now);
         }
     }
 
     #[test]
     fn in_the_long_run_a_user_has_a_quarter_of_the_time() {
-        let (mut turns, start) = (Turns::default(), Instant::now());
+        let (mut fair_queue, start) = (FairQueue::default(), Instant::now());
         let (mut now, mut worked) = (start, Duration::ZERO);
         while now < start + 1000 * SECOND {
-            let (_, wait) = turns.next([1].into_iter(), now).unwrap();
+            let (_, wait) = fair_queue.next([1].into_iter(), now).unwrap();
             now += wait;
             if wait.is_zero() {
                 now += SECOND;
                 worked += SECOND;
-                turns.charge(1, SECOND, now);
+                fair_queue.charge(1, SECOND, now);
             }
         }
         assert!(worked <= AT_ONCE + 252 * SECOND, "{worked:?}");
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn who_has_had_nothing_lately_is_forgotten() {
-        let (mut turns, now) = (Turns::default(), Instant::now());
-        (0..1000).for_each(|user| turns.charge(user, SECOND, now));
-        assert_eq!(turns.len(), 1000);
-        turns.charge(7, SECOND, now + 5 * SECOND);
-        assert_eq!(turns.len(), 1);
+        let (mut fair_queue, now) = (FairQueue::default(), Instant::now());
+        (0..1000).for_each(|user| fair_queue.charge(user, SECOND, now));
+        assert_eq!(fair_queue.len(), 1000);
+        fair_queue.charge(7, SECOND, now + 5 * SECOND);
+        assert_eq!(fair_queue.len(), 1);
     }
 }

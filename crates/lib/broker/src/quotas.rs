@@ -22,7 +22,7 @@ impl Usage {
     }
 }
 
-/// A port that was granted and must be given back ([`Ledger::release`]).
+/// A port that was granted and must be given back ([`Quotas::release`]).
 #[derive(Debug)]
 #[must_use = "a grant that is dropped counts for ever"]
 pub struct PortGrant {
@@ -37,17 +37,17 @@ impl PortGrant {
     }
 }
 
-/// What each user has.
+/// What each user may have, and what each user has.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct Quotas {
     config: Config,
     /// Users with ports: never more entries than ports.
     users: HashMap<u32, Usage>,
     in_all: Usage,
 }
 
-impl Ledger {
-    /// An empty ledger.
+impl Quotas {
+    /// Nobody has a port yet.
     pub fn new(config: Config) -> Self {
         Self { config, users: HashMap::new(), in_all: Usage::default() }
     }
@@ -168,8 +168,8 @@ mod tests {
     use gigae_link::ChannelSet;
     use std::path::Path;
 
-    fn ledger(text: &str) -> Ledger {
-        Ledger::new(Config::parse(text, Path::new("/etc/gigae/broker.toml")).unwrap())
+    fn quotas(text: &str) -> Quotas {
+        Quotas::new(Config::parse(text, Path::new("/etc/gigae/broker.toml")).unwrap())
     }
 
     fn peer(uid: u32) -> PeerProcess {
@@ -196,61 +196,61 @@ mod tests {
 
     #[test]
     fn only_those_who_are_allowed_get_ports() {
-        let mut users = ledger("nics = ['eth1']\nusers = [7]");
+        let mut users = quotas("nics = ['eth1']\nusers = [7]");
         let _port = users.grant(&peer(7), &request()).unwrap();
         let (refused, text) = why(users.grant(&peer(1000), &request()));
         assert_eq!(refused, RefusalCode::User);
         let said = "user 1000 is not among those that /etc/gigae/broker.toml allows; ask";
         assert!(text.starts_with(said), "{text}");
-        assert!(ledger("nics = ['eth1']\ngroups = [100]").grant(&peer(8), &request()).is_ok());
-        assert!(ledger("nics = ['eth1']\nusers = ['*']").grant(&peer(9), &request()).is_ok());
-        assert!(ledger("nics = ['eth1']").grant(&peer(0), &request()).is_err(), "root, too");
+        assert!(quotas("nics = ['eth1']\ngroups = [100]").grant(&peer(8), &request()).is_ok());
+        assert!(quotas("nics = ['eth1']\nusers = ['*']").grant(&peer(9), &request()).is_ok());
+        assert!(quotas("nics = ['eth1']").grant(&peer(0), &request()).is_err(), "root, too");
     }
 
     #[test]
     fn a_process_of_another_network_namespace_gets_no_port() {
-        let mut ledger = ledger("nics = ['eth1']\nusers = ['*']");
+        let mut quotas = quotas("nics = ['eth1']\nusers = ['*']");
         let elsewhere = PeerProcess { elsewhere: true, ..peer(7) };
-        assert_eq!(why(ledger.grant(&elsewhere, &request())).0, RefusalCode::Namespace);
+        assert_eq!(why(quotas.grant(&elsewhere, &request())).0, RefusalCode::Namespace);
     }
 
     #[test]
     fn only_what_is_allowed_is_granted() {
-        let mut ledger = ledger("nics = ['eth1', 'eth2']\nusers = ['*']");
+        let mut quotas = quotas("nics = ['eth1', 'eth2']\nusers = ['*']");
         let asked = Request { interface: Some("eth0".into()), ..request() };
-        let (refused, text) = why(ledger.grant(&peer(1), &asked));
+        let (refused, text) = why(quotas.grant(&peer(1), &asked));
         assert!(refused == RefusalCode::Interface && text.contains("eth1, eth2"), "{text}");
         let asked = Request { ethertype: 0x0800, ..request() };
-        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, RefusalCode::EtherType);
+        assert_eq!(why(quotas.grant(&peer(1), &asked)).0, RefusalCode::EtherType);
         let asked = Request { rx_frames: 0, ..request() };
-        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, RefusalCode::Malformed);
+        assert_eq!(why(quotas.grant(&peer(1), &asked)).0, RefusalCode::Malformed);
         let asked = Request { tx_frames: 0, ..asked };
-        assert_eq!(why(ledger.grant(&peer(1), &asked)).0, RefusalCode::Nothing);
-        assert_eq!(ledger.in_all(), Usage::default(), "what is refused does not count");
+        assert_eq!(why(quotas.grant(&peer(1), &asked)).0, RefusalCode::Nothing);
+        assert_eq!(quotas.in_all(), Usage::default(), "what is refused does not count");
     }
 
     #[test]
     fn ports_and_memory_are_limited_for_each_and_for_all_and_come_back() {
         let text =
             "nics = ['eth1']\nusers = ['*']\nports_per_user = 2\nmib_per_user = 3\nports = 3";
-        let mut ledger = ledger(text);
-        let first = ledger.grant(&peer(1), &request()).unwrap();
+        let mut quotas = quotas(text);
+        let first = quotas.grant(&peer(1), &request()).unwrap();
         let large = Request { rx_frames: u32::MAX, tx_frames: u32::MAX, ..request() };
-        assert_eq!(why(ledger.grant(&peer(1), &large)).0, RefusalCode::Limit, "memory of a user");
-        let second = ledger.grant(&peer(1), &request()).unwrap();
-        let (refused, text) = why(ledger.grant(&peer(1), &request()));
+        assert_eq!(why(quotas.grant(&peer(1), &large)).0, RefusalCode::Limit, "memory of a user");
+        let second = quotas.grant(&peer(1), &request()).unwrap();
+        let (refused, text) = why(quotas.grant(&peer(1), &request()));
         assert!(
             refused == RefusalCode::Limit && text.starts_with("user 1 has 2 ports and 2 MiB"),
             "{text}"
         );
-        let other = ledger.grant(&peer(2), &request()).unwrap();
-        let (refused, text) = why(ledger.grant(&peer(2), &request()));
+        let other = quotas.grant(&peer(2), &request()).unwrap();
+        let (refused, text) = why(quotas.grant(&peer(2), &request()));
         assert!(refused == RefusalCode::Limit && text.starts_with("all users"), "{text}");
-        ledger.release(first);
-        let again = ledger.grant(&peer(2), &request()).unwrap();
-        [second, other, again].into_iter().for_each(|grant| ledger.release(grant));
+        quotas.release(first);
+        let again = quotas.grant(&peer(2), &request()).unwrap();
+        [second, other, again].into_iter().for_each(|grant| quotas.release(grant));
         assert_eq!(
-            (ledger.in_all(), ledger.of(1), ledger.users.len()),
+            (quotas.in_all(), quotas.of(1), quotas.users.len()),
             (Usage::default(), Usage::default(), 0)
         );
     }
