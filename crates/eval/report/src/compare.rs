@@ -14,7 +14,7 @@ mod shift;
 mod side;
 mod text;
 
-pub use cell::{Cell, Unit};
+pub use cell::{ComparedCell, Unit};
 pub use conditions::Differs;
 pub use shift::{Shift, shift};
 pub use side::{Side, SideError};
@@ -95,7 +95,7 @@ pub struct Against {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// The cell.
-    pub cell: Cell,
+    pub cell: ComparedCell,
     /// Which cost; absent for the figure itself.
     pub cost: Option<&'static str>,
     /// The unit of both medians.
@@ -110,12 +110,12 @@ pub struct Compared {
     /// What `ci95` really covers.
     pub coverage: Option<f64>,
     /// The chance of such a difference anywhere in the family while nothing differs; absent where
-    /// too few units could tell.
+    /// there are too few units for a test.
     pub p: Option<f64>,
     /// The smallest difference in percent that could have been seen.
     pub visible: Option<f64>,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     /// Whether either side has a doubt about it.
     pub doubtful: bool,
 }
@@ -123,7 +123,7 @@ pub struct Compared {
 /// What became of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// Significantly better than the reference.
     Better,
     /// Significantly worse.
@@ -132,11 +132,11 @@ pub enum Verdict {
     Slight,
     /// No difference was found.
     Same,
-    /// Too few units could tell.
+    /// There are too few units for a test.
     Untested,
 }
 
-impl Verdict {
+impl ComparisonVerdict {
     /// Whether it is a difference that counts.
     pub fn differs(self) -> bool {
         matches!(self, Self::Better | Self::Worse)
@@ -209,7 +209,7 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
     }
     let units = |unit| [reference, other].map(|side| cell::units(side, unit));
     let [n, m] = units(Unit::Run);
-    let unit = if family::can_tell(n, m, judging.level) { Unit::Run } else { Unit::Repetition };
+    let unit = if family::has_power(n, m, judging.level) { Unit::Run } else { Unit::Repetition };
     let figures = common.iter().map(|(cell, [a, b])| {
         let figures = |side, series: &[_]| cell::figures(side, series, unit);
         begun(cell, None, [a, b], [figures(reference, a), figures(other, b)])
@@ -222,7 +222,7 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
     Ok(against)
 }
 
-fn full_name(cell: &Cell) -> String {
+fn full_name(cell: &ComparedCell) -> String {
     match cell.experiment {
         Experiment::Memory => cell.name(),
         _ => format!("{} {}", cell.link, cell.name()),
@@ -232,13 +232,13 @@ fn full_name(cell: &Cell) -> String {
 type OfRuns<'a> = Vec<Option<&'a Series>>;
 
 /// The costs of a cell that both sides have.
-fn costs((cell, [a, b]): &(Cell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row)> {
+fn costs((cell, [a, b]): &(ComparedCell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row)> {
     let found = cell::COSTS.iter().filter_map(|cost| {
         let of = |series: &OfRuns<'_>| -> Vec<Option<f64>> {
             series.iter().map(|series| series.and_then(cost.of)).collect()
         };
         let values = [of(a), of(b)];
-        // What neither has tells nothing.
+        // A cost is compared if both sides have it, and if it is above zero somewhere.
         let there = |values: &Vec<Option<f64>>| values.iter().any(Option::is_some);
         let any = values.iter().flatten().flatten().any(|value| *value > 0.0);
         (values.iter().all(there) && any).then(|| begun(cell, Some(cost), [a, b], values))
@@ -249,7 +249,7 @@ fn costs((cell, [a, b]): &(Cell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row)> {
 /// What can be said of a figure without the others, and the values by which it is judged among
 /// them.
 fn begun(
-    cell: &Cell,
+    cell: &ComparedCell,
     cost: Option<&cell::Cost>,
     series: [&OfRuns<'_>; 2],
     values: [Vec<Option<f64>>; 2],
@@ -285,7 +285,7 @@ fn begun(
         coverage: shift.filter(|_| several).map(|shift| shift.coverage),
         p: None,
         visible: None,
-        verdict: Verdict::Untested,
+        verdict: ComparisonVerdict::Untested,
         doubtful,
     };
     (compared, row)
@@ -305,13 +305,13 @@ fn judged(begun: Vec<(Compared, Row)>, judging: Judging) -> Vec<Compared> {
         compared.p = Some((judged.p * family::level(1) / judging.level).min(1.0));
         compared.visible = Some(percent(judged.visible).max(judging.least));
         compared.verdict = if judged.p > judging.level {
-            Verdict::Same
+            ComparisonVerdict::Same
         } else if change.abs() < judging.least {
-            Verdict::Slight
+            ComparisonVerdict::Slight
         } else if (change > 0.0) == (compared.cost.is_none() && compared.cell.larger_is_better()) {
-            Verdict::Better
+            ComparisonVerdict::Better
         } else {
-            Verdict::Worse
+            ComparisonVerdict::Worse
         };
     }
     all
@@ -325,7 +325,7 @@ fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -
             other.runs.len(),
             family::fewest(judging.level)));
     }
-    if against.figures.iter().all(|figure| figure.verdict == Verdict::Untested) {
+    if against.figures.iter().all(|figure| figure.verdict == ComparisonVerdict::Untested) {
         doubts.push(doubt!(
             Untested,
             "too few repetitions to compare; repeat with a plan of 6 repetitions or with --runs"

@@ -2,7 +2,7 @@
 
 use super::csv::quoted;
 use super::overlay::{self, letter};
-use crate::compare::{Against, Compared, Comparison, Side, Summary, Unit, Verdict};
+use crate::compare::{Against, Compared, Comparison, ComparisonVerdict, Side, Summary, Unit};
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::number::short;
 use gigae_eval_model::stats;
@@ -89,8 +89,12 @@ const BEYOND: f64 = 1000.0;
 /// How many of a family came out how.
 fn verdicts(all: &[Compared], who: &str, kind: &str, least: f64) -> Option<String> {
     let of = |verdict| all.iter().filter(|one| one.verdict == verdict).count();
-    let (better, worse, slight) = (of(Verdict::Better), of(Verdict::Worse), of(Verdict::Slight));
-    let untested = of(Verdict::Untested);
+    let (better, worse, slight) = (
+        of(ComparisonVerdict::Better),
+        of(ComparisonVerdict::Worse),
+        of(ComparisonVerdict::Slight),
+    );
+    let untested = of(ComparisonVerdict::Untested);
     let tested = all.len() - untested;
     if all.is_empty() {
         return None;
@@ -117,7 +121,7 @@ fn verdicts(all: &[Compared], who: &str, kind: &str, least: f64) -> Option<Strin
 
 /// What could have been seen where nothing was.
 fn visible(all: &[Compared]) -> Option<String> {
-    let same = all.iter().filter(|one| one.verdict == Verdict::Same);
+    let same = all.iter().filter(|one| one.verdict == ComparisonVerdict::Same);
     let mut visible: Vec<f64> = same.filter_map(|one| one.visible).collect();
     visible.sort_by(f64::total_cmp);
     let (least, most) = (visible.first()?, visible.last()?);
@@ -148,14 +152,14 @@ pub fn figure_tables(comparison: &Comparison, against: &Against) -> Vec<Table> {
 
 /// What a message costs, likewise; all of it, or what differs.
 pub fn cost_tables(comparison: &Comparison, against: &Against, all: bool) -> Vec<Table> {
-    let tells = |one: &&Compared| match one.verdict {
-        Verdict::Same => all,
-        Verdict::Untested => {
+    let is_shown = |one: &&Compared| match one.verdict {
+        ComparisonVerdict::Same => all,
+        ComparisonVerdict::Untested => {
             all || one.change.is_some_and(|change| change.abs() >= comparison.least)
         }
         _ => true,
     };
-    let costs: Vec<&Compared> = against.costs.iter().filter(tells).collect();
+    let costs: Vec<&Compared> = against.costs.iter().filter(is_shown).collect();
     let which = if all { "" } else { ", those that differ" };
     let note = format!(
         "Per message{which}: CPU of ends that do not spin, thread and interrupts, in microseconds; system calls (of \
@@ -228,13 +232,13 @@ fn seen(percent: f64) -> String {
     if percent > BEYOND { format!(">{BEYOND}") } else { short(percent) }
 }
 
-fn word(verdict: Verdict) -> &'static str {
+fn word(verdict: ComparisonVerdict) -> &'static str {
     match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::Slight => "slight",
-        Verdict::Same => "none",
-        Verdict::Untested => "untested",
+        ComparisonVerdict::Better => "better",
+        ComparisonVerdict::Worse => "worse",
+        ComparisonVerdict::Slight => "slight",
+        ComparisonVerdict::Same => "none",
+        ComparisonVerdict::Untested => "untested",
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Rule {
     find: fn(&Results) -> Vec<String>,
 }
 
-/// All rules, in the order in which findings are told.
+/// All rules, in the order of the findings in the report.
 pub const RULES: &[Rule] = &[
     Rule { name: "quickest", find: trips::quickest },
     Rule { name: "asleep", find: trips::asleep },
@@ -94,7 +94,7 @@ pub fn of(results: &Results) -> Vec<Finding<'_>> {
 mod testing {
     //! Results of made-up cells.
 
-    use super::text::{bytes, told};
+    use super::text::{bytes, mark_doubtful};
     use super::*;
     use gigae_eval_model::experiment::Experiment;
     use gigae_eval_model::plan::{Condition, SHIPPED, Wait};
@@ -162,9 +162,9 @@ mod testing {
         let all = results(&["cable"]);
         let mut trip = cell(&all, Experiment::Rtt, "tcp", 8, 5.0);
         trip.doubts = vec!["overhead: said of all".into()];
-        assert_eq!(told("It is so.".into(), &[&trip]), "It is so.");
+        assert_eq!(mark_doubtful("It is so.".into(), &[&trip]), "It is so.");
         trip.doubts.push("wide-interval: repeat".into());
-        assert_eq!(told("It is so.".into(), &[&trip]), "It is so. !");
+        assert_eq!(mark_doubtful("It is so.".into(), &[&trip]), "It is so. !");
     }
 
     #[test]

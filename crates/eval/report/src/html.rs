@@ -203,7 +203,7 @@ fn link_figures(results: &Results, link: &str) -> Markup {
     }
 }
 
-/// More lines than this cannot be told apart.
+/// A reader cannot distinguish more lines than this.
 pub(super) const MOST_LINES: usize = 12;
 
 /// Single points, and too many lines, are better read as numbers.

@@ -16,7 +16,7 @@ pub(super) fn letter(side: usize) -> char {
 }
 
 /// A figure for each experiment, link and style of waiting with the curves of all sides; where
-/// these are too many to be told apart, one for each transport.
+/// these are too many to distinguish, one for each transport.
 pub(super) fn charts(sides: &[Side]) -> Vec<Chart> {
     let mut charts = Vec::new();
     for link in links(sides) {
@@ -43,7 +43,7 @@ pub(super) fn charts(sides: &[Side]) -> Vec<Chart> {
     charts
 }
 
-/// The names by which links are told apart; none where each side has one.
+/// The names that distinguish the links; none where each side has one link.
 fn links(sides: &[Side]) -> Vec<Option<&str>> {
     if sides.iter().all(|side| side.first().environment.link.len() == 1) {
         return vec![None];

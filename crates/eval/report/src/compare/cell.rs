@@ -18,7 +18,7 @@ pub enum Unit {
 
 /// A point of a curve, whichever run it is of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cell {
+pub struct ComparedCell {
     /// Name of the link in the reference.
     pub link: String,
     /// What was measured.
@@ -35,7 +35,7 @@ pub struct Cell {
     pub size: usize,
 }
 
-impl Cell {
+impl ComparedCell {
     fn of(series: &Series) -> Self {
         Self {
             link: series.link.clone(),
@@ -82,7 +82,7 @@ impl Cell {
 pub(super) enum Links {
     /// Each side has one, and so the one stands for the other, whatever its name.
     One,
-    /// They are told apart by their names.
+    /// Their names distinguish them.
     Named,
 }
 
@@ -94,18 +94,22 @@ impl Links {
 }
 
 /// All cells of a side, in the order in which its runs first have them.
-pub(super) fn cells(side: &Side) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = Vec::new();
+pub(super) fn cells(side: &Side) -> Vec<ComparedCell> {
+    let mut cells: Vec<ComparedCell> = Vec::new();
     for series in side.runs.iter().flat_map(|run| &run.series) {
         if !cells.iter().any(|cell| cell.is(series, Links::Named)) {
-            cells.push(Cell::of(series));
+            cells.push(ComparedCell::of(series));
         }
     }
     cells
 }
 
 /// The series of a cell in each run of a side.
-pub(super) fn of_runs<'a>(side: &'a Side, cell: &Cell, links: Links) -> Vec<Option<&'a Series>> {
+pub(super) fn of_runs<'a>(
+    side: &'a Side,
+    cell: &ComparedCell,
+    links: Links,
+) -> Vec<Option<&'a Series>> {
     let find = |run: &'a Results| run.series.iter().find(|series| cell.is(series, links));
     side.runs.iter().map(find).collect()
 }
@@ -137,8 +141,8 @@ pub(super) struct Cost {
     pub(super) of: fn(&Series) -> Option<f64>,
 }
 
-/// The costs that are compared. A spinning end takes all of its CPU, and calls in vain as often as
-/// there is time for it: of such ends only the calls that send say something.
+/// The costs that are compared. A spinning end takes all of its CPU, and makes as many empty polls
+/// as it has time for. So of spinning ends only the calls that send are compared.
 pub(super) const COSTS: [Cost; 5] = [
     Cost {
         name: "CPU, measuring end",

@@ -95,7 +95,7 @@ fn facts(results: &Results) -> Facts {
     drop_fields(&mut environment, &TWICE);
     flatten(&environment, &mut vec![String::new()], &mut facts);
     let links = links.as_array().cloned().unwrap_or_default();
-    // Where there is one, its name tells nothing.
+    // The name of the only link says nothing.
     let alone = links.len() == 1;
     for mut link in links {
         let name = link["name"].as_str().unwrap_or_default().to_owned();

@@ -57,7 +57,7 @@ pub(super) struct Judged {
 /// and for all where there are so few units that no difference could reach the level.
 pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     let units = rows.first().map_or((0, 0), |row| (row.reference.len(), row.other.len()));
-    if !can_tell(units.0, units.1, level) {
+    if !has_power(units.0, units.1, level) {
         return vec![None; rows.len()];
     }
     let work = rows.len() * units.0 * units.1;
@@ -105,16 +105,16 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     judged
 }
 
-/// Whether so many units can tell anything at this level: whether the sides as they are, alone
-/// among all partings, would be rare enough.
-pub(super) fn can_tell(n: usize, m: usize, level: f64) -> bool {
+/// Whether a test of so many units has any power at this level: whether the sides as they are,
+/// alone among all partings, would be rare enough.
+pub(super) fn has_power(n: usize, m: usize, level: f64) -> bool {
     let same = if n == m { 2.0 } else { 1.0 };
     n >= 2 && m >= 2 && same / choose(n + m, n) <= level + 1e-12
 }
 
-/// The fewest units on each of two equal sides that can tell anything.
+/// The fewest units on each of two equal sides with which a test has any power.
 pub(super) fn fewest(level: f64) -> usize {
-    (2..).find(|&n| can_tell(n, n, level)).expect("ever more units make ever more partings")
+    (2..).find(|&n| has_power(n, n, level)).expect("ever more units make ever more partings")
 }
 
 /// The statistic above which no more than `allowed` of the other partings lie.

@@ -129,7 +129,7 @@ fn runs_of_one_thing_raise_a_false_alarm_in_one_family_of_twenty_at_most() {
 }
 
 #[test]
-fn with_one_run_on_a_side_repetitions_are_told_apart_and_nothing_is_known_of_runs() {
+fn with_one_run_on_a_side_repetitions_are_compared_and_nothing_is_known_of_runs() {
     let one = |machine: &mut Machine| [machine.side(1, 0, 0.0), machine.side(1, 0, 0.0)];
     let alike = Scatter { run: 0.0, common: 0.0, ..ORDINARY };
     let found = alarms(60, alike, one);
@@ -141,7 +141,7 @@ fn with_one_run_on_a_side_repetitions_are_told_apart_and_nothing_is_known_of_run
     assert_eq!((against.unit, against.units), (Unit::Repetition, [6, 6]));
     let doubt = against.doubts[0].to_string();
     assert!(doubt.starts_with("few-runs: 1 and 1 runs") && doubt.contains("--runs 4"), "{doubt}");
-    assert!(against.costs.iter().all(|cost| cost.verdict == Verdict::Untested));
+    assert!(against.costs.iter().all(|cost| cost.verdict == ComparisonVerdict::Untested));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_difference_of_ten_percent_is_found() {
 }
 
 #[test]
-fn better_and_worse_are_told_apart_and_what_is_slight_does_not_count() {
+fn better_and_worse_are_distinguished_and_what_is_slight_does_not_count() {
     let quiet = Scatter { repetition: 0.001, run: 0.001, common: 0.0, drift: 0.0 };
     let mut machine = Machine::new(7, quiet);
     let sides =
@@ -170,13 +170,16 @@ fn better_and_worse_are_told_apart_and_what_is_slight_does_not_count() {
     let against = against_of(&[sides[0].clone(), sides[1].clone()], 5.0);
     for figure in &against.figures {
         let stream = figure.cell.experiment == Experiment::Stream;
-        assert_eq!(figure.verdict, if stream { Verdict::Better } else { Verdict::Worse });
+        assert_eq!(
+            figure.verdict,
+            if stream { ComparisonVerdict::Better } else { ComparisonVerdict::Worse }
+        );
         let (change, [low, high]) = (figure.change.unwrap(), figure.ci95.unwrap());
         assert!((change - 20.0).abs() < 1.0 && low < change && change < high, "{figure:?}");
     }
     assert!(against.doubts.iter().any(|doubt| doubt.code == Some(Code::InCommon)), "{against:?}");
     let slight = against_of(&[sides[0].clone(), sides[2].clone()], 5.0);
-    assert!(slight.figures.iter().all(|figure| figure.verdict == Verdict::Slight));
+    assert!(slight.figures.iter().all(|figure| figure.verdict == ComparisonVerdict::Slight));
     // Two comparisons with one reference need more runs for the same.
     let both = compare(&sides, 5.0).unwrap();
     assert!(both.against.iter().all(|against| against.unit == Unit::Repetition));
@@ -209,7 +212,7 @@ fn no_difference_is_said_with_the_smallest_that_could_have_been_seen() {
     let sides = [machine.side(4, 0, 0.0), machine.side(4, 0, 0.0)];
     let comparison = compare(&sides, 5.0).unwrap();
     for figure in &comparison.against[0].figures {
-        assert_eq!(figure.verdict, Verdict::Same, "{figure:?}");
+        assert_eq!(figure.verdict, ComparisonVerdict::Same, "{figure:?}");
         assert!(figure.visible.unwrap() >= 5.0, "{figure:?}");
     }
     let text = text(&comparison, false);
@@ -294,13 +297,16 @@ fn figures_without_a_logarithm_are_shown_and_not_judged() {
     sides[1].runs[0].series[1].repetitions.clear();
     let against = against_of(&sides, 5.0);
     let figure = &against.figures[0];
-    assert_eq!((figure.verdict, figure.change, figure.p), (Verdict::Untested, None, None));
+    assert_eq!(
+        (figure.verdict, figure.change, figure.p),
+        (ComparisonVerdict::Untested, None, None)
+    );
     assert_eq!(figure.medians[1], 0.0);
 }
 
 /// The measuring end of `paced` polls, whatever the answering one does.
 #[test]
-fn what_a_polling_end_looks_for_in_vain_is_no_cost_of_its_messages() {
+fn empty_polls_are_no_cost_of_the_messages() {
     let verdicts = |experiment| {
         let mut machine = Machine::new(1, ORDINARY);
         let mut sides = machine.in_turns(4, 0, 0.0);

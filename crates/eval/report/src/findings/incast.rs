@@ -1,20 +1,20 @@
 //! What follows from many senders and one receiver.
 
-use super::text::{bytes, differ, name, told};
+use super::text::{bytes, differ, mark_doubtful, name};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 
-/// Jain's index from which on shares are told to be even: of four senders, one has at most a third
+/// Jain's index from which on shares count as even: of four senders, one has at most a third
 /// more than each other, or three tenths less.
 const EVEN: f64 = 0.98;
 
 /// And below which they are uneven: of four, one has twice as much as each other, or a third.
 const UNEVEN: f64 = 0.9;
 
-/// A smaller share of lost messages, or ECHOs, is not told.
-const TOLD: f64 = 0.01;
+/// A smaller share of lost messages, or ECHOs, is left out of the sentence.
+const LEAST_LOSS: f64 = 0.01;
 
 /// What becomes of the goodput from the fewest senders to the most, how they share it, and what it
 /// does to the queue.
@@ -62,7 +62,7 @@ fn say(curve: &[&Series]) -> Option<String> {
         _ => "unevenly",
     };
     let lost = match many.loss() {
-        lost if lost >= TOLD => format!(", {:.0} % are lost", lost * 100.0),
+        lost if lost >= LEAST_LOSS => format!(", {:.0} % are lost", lost * 100.0),
         _ => String::new(),
     };
     let trip = |series: &Series| series.shares.as_ref().and_then(|shares| shares.trip_p50);
@@ -73,7 +73,7 @@ fn say(curve: &[&Series]) -> Option<String> {
         _ => String::new(),
     };
     let unanswered = match shares.lost_trips() {
-        Some((lost, sent)) if lost as f64 >= sent as f64 * TOLD => {
+        Some((lost, sent)) if lost as f64 >= sent as f64 * LEAST_LOSS => {
             format!("; {lost} of {sent} ECHOs meanwhile are not answered")
         }
         _ => String::new(),
@@ -86,7 +86,7 @@ fn say(curve: &[&Series]) -> Option<String> {
         bytes(many.size),
         many.link
     );
-    Some(told(sentence, &[few, many]))
+    Some(mark_doubtful(sentence, &[few, many]))
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
     use gigae_eval_model::results::Shares;
 
     #[test]
-    fn goodput_shares_and_queue_of_many_are_told_beside_those_of_few() {
+    fn goodput_shares_and_queue_of_many_stand_beside_those_of_few() {
         let mut all = results(&["gigabit"]);
         let of = |senders, median, fairness, trip| Series {
             condition: Condition { senders, ..Condition::default() },

@@ -1,6 +1,6 @@
 //! What follows from round trips under load.
 
-use super::text::{bytes, differ, name, told};
+use super::text::{bytes, differ, mark_doubtful, name};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{grouped, short};
 use gigae_eval_model::plan::Condition;
@@ -93,7 +93,7 @@ fn say(curve: &[&Series]) -> Option<String> {
             short(broken.p99 / first.p99)
         ),
     };
-    Some(told(sentence, &used))
+    Some(mark_doubtful(sentence, &used))
 }
 
 /// What a bulk stream on the same link does to round trips, and how much of that is the switch's
@@ -123,7 +123,10 @@ fn say_bloat(results: &Results, beside: &Series, alone: &Series) -> String {
     let rate = beside.condition.rate.map_or(String::new(), |_| format!("{}, ", rate(beside)));
     let at = format!("{}, {rate}{}, {}", bytes(beside.size), beside.link, beside.wait.name());
     if !differ(beside, alone) {
-        return told(format!("Beside {streams} {who} answers no later ({at})."), &[beside, alone]);
+        return mark_doubtful(
+            format!("Beside {streams} {who} answers no later ({at})."),
+            &[beside, alone],
+        );
     }
     let added = beside.median - alone.median;
     let queue =
@@ -138,7 +141,7 @@ fn say_bloat(results: &Results, beside: &Series, alone: &Series) -> String {
         short(added),
         queue.unwrap_or_default()
     );
-    told(sentence, &[beside, alone])
+    mark_doubtful(sentence, &[beside, alone])
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What follows from the machine itself: its loopback, its bus, its memory.
 
-use super::text::{by_size, bytes, differ, name, plain, told};
+use super::text::{by_size, bytes, differ, mark_doubtful, name, plain};
 use gigae_eval_model::environment::LOOPBACK_KIND;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
@@ -9,7 +9,7 @@ use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
 use gigae_nic::{Bus, Nic};
 
-/// Copies of so many bytes tell what memory carries; smaller ones what a call costs.
+/// Copies of so many bytes show what memory carries; smaller ones show what a call costs.
 const LARGE_COPY: usize = 16 << 10;
 
 /// The cells of a link that are largest (streams) or smallest (round trips).
@@ -46,7 +46,7 @@ pub(super) fn ceiling(results: &Results) -> Vec<String> {
             short(stream.median),
             bytes(stream.size)
         );
-        sentences.push(told(sentence, &[stream]));
+        sentences.push(mark_doubtful(sentence, &[stream]));
         for other in &others {
             let Some(there) = best_tcp(results, &other.name) else { continue };
             let sentence = if differ(there, stream) {
@@ -59,7 +59,7 @@ pub(super) fn ceiling(results: &Results) -> Vec<String> {
             } else {
                 format!("What TCP carries over {} does not differ from that.", other.name)
             };
-            sentences.push(told(sentence, &[there, stream]));
+            sentences.push(mark_doubtful(sentence, &[there, stream]));
         }
     }
     sentences

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_agree_are_counted_and_others_told_with_the_reason() {
+    fn figures_that_agree_are_counted_and_others_named_with_the_reason() {
         let mut all = results(&["cable"]);
         all.programs =
             vec![beside("one", 1.04, 0.5), beside("two", 1.2, 0.01), beside("one", 1.0, 0.01)];

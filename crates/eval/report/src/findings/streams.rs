@@ -1,7 +1,7 @@
 //! What follows from streams: what they carry, in how many frames and calls, with which buffers,
 //! and for how much CPU.
 
-use super::text::{by_size, bytes, differ, name, plain, told};
+use super::text::{by_size, bytes, differ, mark_doubtful, name, plain};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{self, short};
 use gigae_eval_model::plan::{Condition, Cpus, TcpOptions, Wait};
@@ -40,7 +40,7 @@ pub(super) fn most(results: &Results) -> Vec<String> {
                 short(best.median),
                 bytes(best.size)
             );
-            sentences.push(told(sentence, &[best]));
+            sentences.push(mark_doubtful(sentence, &[best]));
         }
     }
     sentences
@@ -147,7 +147,7 @@ fn buffer_on(results: &Results, link: &str) -> Option<String> {
             short(best),
             bytes(size)
         );
-        return Some(told(sentence, &used));
+        return Some(mark_doubtful(sentence, &used));
     };
     let product = bandwidth_delay(results, link).map_or(String::new(), |product| {
         format!(
@@ -178,7 +178,7 @@ fn buffer_on(results: &Results, link: &str) -> Option<String> {
             short(least.median)
         )
     };
-    Some(told(format!("{first}{product}{own} ({link})."), &used))
+    Some(mark_doubtful(format!("{first}{product}{own} ({link})."), &used))
 }
 
 /// What TCP_NODELAY does to small writes.
@@ -202,14 +202,14 @@ fn nodelay_on(results: &Results, link: &str) -> Option<String> {
         let sentence = format!(
             "TCP_NODELAY makes no difference to a stream of writes of {size} (socket buffers of {buffer}, {link})."
         );
-        return Some(told(sentence, &[with, without]));
+        return Some(mark_doubtful(sentence, &[with, without]));
     }
     let sentence = format!(
         "TCP_NODELAY makes a stream of writes of {size} {} MB/s instead of {} MB/s (socket buffers of {buffer}, {link}).",
         short(with.median),
         short(without.median)
     );
-    Some(told(sentence, &[with, without]))
+    Some(mark_doubtful(sentence, &[with, without]))
 }
 
 /// What both ends lose or gain on one CPU.
@@ -228,7 +228,7 @@ pub(super) fn cpus(results: &Results) -> Vec<String> {
         })?;
         Some((one, two))
     });
-    // The largest stream and the smallest round trip of each transport tell most.
+    // The largest stream and the smallest round trip of each transport say most.
     let mut chosen: Vec<(&Series, &Series)> = Vec::new();
     for (one, two) in pairs {
         let place = chosen.iter_mut().find(|(other, _)| {
@@ -264,7 +264,7 @@ fn say_cpus(one: &Series, two: &Series) -> String {
     let demand = one.demand().zip(two.demand()).map_or(String::new(), |(one, two)| {
         format!(", for {} us of CPU per KB instead of {}", short(one.sum()), short(two.sum()))
     });
-    told(format!("{what} {figures} ({change}){demand} ({at})."), &[one, two])
+    mark_doubtful(format!("{what} {figures} ({change}){demand} ({at})."), &[one, two])
 }
 
 #[cfg(test)]
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_that_is_enough_is_told_beside_the_product() {
+    fn the_buffer_that_is_enough_stands_beside_the_product() {
         let mut all = results(&["gigabit"]);
         all.environment.link[0].rate = Some(1e9);
         all.series = vec![cell(&all, Experiment::Rtt, "tcp", 8, 64.0)];

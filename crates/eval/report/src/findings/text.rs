@@ -36,9 +36,9 @@ pub(super) fn differ(one: &Series, other: &Series) -> bool {
     one.ci95[0] > other.ci95[1] || other.ci95[0] > one.ci95[1]
 }
 
-/// A sentence made of these figures: with a mark if one of them is doubtful for a reason that
-/// others do not share, as in the tables.
-pub(super) fn told(sentence: String, of: &[&Series]) -> String {
+/// A sentence made of these figures. It gets a mark if one of them has a doubt that not all figures
+/// share, as in the tables.
+pub(super) fn mark_doubtful(sentence: String, of: &[&Series]) -> String {
     let doubtful = of.iter().any(|series| series.doubt_codes().next().is_some());
     if doubtful { sentence + " !" } else { sentence }
 }

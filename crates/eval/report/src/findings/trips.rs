@@ -1,6 +1,6 @@
 //! What follows from round trips.
 
-use super::text::{by_size, bytes, differ, name, of_name, plain, told};
+use super::text::{by_size, bytes, differ, mark_doubtful, name, of_name, plain};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{Condition, Wait};
@@ -37,7 +37,7 @@ fn quickest_on(results: &Results, link: &str) -> Option<String> {
         format!("; TCP takes {} us, {} times as long", short(tcp.median), short(times))
     });
     let sentence = format!("{lead}: {} us{behind} ({link}, spin).", short(first.median));
-    Some(told(sentence, &[*first, *second, tcp.unwrap_or(first)]))
+    Some(mark_doubtful(sentence, &[*first, *second, tcp.unwrap_or(first)]))
 }
 
 /// What it costs to wait asleep.
@@ -64,7 +64,7 @@ pub(super) fn asleep(results: &Results) -> Vec<String> {
             } else {
                 format!("{whose} round trip of {size} is no different asleep and awake ({link}).")
             };
-            sentences.push(told(sentence, &[awake, asleep]));
+            sentences.push(mark_doubtful(sentence, &[awake, asleep]));
         }
     }
     sentences
@@ -95,7 +95,7 @@ fn tcp_share_on(results: &Results, link: &str) -> Option<String> {
             short(tcp.median),
             short(below.median)
         );
-        return Some(told(sentence, &[tcp, below]));
+        return Some(mark_doubtful(sentence, &[tcp, below]));
     }
     let cost = tcp.median - below.median;
     let sentence = format!(
@@ -105,7 +105,7 @@ fn tcp_share_on(results: &Results, link: &str) -> Option<String> {
         percent(cost / tcp.median),
         short(below.median)
     );
-    Some(told(sentence, &[tcp, below]))
+    Some(mark_doubtful(sentence, &[tcp, below]))
 }
 
 /// How round trips depend on the message size.
@@ -195,7 +195,7 @@ pub(super) fn echo_by_size(results: &Results) -> Vec<String> {
         echo if echo.is_empty() => of("tcp"),
         echo => echo,
     };
-    chosen.into_iter().map(|fit| told(say_fit(fit), &fit.curve)).collect()
+    chosen.into_iter().map(|fit| mark_doubtful(say_fit(fit), &fit.curve)).collect()
 }
 
 fn say_fit(fit: &Fit<'_>) -> String {

@@ -1,7 +1,7 @@
 //! What follows from settings that were tried: which is recommended, what it brings and what it
 //! costs.
 
-use super::text::{bytes, name, of_name, told};
+use super::text::{bytes, mark_doubtful, name, of_name};
 use gigae_eval_model::choice;
 use gigae_eval_model::choice::{Change, Judgement, Objectives};
 use gigae_eval_model::number::short;
@@ -111,7 +111,7 @@ fn on_link(results: &Results, tuning: &Tuning) -> Option<String> {
         parts.join(", ")
     );
     let used: Vec<&Series> = [trip, stream, before.0, before.1].into_iter().flatten().collect();
-    Some(told(sentence, &used))
+    Some(mark_doubtful(sentence, &used))
 }
 
 /// One of the three figures, with its change.

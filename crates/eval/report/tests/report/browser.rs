@@ -84,7 +84,7 @@ pub(crate) fn nothing_sticks_out_on_a_phone(browser: &Path) {
 }
 
 fn fits_a_phone(browser: &Path, results: &Results) {
-    // A frame is as narrow as it is told to be, whatever the least width of a window is.
+    // A frame may be narrower than the least width of a window.
     let inner = html::page(results).replace('&', "&amp;").replace('"', "&quot;");
     let page = format!(
         "<!doctype html><body><iframe id=f width={PHONE} height=800 style=\"border:0\" srcdoc=\"{inner}\"></iframe><p id=w></p>\

@@ -30,7 +30,7 @@ fn main() {
         papers::the_same_figures_lead_to_the_same_sentences,
         papers::printed_figures_stand_in_the_charts_too,
         page::every_chart_has_its_numbers_and_commands,
-        page::colours_can_be_told_from_what_is_behind_them,
+        page::colours_contrast_with_what_is_behind_them,
         page::every_doubt_is_shown,
         figures::every_figure_is_shown_with_its_verdict_in_every_report,
         figures::a_figure_that_is_missing_says_why,

@@ -88,7 +88,7 @@ fn contrast(one: &str, other: &str) -> f64 {
     (one.max(other) + 0.05) / (one.min(other) + 0.05)
 }
 
-pub(crate) fn colours_can_be_told_from_what_is_behind_them() {
+pub(crate) fn colours_contrast_with_what_is_behind_them() {
     assert!((contrast("#000", "#ffffff") - 21.0).abs() < 1e-9);
     let page = html::page(&results());
     // Of the light page and of the dark one.

@@ -39,10 +39,10 @@ fn too_many_partings_are_drawn_alike_each_time() {
 }
 
 #[test]
-fn four_runs_are_the_fewest_that_tell_and_five_with_two_comparisons() {
+fn four_runs_are_the_fewest_with_power_and_five_with_two_comparisons() {
     assert_eq!((fewest(level(1)), fewest(level(2)), fewest(level(7))), (4, 5, 6));
-    assert!(!can_tell(3, 3, level(1)) && can_tell(4, 4, level(1)));
-    assert!(can_tell(3, 5, level(1)) && !can_tell(1, 100, level(1)));
+    assert!(!has_power(3, 3, level(1)) && has_power(4, 4, level(1)));
+    assert!(has_power(3, 5, level(1)) && !has_power(1, 100, level(1)));
     let mut random = Rand32::new(1);
     let rows = [row(&mut random, (3, 3), 0.001, 1.0)];
     assert_eq!(judge(&rows, level(1)), [None]);
