@@ -2,7 +2,7 @@
 
 use crate::meter::within;
 use crate::script::Script;
-use gigae_broker::{Answer, Config, Quotas, PeerProcess, PortGrant, REQUEST_LEN, Request, Usage};
+use gigae_broker::{Answer, Config, PeerProcess, PortGrant, Quotas, REQUEST_LEN, Request, Usage};
 use std::path::Path;
 
 /// A configuration, some grants and texts of a kilobyte.

@@ -9,7 +9,7 @@ use crate::broker::{CONFIG, request};
 use crate::meter::within;
 use crate::script::Script;
 use gigae_broker::{
-    Answer, Broker, Config, Kernel, Quotas, MadePort, PeerProcess, Request, filled,
+    Answer, Broker, Config, Kernel, MadePort, PeerProcess, Quotas, Request, filled,
 };
 use gigae_link::{Arena, Mode, OpenError};
 use gigae_wire::MacAddr;
@@ -154,7 +154,7 @@ impl Client {
     }
 
     /// Takes an answer, if there is one.
-    fn hear(&mut self) {
+    fn take_answer(&mut self) {
         let Some(connection) = &self.connection else { return };
         let mut bytes = [0; 1024];
         let Ok((length, mut descriptors)) = receive(connection, &mut bytes) else { return };
@@ -246,13 +246,13 @@ impl Clients {
         let Some(client) = self.clients.get_mut(number) else { return };
         match what {
             5 | 6 => client.say(&request(script)),
-            7 | 8 => client.hear(),
+            7 | 8 => client.take_answer(),
             9 => client.fill(),
             10 => client.say(&filled()),
             11 => client.say(script.take(3)),
             // What an honest client does, as far as it is now.
             12 => {
-                client.hear();
+                client.take_answer();
                 client.fill();
                 client.say(&filled());
             }

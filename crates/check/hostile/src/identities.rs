@@ -2,8 +2,8 @@
 //! that anybody can claim.
 //!
 //! Two honest endpoints, and a stranger who sees none of their traffic. He speaks the real
-//! protocol, in any IP address, theirs too, from several MAC addresses of his own. What he hears is
-//! what is sent to those.
+//! protocol, in any IP address, theirs too, from several MAC addresses of his own. He receives what
+//! is sent to those.
 
 use crate::frames::{HONEST, network};
 use crate::scenario::{Scenario, play};

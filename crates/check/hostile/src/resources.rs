@@ -383,7 +383,7 @@ impl Resources {
         }
     }
 
-    /// Liars hear what is for them; the spy, all that passes.
+    /// Liars receive what is for them; the spy receives all that passes.
     fn listen(&mut self) {
         let now = self.net.now();
         while let Some(frame) = self.net.receive(self.spy) {

@@ -14,7 +14,7 @@ pub struct Form {
     pub nodes: usize,
     /// Links of each node, 1 or 2, which are paths of one session.
     pub paths: usize,
-    /// Who sends to whom how many messages.
+    /// The sender, the receiver, and how many messages.
     pub flows: Vec<(usize, usize, u8)>,
     /// Of all nodes.
     pub config: Config,

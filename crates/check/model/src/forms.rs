@@ -73,7 +73,7 @@ pub fn lives() -> Vec<Form> {
         Form::new("two restarts", 2)
             .faults(Budget { restarts: 2, ..NONE })
             .reaches(&[Sight::OldEpoch, Sight::Failed]),
-        Form::new("farewell, 1 lost", 2)
+        Form::new("close, 1 lost", 2)
             .faults(Budget { closes: 1, lost: 1, ..NONE })
             .reaches(&[Sight::Failed]),
         Form::new("peer timeout, 2 lost", 2)
@@ -114,7 +114,7 @@ fn faults_on_paths() -> Vec<Form> {
             .reaches(&[Sight::OldEpoch, Sight::Failed]),
         form("1 restart, 1 doubled", 1, Budget { restarts: 1, copied: 1, ..NONE })
             .reaches(&[Sight::OldEpoch, Sight::Failed]),
-        form("farewell, 1 lost", 1, Budget { closes: 1, lost: 1, ..NONE }),
+        form("close, 1 lost", 1, Budget { closes: 1, lost: 1, ..NONE }),
         up("2 lost", Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
         up("1 lost, 1 late", Budget { lost: 1, late: 1, ..NONE }),
         up("1 lost, 1 doubled", Budget { lost: 1, copied: 1, ..NONE }),
@@ -176,7 +176,7 @@ pub fn long() -> Vec<Form> {
                 lost: 1,
                 ..NONE
             }),
-            form("farewell, 1 restart, 1 late", 2).faults(Budget {
+            form("close, 1 restart, 1 late", 2).faults(Budget {
                 closes: 1,
                 restarts: 1,
                 late: 1,

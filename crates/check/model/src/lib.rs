@@ -24,9 +24,9 @@
 //! lost and doubled is bounded by the form, and so are timers that fire while anything else can
 //! happen.
 //!
-//! **Paths.** With two links a frame takes a nanosecond, or no one could say which path was heard
-//! later. A path can be cut for good, and everything must arrive by the other. Frames are lost,
-//! late and doubled on two paths as on one.
+//! **Paths.** With two links a frame takes a nanosecond. Without that, the times could not show
+//! which path received a frame later. A path can be cut for good, and everything must arrive by the
+//! other. Frames are lost, late and doubled on two paths as on one.
 //!
 //! What is not looked at: frames of several messages, operations, the search for the longest frame,
 //! other versions, bytes (headers are handed over as they are), and everything larger than the

@@ -298,7 +298,7 @@ impl System {
         };
         let node = self.node(to);
         if form.paths > 1 {
-            // Which path was heard later is seen by time.
+            // The protocol sees by the time which path received later.
             node.now = Instant(node.now.0 + 1);
             node.proto.advance(node.now);
         }

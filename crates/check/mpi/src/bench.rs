@@ -83,7 +83,7 @@ impl Bench<'_> {
         let sweep = vendor.compile(&hosts, &["sweep"])?;
         let patterns = vendor.compile(&hosts, &["patterns"])?;
         for transport in BOTH {
-            let stdout = self.job(vendor, &hosts, transport, 2, &hello, &[])?.stdout;
+            let stdout = self.run_job(vendor, &hosts, &job(transport, 2, &hello, &[]))?.stdout;
             for line in stdout.lines() {
                 match line.strip_prefix("library ") {
                     Some(library) => note(figures, format!("{library}, Debian's")),
@@ -94,14 +94,16 @@ impl Bench<'_> {
         for run in 1..=self.runs {
             (self.say)(&format!("sweep and patterns, run {run} of {}", self.runs));
             for transport in BOTH {
-                let stdout = self.job(vendor, &hosts, transport, 2, &sweep, &["--pin"])?.stdout;
+                let stdout =
+                    self.run_job(vendor, &hosts, &job(transport, 2, &sweep, &["--pin"]))?.stdout;
                 let of = transport as usize;
                 figures.init[of].push(value(&stdout, "init")?);
                 collect(&stdout, "latency", &mut figures.latency[of])?;
                 collect(&stdout, "bandwidth", &mut figures.bandwidth[of])?;
             }
             for transport in BOTH {
-                let stdout = self.job(vendor, &hosts, transport, 2, &patterns, &["--pin"])?.stdout;
+                let stdout =
+                    self.run_job(vendor, &hosts, &job(transport, 2, &patterns, &["--pin"]))?.stdout;
                 collect_patterns(&stdout, &mut figures.patterns[transport as usize])?;
             }
             let Own { round_trip, mode } = own::ping_pong(hosts.fabric())?;
@@ -127,9 +129,11 @@ impl Bench<'_> {
             (self.say)(&format!("sort and solver, run {run} of {}", self.runs));
             for transport in BOTH {
                 let of = transport as usize;
-                let stdout = self.job(vendor, &hosts, transport, MANY, &sort, &SORT)?.stdout;
+                let stdout =
+                    self.run_job(vendor, &hosts, &job(transport, MANY, &sort, &SORT))?.stdout;
                 figures.sort[of].push(value(&stdout, "time")?);
-                let stdout = self.job(vendor, &hosts, transport, MANY, &solve, &SOLVE)?.stdout;
+                let stdout =
+                    self.run_job(vendor, &hosts, &job(transport, MANY, &solve, &SOLVE))?.stdout;
                 figures.solve[of].push(value(&stdout, "time")?);
             }
         }
@@ -152,7 +156,7 @@ impl Bench<'_> {
         fs::write(file("hpccinf.txt"), HPCC).map_err(|error| format!("hpccinf.txt: {error}"))?;
         let hpcc =
             path::find("hpcc", &[]).ok_or("hpcc is not in PATH; run: apt-get install hpcc")?;
-        let took = self.job(vendor, hosts, transport, MANY, &hpcc, &[])?.took;
+        let took = self.run_job(vendor, hosts, &job(transport, MANY, &hpcc, &[]))?.took;
         let text = fs::read_to_string(file("hpccoutf.txt"))
             .map_err(|error| format!("hpcc left no result: {error}"))?;
         let mut found = answers(&text)?;
@@ -160,24 +164,25 @@ impl Bench<'_> {
         Ok(found)
     }
 
-    fn job(
-        &self,
-        vendor: &Vendor,
-        hosts: &Hosts,
-        transport: Transport,
-        count: u16,
-        program: &Path,
-        arguments: &[&str],
-    ) -> Result<Finished, Error> {
-        let job = Job { transport, hosts: count, places: 1, program, arguments, limit: LIMIT };
-        let finished = vendor.run(hosts, &job, self.interrupted)?;
+    fn run_job(&self, vendor: &Vendor, hosts: &Hosts, job: &Job<'_>) -> Result<Finished, Error> {
+        let finished = vendor.run(hosts, job, self.interrupted)?;
         if finished.status.success() {
             return Ok(finished);
         }
-        let what = program.file_name().unwrap_or_default().display();
-        let (over, status) = (name(transport), finished.status);
+        let what = job.program.file_name().unwrap_or_default().display();
+        let (over, status) = (name(job.transport), finished.status);
         Err(format!("{what} over {over} failed ({status}): {}{}", finished.stdout, finished.stderr))
     }
+}
+
+/// A program with a rank on each of the first `hosts`.
+fn job<'a>(
+    transport: Transport,
+    hosts: u16,
+    program: &'a Path,
+    arguments: &'a [&'a str],
+) -> Job<'a> {
+    Job { transport, hosts, places: 1, program, arguments, limit: LIMIT }
 }
 
 /// As people call it.

@@ -12,7 +12,7 @@ const BATCHES: usize = 11;
 const BATCH: Duration = Duration::from_millis(5);
 const MOST: u32 = 5_000;
 
-/// Whoever hears nothing for so long ends with an error.
+/// An end that receives nothing for so long ends with an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const LEN: usize = 8;
@@ -55,7 +55,7 @@ fn open(node: &Node, processor: usize) -> Result<Endpoint, Failure> {
 /// To one of the processors that this thread may use, or where it is if there are too few.
 fn pin(number: usize) {
     if let Some(&cpu) = affinity::allowed().get(number) {
-        // Whoever may not stays where it is.
+        // A process without the permission stays where it is.
         let _ = affinity::pin(cpu);
     }
 }

@@ -19,7 +19,7 @@ const ROLE: &str = "GIGAE_TEST_ROLE";
 const CONFIG: &str = "GIGAE_TEST_CONFIG";
 const SOCKET: &str = "GIGAE_TEST_SOCKET";
 
-/// `nobody`, whom the brokers allow ports, and somebody whom they do not.
+/// `nobody`, who may have ports of the brokers, and a user who may not.
 const NOBODY: u32 = 65534;
 const OTHER: u32 = 65533;
 
@@ -36,7 +36,7 @@ fn main() {
         ("a_user_who_is_not_allowed_reads_so_in_what_mpirun_says", who_is_not_allowed_reads_so),
         ("open_mpi_of_a_user_holds_without_a_broker", open_mpi_holds_without_a_broker),
         ("mpich_of_a_user_holds_without_a_broker", mpich_holds_without_a_broker),
-        ("a_user_is_told_that_the_broker_has_another_nic", who_names_another_nic_reads_so),
+        ("a_user_reads_that_the_broker_has_another_nic", who_names_another_nic_reads_so),
     ];
     testing::run_together(&tests);
 }

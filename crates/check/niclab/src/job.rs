@@ -169,8 +169,9 @@ pub struct Exchange {
     pub corrupt: u64,
     /// Frames by both cards' counters, sent and received.
     pub device: [u64; 2],
-    /// Calls that said that the interface was down, gone or detached.
-    pub told: u64,
+    /// Calls that failed because the interface was down, gone or detached.
+    #[serde(rename = "told")]
+    pub link_errors: u64,
     /// Messages that came back as failed and were sent again.
     pub returned: u64,
     /// Virtual seconds.

@@ -213,8 +213,7 @@ impl Tagged {
         }
     }
 
-    /// A receive was completed: from whom, with which tag, how many bytes of how many, and its
-    /// memory.
+    /// A receive was completed: its sender, its tag, how many bytes of how many, and its memory.
     pub fn received(
         &mut self,
         (from, to): (u16, u16),

@@ -11,7 +11,7 @@ const KEPT: usize = 1 << 16;
 pub(crate) struct Event {
     pub(crate) at: u64,
     pub(crate) what: &'static str,
-    /// Whom it concerns; the same twice if it is one node only.
+    /// The two nodes that it concerns; the same twice if it is one node only.
     pub(crate) pair: (u16, u16),
     pub(crate) number: u64,
     pub(crate) len: usize,

@@ -45,7 +45,7 @@ impl Class {
 pub struct Violation {
     /// In which way.
     pub class: Class,
-    /// Whose message or operation it was, and for whom.
+    /// The sender and the receiver of the message or operation.
     pub pair: (u16, u16),
     /// What was expected and what came.
     pub what: String,

@@ -211,7 +211,7 @@ impl<'a> Simulation<'a> {
         self.note("opens", n);
     }
 
-    /// A node's endpoint goes, and nothing it does on its way out is heard.
+    /// A node's endpoint goes, and no frame that it sends on its way out arrives.
     fn vanish(&mut self, n: u16, until: Option<u64>) {
         let host = &mut self.hosts[usize::from(n)];
         host.ports.iter().for_each(|&port| self.net.cut(port, true, true));

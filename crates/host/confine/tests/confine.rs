@@ -136,7 +136,7 @@ const CASES: &[Case] = &[
         name: "signal another process",
         needs: Landlock::FilesTcpAndSignals,
         loose: |_| None,
-        // As root, to whom the user's own check is no obstacle.
+        // As root, for which the user's own check is no obstacle.
         tight: |_| Confinement::new().keep(CapabilitySet::KILL),
         // SAFETY: signal 0 only asks whether one may.
         attempt: |_| call(i64::from(unsafe { libc::kill(libc::getppid(), 0) })),
@@ -331,7 +331,7 @@ fn a_kernel_without_landlock_or_seccomp_is_named_and_the_rest_is_given_up() {
     }
 }
 
-fn a_process_with_two_threads_or_without_a_capability_is_told() {
+fn a_process_with_two_threads_or_without_a_capability_gets_an_error() {
     let said = text(&child("threads"));
     assert!(said.contains("2 threads run already"), "{said}");
     let said = text(&child("missing"));
@@ -353,8 +353,8 @@ fn main() {
                 a_kernel_without_landlock_or_seccomp_is_named_and_the_rest_is_given_up,
             ),
             (
-                "a_process_with_two_threads_or_without_a_capability_is_told",
-                a_process_with_two_threads_or_without_a_capability_is_told,
+                "a_process_with_two_threads_or_without_a_capability_gets_an_error",
+                a_process_with_two_threads_or_without_a_capability_gets_an_error,
             ),
         ]);
     };

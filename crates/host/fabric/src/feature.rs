@@ -4,7 +4,7 @@
 //! frame: it would be charged to the token bucket as one, and lost as one. A real wire carries
 //! frames, so on shaped or impaired fabrics the nodes' interfaces segment what they send. They also
 //! leave checksums to "hardware" that does not exist, so on a corrupting fabric they must compute
-//! them, or no receiver could tell.
+//! them. Otherwise no receiver could find a corrupt frame.
 
 use gigae_nic::ethtool::Ethtool;
 use std::io;

@@ -3,7 +3,7 @@
 use crate::proc;
 use std::sync::LazyLock;
 
-/// The user whom the kernel names for all that this process's user namespace has no number for
+/// The user that the kernel names for all that this process's user namespace has no number for
 /// (kernel: `overflowuid`). Read once: hardly anybody sets it.
 static OVERFLOW: LazyLock<u32> =
     LazyLock::new(|| overflow_in(&proc::read("/proc/sys/kernel/overflowuid")));

@@ -26,12 +26,12 @@ const ANSWER_LEN: usize = 32 * 1024;
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// Tells the answer to a request from a late one to an earlier.
+    /// Distinguishes the answer to a request from a late answer to an earlier request.
     sequence: Cell<u32>,
 }
 
 impl Socket {
-    /// A connected socket hears the kernel only, no other process. Four system calls.
+    /// A connected socket receives from the kernel only, from no other process. Four system calls.
     pub(crate) fn open(protocol: Option<Protocol>) -> Result<Self> {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
         let fd = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;

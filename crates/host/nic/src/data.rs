@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One network interface. What a driver does not tell is `None`.
+/// One network interface. What a driver does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Nic {

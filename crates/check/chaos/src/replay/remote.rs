@@ -41,7 +41,7 @@ impl Remote {
         self.notices.opened(node);
     }
 
-    /// What it had going on will have no end that anybody hears of.
+    /// A node is gone. No event will report the end of what it had going on.
     pub(super) fn gone(&mut self, node: u16, at: u64) {
         let own: Vec<_> = self.going.range((node, 0)..=(node, u32::MAX)).map(|(k, _)| *k).collect();
         for (access, operation) in own.iter().filter_map(|key| self.going.remove(key)) {

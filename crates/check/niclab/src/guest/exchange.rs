@@ -36,7 +36,7 @@ pub(super) struct Progress {
     pub(super) over: AtomicBool,
     /// Ends that are done with everything but staying for the other.
     done: AtomicU32,
-    told: AtomicU64,
+    link_errors: AtomicU64,
     returned: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl Progress {
             received: [const { AtomicU32::new(0) }; 2],
             over: AtomicBool::new(false),
             done: AtomicU32::new(0),
-            told: AtomicU64::new(0),
+            link_errors: AtomicU64::new(0),
             returned: AtomicU64::new(0),
         }
     }
@@ -133,7 +133,7 @@ pub(super) fn exchange(
     });
     let after = device(ground);
     result.device = [0, 1].map(|i| after[i].saturating_sub(before[i]));
-    result.told = progress.told.load(Ordering::Relaxed);
+    result.link_errors = progress.link_errors.load(Ordering::Relaxed);
     result.returned = progress.returned.load(Ordering::Relaxed);
     result.seconds = begin.elapsed().as_secs_f64();
     let first = first.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -305,7 +305,7 @@ impl<'a> End<'a> {
     }
 
     fn away(&self) {
-        self.progress.told.fetch_add(1, Ordering::Relaxed);
+        self.progress.link_errors.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(AWAY);
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 /// Where both ends find their key.
 const KEY: &str = "/tmp/key";
 
-/// Tells how far the plan is, now and then.
+/// Reports now and then how far the plan is.
 struct Progress<'a> {
     serial: &'a Serial,
     reported: u64,

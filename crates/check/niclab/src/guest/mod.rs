@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_kernels_records_warnings_and_worse_are_told() {
+    fn of_the_kernels_records_warnings_and_worse_are_reported() {
         assert_eq!(
             warning("4,339,5140900,-;a ring is full\n A=b").as_deref(),
             Some("a ring is full")

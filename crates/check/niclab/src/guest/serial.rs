@@ -20,7 +20,7 @@ impl Serial {
         Ok(Self { port })
     }
 
-    /// Tells something. Who does not hear it sees no more lines, and ends the machine.
+    /// Sends a report. If it cannot, the host sees no more lines and ends the machine.
     pub(super) fn send(&self, report: &Report) {
         let Ok(mut line) = serde_json::to_vec(report) else { return };
         line.push(b'\n');

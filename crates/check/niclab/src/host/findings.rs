@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_with_its_range() {
+    fn memory_is_named_with_its_range() {
         let mut small = run(2, 100.0, 10.0);
         small.memory = 128;
         let found =

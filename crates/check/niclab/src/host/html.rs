@@ -248,7 +248,7 @@ fn exchanges(runs: &[&Run]) -> Table {
                 exchange.repeated.to_string(),
                 exchange.dropped.to_string(),
                 exchange.corrupt.to_string(),
-                exchange.told.to_string(),
+                exchange.link_errors.to_string(),
                 exchange.returned.to_string(),
                 exchange.failure.clone().unwrap_or_else(|| "all well".into()),
             ]

@@ -68,13 +68,13 @@ impl Drop for Guest {
     }
 }
 
-/// Boots a guest with this initial file system, hands its reports to `hear`, and ends it.
+/// Boots a guest with this initial file system, hands its reports to `take_report`, and ends it.
 pub fn run(
     setup: &Setup<'_>,
     initrd: &Path,
     directory: &Path,
     interrupted: &AtomicBool,
-    hear: &mut dyn FnMut(Report),
+    take_report: &mut dyn FnMut(Report),
 ) -> Result<End, LabError> {
     let (console, report) = (directory.join("console"), directory.join("reports"));
     for path in [&console, &report] {
@@ -89,15 +89,15 @@ pub fn run(
         said: error.to_string(),
     })?;
     let mut guest = Guest(child);
-    let mut ear = Ear::open(&report)?;
+    let mut reader = ReportReader::open(&report)?;
     let begin = Instant::now();
-    let mut heard_at = Duration::ZERO;
+    let mut last_report = Duration::ZERO;
     loop {
         if interrupted.load(Ordering::Relaxed) {
             return Err(LabError::Interrupted);
         }
         let ended = guest.0.try_wait().ok().flatten().is_some();
-        let (lines, done) = ear.listen(hear).map_err(file("reading", &report))?;
+        let (lines, done) = reader.read(take_report).map_err(file("reading", &report))?;
         if done {
             let deadline = Instant::now() + LAST_MOMENTS;
             while Instant::now() < deadline && guest.0.try_wait().ok().flatten().is_none() {
@@ -107,9 +107,9 @@ pub fn run(
         }
         let worked = guest.worked();
         if lines > 0 {
-            heard_at = worked;
+            last_report = worked;
         }
-        let (limit, silent) = (setup.limit, worked.saturating_sub(heard_at));
+        let (limit, silent) = (setup.limit, worked.saturating_sub(last_report));
         let why = match () {
             () if ended => "it ended before it was done".to_owned(),
             () if worked > limit || begin.elapsed() > limit * BUSY => {
@@ -134,18 +134,18 @@ impl Guest {
 }
 
 /// Reads a guest's reports, line by line.
-struct Ear {
+struct ReportReader {
     file: File,
     rest: Vec<u8>,
 }
 
-impl Ear {
+impl ReportReader {
     fn open(path: &Path) -> Result<Self, LabError> {
         Ok(Self { file: File::open(path).map_err(file("opening", path))?, rest: Vec::new() })
     }
 
     /// How many lines there were, and whether the last thing was said.
-    fn listen(&mut self, hear: &mut dyn FnMut(Report)) -> std::io::Result<(usize, bool)> {
+    fn read(&mut self, take_report: &mut dyn FnMut(Report)) -> std::io::Result<(usize, bool)> {
         self.file.read_to_end(&mut self.rest)?;
         let mut lines = 0;
         while let Some(at) = self.rest.iter().position(|&byte| byte == b'\n') {
@@ -153,7 +153,7 @@ impl Ear {
             lines += 1;
             match serde_json::from_slice(&line) {
                 Ok(Report::Done) => return Ok((lines, true)),
-                Ok(report) => hear(report),
+                Ok(report) => take_report(report),
                 // A kernel may write to any port while it dies; the console shows it.
                 Err(_) => {}
             }
@@ -256,17 +256,17 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn what_a_guest_tells_is_heard_line_by_line_and_noise_is_passed_over() {
+    fn reports_are_read_line_by_line_and_noise_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("reports");
         let mut port = File::create(&path).unwrap();
-        let mut ear = Ear::open(&path).unwrap();
-        let mut heard = Vec::new();
+        let mut reader = ReportReader::open(&path).unwrap();
+        let mut reports = Vec::new();
         port.write_all(b"{\"begins\":\"a\"}\nKernel pan").unwrap();
-        assert_eq!(ear.listen(&mut |report| heard.push(report)).unwrap(), (1, false));
+        assert_eq!(reader.read(&mut |report| reports.push(report)).unwrap(), (1, false));
         port.write_all(b"ic\n\"done\"\n").unwrap();
-        assert_eq!(ear.listen(&mut |report| heard.push(report)).unwrap(), (2, true));
-        assert!(matches!(&heard[..], [Report::Begins(what)] if what == "a"));
+        assert_eq!(reader.read(&mut |report| reports.push(report)).unwrap(), (2, true));
+        assert!(matches!(&reports[..], [Report::Begins(what)] if what == "a"));
     }
 
     #[test]

@@ -341,7 +341,7 @@ fn guest(
     let (begin, mut full) = (Instant::now(), None);
     let end = machine::run(&setup, &initrd, directory.path(), interrupted, &mut |report| {
         say(entry.model.name, begin, &report);
-        full = run.hear(report).or(full.take());
+        full = run.take(report).or(full.take());
     })?;
     run.ended(end);
     run.seconds = begin.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! The side that owns the machine: fetching, making, running, telling.
+//! The side that owns the machine: fetching, making, running, reporting.
 
 mod apt;
 pub mod cpio;

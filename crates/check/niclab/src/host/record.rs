@@ -157,7 +157,7 @@ impl Run {
     }
 
     /// Takes in a report of the guest. The full results of the plan come back.
-    pub fn hear(&mut self, report: Report) -> Option<Box<Results>> {
+    pub fn take(&mut self, report: Report) -> Option<Box<Results>> {
         match report {
             Report::Booted(booted) => self.booted = Some(booted),
             Report::Opened(opened) => self.opened.push(opened),
@@ -303,19 +303,19 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_fault_has_none_and_each_kind_is_told() {
+    fn a_run_without_a_fault_has_none_and_each_kind_is_named() {
         let mut run = Run::default();
-        run.hear(exchange("auto, MTU 1500", 0));
-        run.hear(exchange("packet, MTU 1500", 0));
+        run.take(exchange("auto, MTU 1500", 0));
+        run.take(exchange("packet, MTU 1500", 0));
         let test = Test { of: "generic, MTU 1500".into(), name: "a".into(), failure: None };
-        run.hear(Report::Test(test.clone()));
-        run.hear(Report::Test(test.clone()));
+        run.take(Report::Test(test.clone()));
+        run.take(Report::Test(test.clone()));
         assert_eq!(run.passed, [("generic, MTU 1500".to_owned(), 2)]);
         assert!(run.faults().is_empty());
-        run.hear(Report::Test(Test { failure: Some("other bytes".into()), ..test }));
+        run.take(Report::Test(Test { failure: Some("other bytes".into()), ..test }));
         run.exchanges[0].repeated = 3;
         run.cpus = 2;
-        run.hear(Report::Booted(Booted {
+        run.take(Report::Booted(Booted {
             kernel: "6.1".into(),
             cpus: 1,
             memory: 500,

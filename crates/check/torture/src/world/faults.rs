@@ -59,7 +59,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// All nodes fall into two parts that do not hear each other, or one does not hear the other.
+    /// All nodes fall into two parts. No frames pass between them, or only one way.
     fn split(&mut self) {
         let one_way = pick(&mut self.random, &[true, false]);
         let part: Vec<bool> = self.hosts.iter().map(|_| percent(&mut self.random, 50)).collect();
