@@ -4,10 +4,12 @@ use crate::outcome::{EXIT_CODES, Trouble, finish};
 use crate::peer::{cluster, interface};
 use crate::tuning;
 use clap::Args;
-use gigae_eval_measure::door::Door;
+use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
-use gigae_eval_serve::{self as serving, File, Network, Presence, Rules, Service, parse_rate};
+use gigae_eval_serve::{
+    self as serving, File, Network, Presence, ServeConfig, Service, parse_rate,
+};
 use gigae_eval_session::control::{KEY_FILE, Key, Limits, PORT};
 use gigae_eval_session::remark::remark;
 use gigae_host::affinity;
@@ -117,13 +119,13 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
                 site.ip
             ));
         }
-        site.door = Some(Arc::new(Door::new(local.port())));
+        site.shared_port = Some(Arc::new(SharedPort::new(local.port())));
     }
     let metrics = args.metrics.as_deref().or(file.metrics.as_deref());
     let metrics = metrics.map(TcpListener::bind).transpose().map_err(|error| {
         format!("cannot listen for --metrics: {error}; name an address and a free port, like 127.0.0.1:9488")
     })?;
-    let rules = rules(args, &file);
+    let config = config(args, &file);
     // After the last thing that takes more rights, and before the first endpoint, which has a
     // thread.
     let presence = if args.fabric_child {
@@ -131,7 +133,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
             .map_err(|error| format!("nobody waits for the port: {error}"))?;
         Presence::none()
     } else {
-        let confined = serving::confine(&rules, site.door.is_some())
+        let confined = serving::confine(&config, site.shared_port.is_some())
             .map_err(|error| format!("cannot give up rights: {error}"))?;
         // What is said to serve can be found.
         let options = options.unwrap_or_else(|| gigae::Options::trunk(site.interfaces()));
@@ -141,7 +143,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
         presence
     };
     let quiet = args.fabric_child;
-    let mut tell = |event: &str| {
+    let mut log = |event: &str| {
         if !quiet {
             remark(event);
         }
@@ -149,22 +151,22 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let metrics = metrics.as_ref();
     let (listener, key, site) = (&listener, &key, &site);
     serving::serve(
-        Service { listener, key, site, presence, rules, metrics },
+        Service { listener, key, site, presence, config, metrics },
         interrupted,
-        &mut tell,
+        &mut log,
     )
     .map_err(|error| format!("cannot accept connections: {error}; start again"))
 }
 
 /// What the options say of clients, and what they do not say, the file.
-fn rules(args: &ServeArgs, file: &File) -> Rules {
+fn config(args: &ServeArgs, file: &File) -> ServeConfig {
     let seconds = args.max_duration.or(file.max_duration).map(|time| time.as_secs_f64());
     let limits = Limits { seconds, rate: args.max_rate.or(file.max_rate) };
     let allow = if args.allow.is_empty() { &file.allow } else { &args.allow };
     // A virtual network is the caller's own.
     let programs = args.fabric_child || args.allow_programs || file.allow_programs;
     let tuning = args.fabric_child || args.allow_tuning || file.allow_tuning;
-    Rules { limits, allow: allow.clone(), programs, tuning, ..Rules::default() }
+    ServeConfig { limits, allow: allow.clone(), programs, tuning, ..ServeConfig::default() }
 }
 
 /// The key, from standard input.

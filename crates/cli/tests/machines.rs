@@ -5,7 +5,7 @@
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::Results;
-use gigae_eval_serve::{self as serve, Presence, Rules, Service};
+use gigae_eval_serve::{self as serve, Presence, ServeConfig, Service};
 use gigae_eval_session::control::{self, ControlError, Key, Reply, Request};
 use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -90,18 +90,18 @@ impl Machines {
         let mut command = fabric.node(2).command(words[0]).unwrap();
         command.args(&words[1..]).arg("--key").arg(key).stderr(Stdio::piped());
         let mut serve = command.spawn().unwrap();
-        let (told, lines) = channel();
+        let (sender, lines) = channel();
         let reader = BufReader::new(serve.stderr.take().unwrap());
         std::thread::spawn(move || {
-            reader.lines().map_while(Result::ok).try_for_each(|line| told.send(line))
+            reader.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         let machines = Self { serve, lines, place, fabric, peer };
-        machines.hears("serving on");
+        machines.wait_for_line("serving on");
         machines
     }
 
     /// Waits until the server says something with these words.
-    fn hears(&self, words: &str) -> String {
+    fn wait_for_line(&self, words: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect(words);
             if line.contains(words) {
@@ -198,7 +198,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
         until("the endpoint's program", program);
         child.kill().unwrap();
         child.wait().unwrap();
-        machines.hears("client ");
+        machines.wait_for_line("client ");
         until("the program's end", || !program());
         until(&format!("{before:#?}"), || machines.descriptors() == before);
     }
@@ -207,7 +207,7 @@ fn a_client_that_is_killed_leaves_nothing_at_the_server() {
 fn a_cut_cable_is_noticed_by_both_ends() {
     let fabric = testing::fabric("cut", |_| ());
     let (key, stop) = (Key::random().unwrap(), AtomicBool::new(false));
-    let (told, lines) = channel();
+    let (sender, lines) = channel();
     let (port, listens) = channel();
     // A short time, and not 20 s.
     let gone_after = Duration::from_secs(4);
@@ -222,11 +222,11 @@ fn a_cut_cable_is_noticed_by_both_ends() {
                 key: &key,
                 site: &site,
                 presence: Presence::none(),
-                rules: Rules { gone_after, ..Rules::default() },
+                config: ServeConfig { gone_after, ..ServeConfig::default() },
                 metrics: None,
             };
-            let mut tell = |line: &str| told.send(line.to_owned()).unwrap();
-            serve::serve(service, &stop, &mut tell).unwrap();
+            let mut log = |line: &str| sender.send(line.to_owned()).unwrap();
+            serve::serve(service, &stop, &mut log).unwrap();
         });
         let _inside = fabric.node(1).enter().unwrap();
         let peer = listens.recv_timeout(PATIENCE).unwrap().to_string();
@@ -365,7 +365,7 @@ fn a_server_of_roots_gives_up_root() {
     let text =
         plan(&experiments).replace("transports", both) + "[gigae.sockets]\nbackend = \"udp\"\n";
     let machines = Machines::new("rights", &text, &[]);
-    let said = machines.hears("confined to");
+    let said = machines.wait_for_line("confined to");
     let pid = machines.serve.id();
     assert_eq!(status(pid, "Uid:"), "65534 65534 65534 65534");
     assert_eq!(status(pid, "Gid:"), "65534 65534 65534 65534");

@@ -64,7 +64,7 @@ impl Task {
 
 /// What arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct ReceivedMessage {
     /// The message's number; zero where a stream has no boundaries.
     pub number: u32,
     /// Bytes.
@@ -115,7 +115,7 @@ pub trait Channel: Send {
 
     /// The next message (or, on a byte stream that is not answered, the next bytes), if there is
     /// one.
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError>;
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError>;
 
     /// Whether the last `receive` slept. A stream that goes on without a pause needs no clock, but
     /// the time before a pause is that of the last arrival. Not asked in the style [`Wait::Spin`].

@@ -18,7 +18,7 @@ pub struct Meter {
 
 /// The counters at one time.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub struct CounterReading {
     at: Instant,
     thread: f64,
     sleeps: u64,
@@ -44,7 +44,7 @@ impl Meter {
     }
 
     /// Reads all counters: four small files, well below a millisecond.
-    pub fn read(&self) -> io::Result<Reading> {
+    pub fn read(&self) -> io::Result<CounterReading> {
         let interrupts = if self.has_lines {
             let text = fs::read_to_string(proc::INTERRUPTS)?;
             interrupts_of(&text, &self.interfaces).unwrap_or(0)
@@ -55,7 +55,7 @@ impl Meter {
         let cpu = proc::cpu_times(&fs::read_to_string(proc::STAT)?, self.cpu);
         let (thread, sleeps, preemptions) = thread_usage();
         let at = Instant::now();
-        Ok(Reading {
+        Ok(CounterReading {
             at,
             thread,
             sleeps,
@@ -67,7 +67,7 @@ impl Meter {
     }
 }
 
-impl Reading {
+impl CounterReading {
     /// The costs from this reading until a later one; system calls are the caller's to add.
     pub fn until(&self, end: &Self) -> Cost {
         let thread = (end.thread - self.thread).max(0.0);
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn interrupts_within_the_threads_own_time_count_once() {
         let at = Instant::now();
-        let reading = |seconds: f64, thread, (work, interrupts)| Reading {
+        let reading = |seconds: f64, thread, (work, interrupts)| CounterReading {
             at: at + std::time::Duration::from_secs_f64(seconds),
             thread,
             sleeps: 0,

@@ -6,15 +6,15 @@
 use crate::channel::{Channel, TransportError};
 use crate::experiment;
 use crate::probe::{Answered, Asked, Loop, ProbeError};
-use crate::site::Address;
+use crate::site::ChannelAddress;
 
 /// An end that waits for its peer.
 pub trait Opening: Send {
     /// Where the peer reaches this end.
-    fn address(&self) -> Address;
+    fn address(&self) -> ChannelAddress;
 
     /// Completes the channel. Takes at most [`JOIN_TIMEOUT`](crate::transport::JOIN_TIMEOUT).
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError>;
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError>;
 }
 
 /// One end of an open connection, with the loops of all experiments.

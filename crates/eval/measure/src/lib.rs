@@ -6,11 +6,11 @@
 mod channel;
 pub mod clock;
 pub mod cost;
-pub mod door;
 mod end;
 pub mod environment;
 pub mod experiment;
 pub mod load;
 pub mod probe;
+pub mod shared_port;
 pub mod site;
 pub mod transport;

@@ -19,7 +19,7 @@ pub const LOST_AFTER: Duration = Duration::from_millis(100);
 /// On a reliable transport the same wait ends the measurement with an error.
 pub const SILENT_AFTER: Duration = Duration::from_secs(2);
 
-/// After the sender is done, a receiver that hears nothing for this long is done as well.
+/// After the sender is done, a receiver that gets nothing for this long is done as well.
 pub const QUIET: Duration = Duration::from_millis(25);
 
 /// How much longer than planned an end may take before it gives up.
@@ -34,7 +34,7 @@ pub const LOOKS: u32 = 64;
 /// Round trips kept per repetition, 4 bytes each; what is beyond is still counted in the costs.
 pub const MOST_SAMPLES: usize = 1 << 22;
 
-/// Signals between a measuring loop and whoever controls it.
+/// Signals between a measuring loop and the thread that controls it.
 #[derive(Debug)]
 pub struct Signals<'a> {
     /// The peer is done.

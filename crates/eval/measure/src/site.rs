@@ -3,7 +3,7 @@
 //! Everything is asked for from within the calling thread's network namespace; `/sys/class/net` is
 //! avoided, because a thread that entered a namespace still sees the former one there.
 
-use crate::door::Door;
+use crate::shared_port::SharedPort;
 use gigae_host::affinity;
 use gigae_netlink::Rtnetlink;
 use serde::{Deserialize, Serialize};
@@ -32,13 +32,13 @@ pub struct Site {
     /// Congestion control of its TCP sockets; absent: that of all figures that are to be compared.
     pub congestion: Option<String>,
     /// The only port by which peers can reach this end, if there is such a limit.
-    pub door: Option<Arc<Door>>,
+    pub shared_port: Option<Arc<SharedPort>>,
 }
 
 /// Where the peer of an end can be reached by the measured traffic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Address {
+pub struct ChannelAddress {
     /// IP address.
     pub ip: IpAddr,
     /// TCP or UDP port, zero where there is none.
@@ -63,7 +63,7 @@ pub enum SiteError {
     /// It has no IP address, which TCP, UDP and ICMP need.
     #[error("interface '{0}' has no IP address; give it one with 'ip address add'")]
     NoAddress(String),
-    /// The kernel refused to tell.
+    /// The kernel refused to answer.
     #[error("{what} failed: {source}; check the permissions")]
     Io {
         /// What was asked.
@@ -107,7 +107,7 @@ impl Site {
             cpu: None,
             virtual_link: false,
             congestion: None,
-            door: None,
+            shared_port: None,
         })
     }
 
@@ -122,8 +122,8 @@ impl Site {
     }
 
     /// This end's address with a port.
-    pub fn address(&self, port: u16) -> Address {
-        Address { ip: self.ip, port, bulk: 0, mac: self.mac }
+    pub fn address(&self, port: u16) -> ChannelAddress {
+        ChannelAddress { ip: self.ip, port, bulk: 0, mac: self.mac }
     }
 
     /// Pins the calling thread to this end's CPU, if there is one.

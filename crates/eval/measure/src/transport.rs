@@ -15,7 +15,9 @@ mod tcp;
 mod udp;
 mod udp_gso;
 
-pub use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, NAP, Side, Task, TransportError};
+pub use crate::channel::{
+    Calls, Channel, JOIN_TIMEOUT, NAP, ReceivedMessage, Side, Task, TransportError,
+};
 pub use crate::end::{Opening, Probe};
 
 use crate::site::Site;

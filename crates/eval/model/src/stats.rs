@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_close_together_hardly_tells_a_slope() {
+    fn points_that_are_close_together_hardly_determine_a_slope() {
         // Noise of 0.1 between 4 and 8 bytes would be a slope of 0.025; the others say 0.001.
         let points = [(4.0, 2.0), (8.0, 2.1), (12.0, 2.0), (1000.0, 3.0), (2000.0, 4.0)];
         let line = robust_line(&points).unwrap();

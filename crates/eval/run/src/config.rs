@@ -1,4 +1,4 @@
-//! What a run is told.
+//! The configuration of a run.
 
 use gigae_eval_model::plan::Plan;
 use gigae_eval_session::control::Key;

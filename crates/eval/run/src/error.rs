@@ -3,7 +3,7 @@
 use gigae_eval_measure::probe::ProbeError;
 use gigae_eval_measure::transport::TransportError;
 use gigae_eval_session::control::{ControlError, Reply};
-use gigae_eval_session::programs::Trouble;
+use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::stage::StageError;
 use gigae_eval_session::tune::TuneError;
 
@@ -24,7 +24,7 @@ pub enum RunError {
     Counters(std::io::Error),
     /// Another program cannot be run beside.
     #[error(transparent)]
-    Program(Trouble),
+    Program(ProgramError),
     /// Settings cannot be changed safely here.
     #[error(transparent)]
     Tuning(TuneError),

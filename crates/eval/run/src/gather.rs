@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_measuring_costs_is_told_of_trips_and_streams_where_it_is_more_than_a_hundredth() {
+    fn a_doubt_says_what_measuring_costs_if_it_is_more_than_a_hundredth() {
         let own = |experiment, median: f64, overhead: &Overhead| {
             let mut gathered = Gathered::new(cell(experiment), true, None);
             for _ in 0..6 {

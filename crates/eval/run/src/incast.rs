@@ -7,7 +7,7 @@ use crate::repetition::cancel_within;
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
-use gigae_eval_measure::site::{Address, Site};
+use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{Opening, Probe, Side, Task, TransportError};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{Condition, Setting, Wait};
@@ -94,7 +94,7 @@ type Opened = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
 /// Opens all senders, each in its node.
 fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
-    if transport.hears_all && task.size > transport.frame_payload(stage.site.mtu) {
+    if transport.receives_from_all && task.size > transport.frame_payload(stage.site.mtu) {
         let why = "one end hears many senders only by messages within a frame; take smaller ones";
         return Err(Failure::Unavailable(why.into()));
     }
@@ -124,7 +124,7 @@ fn failed<E: std::fmt::Display>(error: E) -> Failure {
 
 fn join(
     openings: Vec<Box<dyn Opening>>,
-    peers: &[Address],
+    peers: &[ChannelAddress],
 ) -> Result<Vec<Box<dyn Probe>>, TransportError> {
     let each = openings.into_iter().enumerate();
     each.map(|(number, opening)| opening.join(&peers[number % peers.len()])).collect()
@@ -138,7 +138,7 @@ fn send(
     site: &Site,
     task: &Task,
     (places, probes): (&[SenderSite], &mut [Box<dyn Probe>]),
-    peer: &Address,
+    peer: &ChannelAddress,
     interrupted: &AtomicBool,
 ) -> Result<Sent, Failure> {
     let begin = Instant::now() + START;
@@ -191,7 +191,7 @@ fn repeated_segments() -> u64 {
 fn trips(
     site: &Site,
     task: &Task,
-    peer: &Address,
+    peer: &ChannelAddress,
     interrupted: &AtomicBool,
 ) -> Result<Asked, ProbeError> {
     let echo = transport::by_name("icmp").expect("a transport");

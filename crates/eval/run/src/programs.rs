@@ -7,9 +7,9 @@ use gigae_eval_model::results::Skipped;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use gigae_eval_session::control::{ANSWER, Reply, Request};
 use gigae_eval_session::programs::answer::OVERTIME;
-use gigae_eval_session::programs::process::{Process, last_line};
+use gigae_eval_session::programs::process::{ProgramProcess, last_line};
 use gigae_eval_session::programs::{self, pairs};
-use gigae_eval_session::programs::{Comparison, Trouble};
+use gigae_eval_session::programs::{Comparison, ProgramError};
 use gigae_eval_session::stage::Stage;
 use gigae_host::affinity;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ struct Pairs {
     failures: u32,
 }
 
-/// What a plan without anything that a program measures is told.
+/// The reason why no program runs if the plan measures nothing that a program can measure.
 const NOTHING: &str =
     "the plan has no round trips or streams of TCP or UDP on this link that it could stand beside";
 
@@ -149,7 +149,7 @@ fn same_congestion_control(stage: &Stage) -> Result<(), String> {
     let Some(fabric) = &stage.fabric else { return Ok(()) };
     let (peer, own) = (fabric.node(2).ipv4.to_string(), stage.site.ip.to_string());
     let way = ["route", "add", &peer, "dev", &stage.site.interface, "src", &own];
-    let told = |why: &str| {
+    let failure = |why: &str| {
         format!(
             "programs that cannot choose a congestion control have the system's: 'ip route': {why}"
         )
@@ -158,8 +158,8 @@ fn same_congestion_control(stage: &Stage) -> Result<(), String> {
     let output = command.args(way).args(["congctl", CONGESTION_CONTROL]).output();
     match output {
         Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(told(&last_line(&String::from_utf8_lossy(&output.stderr), ""))),
-        Err(error) => Err(told(&error.to_string())),
+        Ok(output) => Err(failure(&last_line(&String::from_utf8_lossy(&output.stderr), ""))),
+        Err(error) => Err(failure(&error.to_string())),
     }
 }
 
@@ -212,7 +212,7 @@ fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Res
     pairs.command = format!("{file} {}", program.measuring(job, at).join(" "));
     let figure = program.read(job, &said).filter(|figure| figure.is_finite() && *figure > 0.0);
     figure.ok_or_else(|| {
-        let garbled = Trouble::Garbled { program: program.name(), last: last_line(&said, "") };
+        let garbled = ProgramError::Garbled { program: program.name(), last: last_line(&said, "") };
         Failure::Repetition(garbled.to_string())
     })
 }
@@ -223,10 +223,11 @@ fn run(
     of: &Comparison,
     at: SocketAddr,
     interrupted: &AtomicBool,
-) -> Result<String, Trouble> {
+) -> Result<String, ProgramError> {
     let [file, _] = of.program.form().files;
     let arguments = of.program.measuring(&of.job, at);
-    let process =
-        affinity::pinned(stage.site.cpu, || Process::start(of.program.name(), file, &arguments))?;
+    let process = affinity::pinned(stage.site.cpu, || {
+        ProgramProcess::start(of.program.name(), file, &arguments)
+    })?;
     process.finish(Duration::from_secs(of.job.seconds.into()) + OVERTIME, interrupted)
 }

@@ -1,5 +1,5 @@
-//! What a run tells while it goes on. All of it is told by the measuring thread, between
-//! repetitions and never during one.
+//! What a run reports while it goes on. The measuring thread reports between repetitions, never
+//! during one.
 
 use crate::gather::{Gathered, SoFar};
 use gigae_eval_measure::probe::{Answered, Asked};
@@ -8,7 +8,7 @@ use gigae_eval_model::environment::LinkEnvironment;
 use gigae_eval_model::plan::Cell;
 use gigae_eval_session::control::Waiting;
 
-/// Hears how far a run is.
+/// Gets reports on how far a run is.
 pub trait Progress {
     /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is
     /// next.
@@ -29,7 +29,7 @@ pub trait Progress {
         let _ = made;
     }
 
-    /// What telling a person took meanwhile, where it did not wait for the end of a repetition.
+    /// What a view took meanwhile, if it also works during repetitions.
     fn took(&self) -> Option<Took> {
         None
     }
@@ -82,7 +82,7 @@ pub(super) fn titles(link: &str, cells: &[Gathered]) -> Vec<String> {
     cells.iter().map(|gathered| title(link, &gathered.cell)).collect()
 }
 
-/// A cell in a line, which tells it from all others of the run.
+/// A cell in a line. No other cell of the run has the same line.
 pub(super) fn title(link: &str, cell: &Cell) -> String {
     let (name, wait) = (cell.experiment.name(), cell.wait.name());
     format!("{link} {name} {} {wait} {} B", cell.label(), cell.size)

@@ -7,7 +7,7 @@ use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::memory;
 use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
-use gigae_eval_measure::site::{Address, Site};
+use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Probe, Side, Task, TransportError, open};
 use gigae_eval_model::experiment::{Experiment, Way};
 use gigae_eval_model::plan::{Cell, Cpus};
@@ -118,7 +118,7 @@ pub(crate) fn place(stage: &Stage, cell: &Cell) -> Result<Site, Failure> {
 pub(crate) fn measure(
     site: &Site,
     task: &Task,
-    peer: &Address,
+    peer: &ChannelAddress,
     join: impl FnOnce() -> Result<Box<dyn Probe>, TransportError>,
     interrupted: &AtomicBool,
 ) -> Result<(Asked, Box<dyn Probe>), Failure> {

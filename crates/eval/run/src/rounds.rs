@@ -117,7 +117,7 @@ impl Running<'_> {
         if let Ok((asked, answered)) = &outcome {
             cells[index].add(asked, answered);
         }
-        self.tell(link, &cells[index], &outcome);
+        self.report(link, &cells[index], &outcome);
         match outcome {
             Ok(_) => {}
             Err(Failure::Fatal(error)) => return Err(error),
@@ -211,8 +211,8 @@ impl Running<'_> {
 }
 
 impl Running<'_> {
-    /// Says what became of a repetition.
-    pub(super) fn tell(
+    /// Reports a repetition, or its failure, to the progress view.
+    pub(super) fn report(
         &mut self,
         link: &str,
         of: &Gathered,

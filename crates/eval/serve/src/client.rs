@@ -9,7 +9,7 @@ use gigae_eval_measure::environment;
 use gigae_eval_measure::load;
 use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, GRACE, Loop, ProbeError, Signals};
-use gigae_eval_measure::site::{Address, Site};
+use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Opening, Side, Task, TransportError};
 use gigae_eval_model::duration;
 use gigae_eval_model::plan::{LARGEST_MESSAGE, LONGEST_REPETITION};
@@ -34,7 +34,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Longest watch of the idle machine.
 const LONGEST_BASELINE: u64 = 2000;
 
-/// What a client is said that may not tune.
+/// The refusal if the owner allows no tuning.
 const NO_TUNING: &str = "its owner allows no change of settings; start it with --allow-tuning there, or write ends = \"measuring\" into the plan's [tune]";
 
 /// What a client is served with.
@@ -160,18 +160,18 @@ fn repetition(
     session: &mut Session,
     host: &Host<'_>,
     task: &Task,
-    peer: &Address,
+    peer: &ChannelAddress,
 ) -> Result<Option<Reply>, ControlError> {
     let Host { site, interrupted, .. } = *host;
-    if let Err(refused) = fits(task, host.limits, site.door.is_some()) {
+    if let Err(refused) = fits(task, host.limits, site.shared_port.is_some()) {
         return Ok(Some(refused));
     }
     let (transport, opening) = match open(site, task) {
         Ok(opened) => opened,
         Err(error) => return Ok(Some(refusal(&error))),
     };
-    if let Some(door) = &site.door {
-        door.expect(&[SocketAddr::new(peer.ip, peer.port)]);
+    if let Some(shared_port) = &site.shared_port {
+        shared_port.expect(&[SocketAddr::new(peer.ip, peer.port)]);
     }
     let mut address = opening.address();
     let load = match load_of(site, task, peer, &mut address) {
@@ -184,7 +184,9 @@ fn repetition(
     let abort = AtomicBool::new(false);
     let signals = Signals::new(&abort);
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| answer(transport, opening, site, task, peer, &signals));
+        let signals = &signals;
+        let repetition = Repetition { transport, opening, site, task, peer, signals };
+        let worker = scope.spawn(move || repetition.answer());
         let longest =
             Duration::from_secs_f64(task.warmup + task.measure) + JOIN_TIMEOUT + GRACE * 2;
         let request = next(session, longest, interrupted);
@@ -218,12 +220,12 @@ fn repetition(
     })
 }
 
-/// Takes in the bulk streams that the task asks for, and tells their port in the address.
+/// Takes in the bulk streams that the task asks for, and writes their port into the address.
 fn load_of(
     site: &Site,
     task: &Task,
-    peer: &Address,
-    address: &mut Address,
+    peer: &ChannelAddress,
+    address: &mut ChannelAddress,
 ) -> io::Result<Option<Load>> {
     if task.condition.bulk == 0 {
         return Ok(None);
@@ -286,19 +288,25 @@ pub(super) fn open(
     Ok((transport, gigae_eval_measure::transport::open(site, task, Side::Server)?))
 }
 
-/// The measuring thread.
-pub(super) fn answer(
-    transport: &TransportSpec,
-    opening: Box<dyn Opening>,
-    site: &Site,
-    task: &Task,
-    peer: &Address,
-    signals: &Signals<'_>,
-) -> Result<Answered, ProbeError> {
-    site.pin().map_err(TransportError::io("pinning the measuring thread"))?;
-    let mut probe = opening.join(peer)?;
-    let meter = Meter::new(site);
-    probe.answer(&Loop { task, meter: &meter, signals, reliable: transport.reliable })
+/// What the measuring thread needs for one repetition.
+pub(super) struct Repetition<'a> {
+    pub(super) transport: &'a TransportSpec,
+    pub(super) opening: Box<dyn Opening>,
+    pub(super) site: &'a Site,
+    pub(super) task: &'a Task,
+    pub(super) peer: &'a ChannelAddress,
+    pub(super) signals: &'a Signals<'a>,
+}
+
+impl Repetition<'_> {
+    /// Answers in the calling thread until the repetition is over.
+    pub(super) fn answer(self) -> Result<Answered, ProbeError> {
+        let Self { transport, opening, site, task, peer, signals } = self;
+        site.pin().map_err(TransportError::io("pinning the measuring thread"))?;
+        let mut probe = opening.join(peer)?;
+        let meter = Meter::new(site);
+        probe.answer(&Loop { task, meter: &meter, signals, reliable: transport.reliable })
+    }
 }
 
 pub(super) fn refusal(error: &TransportError) -> Reply {
@@ -326,7 +334,7 @@ mod tests {
                 measure,
                 rate,
             },
-            address: Address { ip: [127, 0, 0, 1].into(), port: 1, bulk: 0, mac: [0; 6] },
+            address: ChannelAddress { ip: [127, 0, 0, 1].into(), port: 1, bulk: 0, mac: [0; 6] },
         };
         let limits = Limits { seconds: Some(10.0), rate: Some(1e6) };
         let at = Duration::from_secs;

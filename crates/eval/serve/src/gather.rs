@@ -1,9 +1,9 @@
 //! Many senders and one receiver, at the receiver: an end for each sender, in a thread of its own;
-//! of transports whose one end hears all, that one.
+//! of a transport of which one end receives from all senders, that one.
 
-use super::client::{Host, answer, fits, open, refusal};
+use super::client::{Host, Repetition, fits, open, refusal};
 use gigae_eval_measure::probe::{GRACE, Signals};
-use gigae_eval_measure::site::Address;
+use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Task, TransportError};
 use gigae_eval_model::plan::MOST_SENDERS;
 use gigae_eval_session::control::answering::{failed, next};
@@ -16,14 +16,14 @@ pub(super) fn gather(
     session: &mut Session,
     host: &Host<'_>,
     task: &Task,
-    peers: &[Address],
+    peers: &[ChannelAddress],
 ) -> Result<Option<Reply>, ControlError> {
     let site = host.site;
     let unavailable = |why: &str| Ok(Some(refusal(&TransportError::Unavailable(why.to_owned()))));
     if peers.is_empty() || peers.len() > MOST_SENDERS as usize {
         return unavailable("so many senders are not served");
     }
-    if site.door.is_some() {
+    if site.shared_port.is_some() {
         return unavailable(
             "many senders need ports of their own, and the server has one for all (--one-port)",
         );
@@ -35,7 +35,7 @@ pub(super) fn gather(
     for peer in peers {
         match open(site, task) {
             Ok((transport, opening)) => {
-                let one_for_all = transport.hears_all;
+                let one_for_all = transport.receives_from_all;
                 opened.push((transport, opening, peer));
                 if one_for_all {
                     break;
@@ -52,7 +52,8 @@ pub(super) fn gather(
         let ends = opened.into_iter().zip(&signals);
         let workers: Vec<_> = ends
             .map(|((transport, opening, peer), signals)| {
-                scope.spawn(move || answer(transport, opening, site, task, peer, signals))
+                let repetition = Repetition { transport, opening, site, task, peer, signals };
+                scope.spawn(move || repetition.answer())
             })
             .collect();
         let longest =
@@ -92,7 +93,7 @@ pub(super) fn gather(
     })
 }
 
-/// Tells each end what its sender sent, or the one for all what all sent.
+/// Sets for each end how much its sender sent, or for the only end how much all sent.
 fn finish(signals: &[Signals<'_>], bytes: &[u64]) {
     for (number, one) in signals.iter().enumerate() {
         let all = bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));

@@ -1,34 +1,34 @@
 //! The answering end: one client at a time, one repetition at a time; the others wait for their
 //! turn.
 //!
-//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, tells
-//! those in it their place, and answers `gigae discover` while nobody is served. Each *handshake*
-//! has a thread of its own, of bounded number and time, so that a stranger holds up nobody. The
-//! *turn* of the first client in the queue (`serve/client.rs`) measures; the desk sleeps beside it
-//! and wakes for what comes.
+//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, sends
+//! queue updates, and answers `gigae discover` while nobody is served. Each *handshake* has a
+//! thread of its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of
+//! the first client in the queue (`serve/client.rs`) measures; the desk sleeps beside it and wakes
+//! for what comes.
 //!
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
+mod admission;
 mod client;
-mod gate;
+mod config;
 mod gather;
 mod metrics;
 mod presence;
 mod ready;
 mod rights;
-mod rules;
 
+pub use config::{CONFIG, File, FileError, Network, ServeConfig, parse_rate};
 pub use presence::Presence;
 pub use rights::confine;
-pub use rules::{CONFIG, File, FileError, Network, Rules, parse_rate};
 
+use admission::{Admission, Refusals};
 use client::Host;
-use gate::{Gate, Refusals};
 use gigae_eval_measure::site::Site;
 use gigae_eval_session::control;
 use gigae_eval_session::control::answering::{ENDED, LOOK};
 use gigae_eval_session::control::{
-    ControlError, Key, Reply, Request, Session, TELL_EVERY, Waiting,
+    ControlError, Key, QUEUE_UPDATE_EVERY, Reply, Request, Session, Waiting,
 };
 use metrics::{Counts, Visit};
 use ready::readable;
@@ -44,8 +44,8 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
-/// How often a desk looks at questions of `gigae discover`, and for how long it hears a waiting
-/// client out.
+/// How often a desk looks at questions of `gigae discover`, and for how long it receives from a
+/// waiting client.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
 
 /// Handshakes that go on at once, in all and for one source; more are closed at once.
@@ -66,19 +66,19 @@ pub struct Service<'a> {
     /// Whether it can be found.
     pub presence: Presence,
     /// What clients may do.
-    pub rules: Rules,
+    pub config: ServeConfig,
     /// Where its figures can be read.
     pub metrics: Option<&'a TcpListener>,
 }
 
-/// Serves clients until `interrupted` is set, which ends it within a second or so; `tell` is called
+/// Serves clients until `interrupted` is set, which ends it within a second or so. It calls `log`
 /// with one line per event.
 pub fn serve(
     service: Service<'_>,
     interrupted: &AtomicBool,
-    tell: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> io::Result<()> {
-    let Service { listener, key, site, presence, rules, metrics } = service;
+    let Service { listener, key, site, presence, config, metrics } = service;
     let counts = &Counts::default();
     listener.set_nonblocking(true)?;
     let (bell, wake) = UnixStream::pair()?;
@@ -86,7 +86,7 @@ pub fn serve(
         end.set_nonblocking(true)?;
     }
     let (sender, events) = channel();
-    let Rules { limits, programs, tuning, .. } = rules;
+    let ServeConfig { limits, programs, tuning, .. } = config;
     let host = Host { site, limits, programs, tuning, counts, interrupted };
     let bell = Bell { sender, bell };
     std::thread::scope(|scope| {
@@ -96,16 +96,16 @@ pub fn serve(
         }
         let mut desk = Desk {
             key,
-            rules,
+            config,
             host: &host,
             presence,
             bell,
-            gate: Gate::new(Instant::now()),
+            admission: Admission::new(Instant::now()),
             refusals: Refusals::default(),
             handshakes: Vec::new(),
             queue: VecDeque::new(),
             turn: None,
-            tell,
+            log,
         };
         let mut outcome = Ok(());
         while !interrupted.load(Ordering::Relaxed) {
@@ -116,29 +116,39 @@ pub fn serve(
                 break;
             }
             desk.events(&events);
-            desk.tell_waiting();
+            desk.send_queue_updates();
             // A turn may have ended because the server does: then nobody has the next.
             if !interrupted.load(Ordering::Relaxed) {
                 desk.next(scope);
             }
         }
-        for guest in &mut desk.queue {
-            // Who does not hear it sees the connection end.
-            let _ = guest.session.send(&Reply::Over { reason: ENDED.into() });
+        for client in &mut desk.queue {
+            // A client that does not get it sees the connection end.
+            let _ = client.session.send(&Reply::Over { reason: ENDED.into() });
         }
         outcome
     })
 }
 
-/// What other threads tell the desk.
+/// What other threads report to the desk.
 enum Event {
     /// A handshake is over.
     Handshake(SocketAddr, Result<Session, ControlError>),
-    /// A turn is over; a text says so if its thread panicked.
-    Left(Result<Result<(), ControlError>, String>),
+    /// A turn is over.
+    Left(TurnEnd),
 }
 
-/// Tells the desk something and wakes it.
+/// How a turn ended.
+enum TurnEnd {
+    /// The client was done.
+    Done,
+    /// The session ended with an error.
+    Failed(ControlError),
+    /// The thread of the turn panicked.
+    Panicked,
+}
+
+/// Sends the desk an event and wakes it.
 struct Bell {
     sender: Sender<Event>,
     bell: UnixStream,
@@ -156,28 +166,28 @@ impl Bell {
     }
 }
 
-/// A client that waits.
-struct Guest {
+/// A client that waits for its turn.
+struct WaitingClient {
     from: SocketAddr,
     session: Session,
-    /// What it was told last: clients before it, and when.
-    told: Option<(usize, Instant)>,
+    /// The last queue update that it got: the number of clients before it, and when.
+    last_update: Option<(usize, Instant)>,
 }
 
 struct Desk<'a, 'host> {
     key: &'a Key,
-    rules: Rules,
+    config: ServeConfig,
     host: &'host Host<'host>,
     presence: Presence,
     bell: Bell,
-    gate: Gate,
+    admission: Admission,
     refusals: Refusals,
     /// Sources of the connections that are in their handshake.
     handshakes: Vec<IpAddr>,
-    queue: VecDeque<Guest>,
+    queue: VecDeque<WaitingClient>,
     /// Who is served, since when.
     turn: Option<(SocketAddr, Instant)>,
-    tell: &'a mut dyn FnMut(&str),
+    log: &'a mut dyn FnMut(&str),
 }
 
 impl<'host> Desk<'_, 'host> {
@@ -186,12 +196,12 @@ impl<'host> Desk<'_, 'host> {
         let often = self.turn.is_none() && self.presence.is_open();
         let mut timeout = if often { ANSWER_EVERY } else { LOOK };
         let mut wanted = vec![PollFd::new(wake, PollFlags::IN)];
-        if self.gate.is_open(Instant::now()) {
+        if self.admission.is_open(Instant::now()) {
             wanted.push(PollFd::new(listener, PollFlags::IN));
         } else {
-            timeout = timeout.min(self.gate.wait());
+            timeout = timeout.min(self.admission.wait());
         }
-        wanted.extend(self.queue.iter().map(|guest| PollFd::new(&guest.session, PollFlags::IN)));
+        wanted.extend(self.queue.iter().map(|client| PollFd::new(&client.session, PollFlags::IN)));
         match poll(&mut wanted, Timespec::try_from(timeout).ok().as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -201,16 +211,16 @@ impl<'host> Desk<'_, 'host> {
         Ok(())
     }
 
-    /// Takes what has come, as far as the gate is open.
+    /// Accepts the connections that have come, as far as the token bucket allows.
     fn accept(&mut self, listener: &TcpListener) -> io::Result<()> {
         let due = self.refusals.due(Instant::now());
-        due.into_iter().for_each(|line| (self.tell)(&line));
-        while self.gate.is_open(Instant::now()) {
+        due.into_iter().for_each(|line| (self.log)(&line));
+        while self.admission.is_open(Instant::now()) {
             match listener.accept() {
                 Ok((stream, from)) => {
-                    self.gate.pass();
-                    let stream = match &self.host.site.door {
-                        Some(door) => door.take(from, stream),
+                    self.admission.pass();
+                    let stream = match &self.host.site.shared_port {
+                        Some(shared_port) => shared_port.take(from, stream),
                         None => Some(stream),
                     };
                     let arrived = stream.map_or(Ok(()), |stream| self.arrive(stream, from));
@@ -242,12 +252,12 @@ impl<'host> Desk<'_, 'host> {
         self.host.counts.visit(visit);
         debug!(%from, ?visit, why, "client refused");
         let line = self.refusals.add(Instant::now(), format!("client {from}: {why}"));
-        line.into_iter().for_each(|line| (self.tell)(&line));
+        line.into_iter().for_each(|line| (self.log)(&line));
     }
 
     /// A connection: a handshake, if it may have one.
     fn arrive(&mut self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
-        if !self.rules.admit(from.ip()) {
+        if !self.config.admit(from.ip()) {
             self.refuse(Visit::Address, from, "not among the addresses that may come");
             return Ok(());
         }
@@ -260,7 +270,7 @@ impl<'host> Desk<'_, 'host> {
         debug!(%from, "client connected");
         stream.set_nonblocking(false)?;
         let (key, bell) = (self.key.clone(), self.bell.another()?);
-        let gone_after = self.rules.gone_after;
+        let gone_after = self.config.gone_after;
         let handshake = move || {
             let session = control::accept(stream, &key)
                 .and_then(|session| session.gone_after(gone_after).map(|()| session));
@@ -288,12 +298,16 @@ impl<'host> Desk<'_, 'host> {
                 Event::Left(outcome) => {
                     let Some((from, _)) = self.turn.take() else { continue };
                     match outcome {
-                        Ok(Ok(())) => self.leave(from, Visit::Done, "done"),
-                        Ok(Err(error @ ControlError::Over(_))) => {
+                        TurnEnd::Done => self.leave(from, Visit::Done, "done"),
+                        TurnEnd::Failed(error @ ControlError::Over(_)) => {
                             self.leave(from, Visit::Limited, &error.to_string());
                         }
-                        Ok(Err(error)) => self.leave(from, Visit::Failed, &error.to_string()),
-                        Err(panic) => self.leave(from, Visit::Failed, &panic),
+                        TurnEnd::Failed(error) => {
+                            self.leave(from, Visit::Failed, &error.to_string());
+                        }
+                        TurnEnd::Panicked => {
+                            self.leave(from, Visit::Failed, "its thread panicked");
+                        }
                     }
                 }
             }
@@ -303,22 +317,23 @@ impl<'host> Desk<'_, 'host> {
     fn leave(&mut self, from: SocketAddr, visit: Visit, text: &str) {
         self.host.counts.visit(visit);
         info!(%from, ?visit, text, "client left");
-        (self.tell)(&format!("client {from}: {text}"));
+        (self.log)(&format!("client {from}: {text}"));
     }
 
     /// Somebody with the key.
     fn join(&mut self, from: SocketAddr, mut session: Session) {
         info!(%from, before = self.queue.len(), "client has the key");
         if self.queue.len() < MOST_WAITING {
-            return self.queue.push_back(Guest { from, session, told: None });
+            return self.queue.push_back(WaitingClient { from, session, last_update: None });
         }
         let reason = format!("{MOST_WAITING} clients wait already; come again later");
         let _ = session.send(&Reply::Over { reason: reason.clone() });
         self.leave(from, Visit::Limited, &reason);
     }
 
-    /// Tells everybody his place when it changes and now and then besides; who went is struck off.
-    fn tell_waiting(&mut self) {
+    /// Sends each waiting client its place when that changes, and every [`QUEUE_UPDATE_EVERY`].
+    /// Removes clients that are gone.
+    fn send_queue_updates(&mut self) {
         let mut place = 0;
         while place < self.queue.len() {
             let before = place + usize::from(self.turn.is_some());
@@ -326,7 +341,7 @@ impl<'host> Desk<'_, 'host> {
             match self.queue[place].attend(before, &waiting) {
                 Ok(()) => place += 1,
                 Err(error) => {
-                    let from = self.queue.remove(place).map(|guest| guest.from);
+                    let from = self.queue.remove(place).map(|client| client.from);
                     let text = format!("gone before its turn: {error}");
                     from.into_iter().for_each(|from| self.leave(from, Visit::Failed, &text));
                 }
@@ -337,7 +352,7 @@ impl<'host> Desk<'_, 'host> {
 
     fn waiting(&self, before: usize) -> Waiting {
         let served = self.turn.map_or(0.0, |(_, since)| since.elapsed().as_secs_f64());
-        let most = self.rules.limits.seconds;
+        let most = self.config.limits.seconds;
         Waiting {
             before: u32::try_from(before).unwrap_or(u32::MAX),
             served,
@@ -358,23 +373,27 @@ impl<'host> Desk<'_, 'host> {
         }
         // Without a descriptor for it, it is tried again.
         let bell = self.bell.another().ok();
-        let guest = bell.and_then(|bell| Some((bell, self.queue.pop_front()?)));
-        let Some((bell, mut guest)) = guest else { return };
+        let client = bell.and_then(|bell| Some((bell, self.queue.pop_front()?)));
+        let Some((bell, mut client)) = client else { return };
         self.presence.close();
-        info!(from = %guest.from, "client is served");
-        self.turn = Some((guest.from, Instant::now()));
+        info!(from = %client.from, "client is served");
+        self.turn = Some((client.from, Instant::now()));
         let host = self.host;
         scope.spawn(move || {
-            let turn = || client::serve(&mut guest.session, host);
+            let turn = || client::serve(&mut client.session, host);
             let outcome = catch_unwind(AssertUnwindSafe(turn));
-            bell.ring(Event::Left(outcome.map_err(|_| "its thread panicked".into())));
+            bell.ring(Event::Left(match outcome {
+                Ok(Ok(())) => TurnEnd::Done,
+                Ok(Err(error)) => TurnEnd::Failed(error),
+                Err(_) => TurnEnd::Panicked,
+            }));
         });
     }
 }
 
-impl Guest {
-    /// Sees whether the client is there, and tells it its place if that is due. It has nothing to
-    /// say before its turn.
+impl WaitingClient {
+    /// Sees whether the client is there, and sends it a queue update if one is due. The client
+    /// sends nothing before its turn.
     fn attend(&mut self, before: usize, waiting: &Waiting) -> Result<(), ControlError> {
         if pending(&self.session) {
             return match self.session.receive::<Request>(ANSWER_EVERY) {
@@ -382,17 +401,19 @@ impl Guest {
                 Err(error) => Err(error),
             };
         }
-        let due = self.told.is_none_or(|(told, at)| told != before || at.elapsed() >= TELL_EVERY);
+        let is_old =
+            |(sent, at): (usize, Instant)| sent != before || at.elapsed() >= QUEUE_UPDATE_EVERY;
+        let due = self.last_update.is_none_or(is_old);
         if before > 0 && due {
             self.session.send(&Reply::Waiting(*waiting))?;
-            self.told = Some((before, Instant::now()));
+            self.last_update = Some((before, Instant::now()));
         }
         Ok(())
     }
 }
 
-/// Whose connections count as one source's: an address, of IPv6 its network, in which whoever has
-/// one address has all.
+/// The source that connections from this address count for: the address itself or, of IPv6, its /64
+/// network. Who has one address of such a network has all of them.
 fn source(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

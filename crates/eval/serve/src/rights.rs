@@ -1,6 +1,6 @@
 //! What a server gives up before it answers anybody.
 
-use super::Rules;
+use super::ServeConfig;
 use gigae_confine::{CapabilitySet, Confined, Confinement, Ports, lift_limits};
 use gigae_eval_session::programs;
 use gigae_eval_session::programs::process;
@@ -18,15 +18,15 @@ const USER: &str = "gigae-serve";
 const LIBRARIES: [&str; 5] = ["/bin", "/usr", "/lib", "/lib64", "/nix/store"];
 
 /// Confines this process, which must have one thread, for good. `one_port` as in `--one-port`.
-pub fn confine(rules: &Rules, one_port: bool) -> io::Result<Confined> {
+pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
     let locking = if lift_limits() { CapabilitySet::empty() } else { CapabilitySet::IPC_LOCK };
     let mut kept = MEASURING | locking;
     // It never connects by TCP: no client can point it at another machine.
     let mut needs = Confinement::new().call(libc::SYS_bpf).connect(Ports::None);
     // Each measured connection has a port of its own, or all have the one that listens already.
-    let own_ports = !one_port || rules.programs;
+    let own_ports = !one_port || config.programs;
     needs = needs.bind(if own_ports { Ports::Any } else { Ports::None });
-    if rules.tuning {
+    if config.tuning {
         // Settings are files of root's in /sys and /proc. Those of a network namespace take a sysfs
         // of its own, which takes CAP_SYS_ADMIN and lies beneath no directory that Landlock could
         // allow.
@@ -38,7 +38,7 @@ pub fn confine(rules: &Rules, one_port: bool) -> io::Result<Confined> {
     } else {
         needs = needs.user(USER).read("/proc").read("/sys");
     }
-    if rules.programs {
+    if config.programs {
         let files = programs::all().iter().filter_map(|one| process::find(one.form().files[1]));
         let places = files.chain(LIBRARIES.map(Into::into));
         needs = places.fold(needs, Confinement::run);

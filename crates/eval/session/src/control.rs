@@ -1,11 +1,11 @@
-//! The control connection: what the two ends tell each other beside the measured traffic.
+//! The control connection: the messages of the two ends beside the measured traffic.
 //!
 //! Both prove that they know the same [`Key`], which never travels, and all that follows is
 //! encrypted: [`Session`] says how. Lengths are bounded, far more narrowly before the peer is
 //! known; every read and write has a deadline; a peer that is gone is noticed after [`GONE_AFTER`].
 //!
-//! A server has one client at a time. The others are told their place ([`Reply::Waiting`]) until it
-//! is their turn ([`Reply::Welcome`]).
+//! A server has one client at a time. The others wait in a queue. The server sends them their place
+//! ([`Reply::Waiting`]) until it is their turn ([`Reply::Welcome`]).
 
 pub mod answering;
 mod error;
@@ -23,16 +23,16 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// TCP port that `serve` listens on unless told otherwise; in the range that IANA leaves free.
+/// TCP port that `serve` listens on by default; in the range that IANA leaves free.
 pub const PORT: u16 = 49_988;
 
-/// Who waits for his turn hears of it so often, and gives up when he hears nothing for several
-/// times that.
-pub const TELL_EVERY: Duration = Duration::from_secs(1);
-const TOLD_NOTHING: Duration = Duration::from_secs(20);
+/// How often the server sends a queue update to each waiting client.
+pub const QUEUE_UPDATE_EVERY: Duration = Duration::from_secs(1);
+/// A waiting client gives up after this time without a queue update.
+const NO_UPDATE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Connects to a server, proves the key, both ways, and waits for its turn: `turn` hears each time
-/// how long that may take, and gives up with `false`.
+/// Connects to a server, proves the key, both ways, and waits for its turn. `turn` gets each queue
+/// update; if it returns `false`, the client gives up.
 pub fn connect(
     peer: &str,
     key: &Key,
@@ -54,7 +54,7 @@ fn admitted(
     turn: &mut dyn FnMut(&Waiting) -> bool,
 ) -> Result<Session, ControlError> {
     loop {
-        match session.receive(TOLD_NOTHING)? {
+        match session.receive(NO_UPDATE_TIMEOUT)? {
             Reply::Waiting(waiting) if !turn(&waiting) => return Err(ControlError::GivenUp),
             Reply::Waiting(_) => {}
             Reply::Welcome(limits) => {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_his_place_and_the_time() {
+    fn a_queue_update_has_the_place_and_the_time() {
         let waiting = Waiting { before: 1, served: 61.0, at_most: None };
         assert_eq!(
             waiting.to_string(),

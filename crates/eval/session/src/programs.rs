@@ -21,7 +21,7 @@ mod qperf;
 mod sockperf;
 
 pub use pairs::PAIRS;
-pub use process::Trouble;
+pub use process::ProgramError;
 pub use program::{Job, Measure, Ours, Program, ProgramForm};
 
 use gigae_eval_model::experiment::Experiment;
@@ -60,7 +60,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The programs of that name, or all that are installed here; an error if there are none.
-pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn Program>, Trouble> {
+pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn Program>, ProgramError> {
     let wanted = |program: &&dyn Program| names.iter().any(|name| name == program.name());
     if names.iter().any(|name| name == ALL) {
         let here: Vec<_> = all().iter().copied().filter(|one| is_installed(*one)).collect();
@@ -72,11 +72,11 @@ pub fn chosen(names: &[String]) -> Result<Vec<&'static dyn Program>, Trouble> {
 }
 
 /// Says which packages to install.
-pub fn missing(programs: &[&'static dyn Program], place: &'static str) -> Trouble {
+pub fn missing(programs: &[&'static dyn Program], place: &'static str) -> ProgramError {
     let list = |of: fn(&dyn Program) -> &'static str, between: &str| {
         programs.iter().map(|one| of(*one)).collect::<Vec<_>>().join(between)
     };
-    Trouble::Missing {
+    ProgramError::Missing {
         programs: list(|one| one.name(), ", "),
         packages: list(|one| one.form().package, " "),
         place,

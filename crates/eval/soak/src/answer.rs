@@ -5,7 +5,7 @@ use super::sample::Sampler;
 use super::tally::Tally;
 use super::tcp::{self, CONNECTIONS, Connection};
 use gigae::{Endpoint, MacAddr, Options, Wait};
-use gigae_eval_measure::door::Door;
+use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::traffic::Budget;
 use gigae_eval_session::control::answering::{failed, next};
@@ -136,16 +136,16 @@ fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
 /// comes.
 enum Entrance {
     Own(TcpListener, Vec<SocketAddr>),
-    Door(Arc<Door>),
+    SharedPort(Arc<SharedPort>),
 }
 
 impl Entrance {
     fn open(site: &Site, soak: &Soak) -> io::Result<Self> {
         let peers = soak.ports.iter().map(|port| SocketAddr::new(soak.address.ip, *port));
         let peers: Vec<_> = peers.collect();
-        if let Some(door) = &site.door {
-            door.expect(&peers);
-            return Ok(Self::Door(Arc::clone(door)));
+        if let Some(shared_port) = &site.shared_port {
+            shared_port.expect(&peers);
+            return Ok(Self::SharedPort(Arc::clone(shared_port)));
         }
         let listener = TcpListener::bind((site.ip, 0))?;
         listener.set_nonblocking(true)?;
@@ -155,7 +155,7 @@ impl Entrance {
     fn port(&self) -> u16 {
         match self {
             Self::Own(listener, _) => listener.local_addr().map_or(0, |local| local.port()),
-            Self::Door(door) => door.port(),
+            Self::SharedPort(shared_port) => shared_port.port(),
         }
     }
 
@@ -166,24 +166,24 @@ impl Entrance {
         budget: &Arc<Budget>,
         tally: &Tally,
     ) -> Result<Vec<Connection>, String> {
-        let (door, listener) = match self {
-            Self::Door(door) => (door, None),
+        let (shared_port, listener) = match self {
+            Self::SharedPort(shared_port) => (shared_port, None),
             Self::Own(listener, peers) => {
-                let door = Arc::new(Door::new(0));
-                door.expect(&peers);
-                (door, Some(listener))
+                let shared_port = Arc::new(SharedPort::new(0));
+                shared_port.expect(&peers);
+                (shared_port, Some(listener))
             }
         };
         let deadline = Instant::now() + CONNECT;
         // A round that is over waits for nobody.
-        while !door.is_complete() && Instant::now() < deadline && !tally.is_over() {
+        while !shared_port.is_complete() && Instant::now() < deadline && !tally.is_over() {
             match listener.as_ref().map(TcpListener::accept) {
                 // Any other is closed.
-                Some(Ok((stream, from))) => drop(door.take(from, stream)),
+                Some(Ok((stream, from))) => drop(shared_port.take(from, stream)),
                 _ => std::thread::sleep(LOOK),
             }
         }
-        let came = door.wait(Duration::ZERO);
+        let came = shared_port.wait(Duration::ZERO);
         let came = came.ok_or("the client did not connect by TCP in time")?;
         let open = |(socket, role): (_, &tcp::Role)| {
             let agreed = (&soak.traffic, budget);

@@ -19,12 +19,12 @@ const PERCENT: f64 = 100.0 * 1e3;
 /// The client's loop.
 pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeError> {
     let mut asked = Asked::default();
-    wait_in_vain(channel, run.task.warmup, run.signals)?;
+    wait_without_message(channel, run.task.warmup, run.signals)?;
     let before = run.meter.read().map_err(ProbeError::Counters)?;
     let calls = channel.calls();
     // The thread's own time only: interrupts of its CPU are counted in ticks and mostly not ours.
     let (begin, spent) = (Instant::now(), thread_seconds());
-    wait_in_vain(channel, run.task.measure, run.signals)?;
+    wait_without_message(channel, run.task.measure, run.signals)?;
     let share = (thread_seconds() - spent) / begin.elapsed().as_secs_f64();
     asked.samples.push((share.clamp(0.0, 1.0) * PERCENT) as u32);
     let made = channel.calls();
@@ -34,8 +34,8 @@ pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeEr
     Ok(asked)
 }
 
-/// Receives, where nothing is sent, for a while; what comes all the same is not looked at.
-fn wait_in_vain<C: Channel>(
+/// Receives for a while. Nothing is sent meanwhile; a message that comes anyway is ignored.
+fn wait_without_message<C: Channel>(
     channel: &mut C,
     seconds: f64,
     signals: &Signals<'_>,

@@ -40,7 +40,7 @@ impl Crowds {
         self.trips_lost += asked.crowd.trips_lost;
     }
 
-    /// What is told of them; `None` if there were not many.
+    /// What the results say of them; `None` if there were not many.
     pub fn shares(&self) -> Option<Shares> {
         let trips = self.trips.summary(gigae_eval_model::experiment::SCALE);
         let sent = trips.map_or(0, |trips| trips.n) + self.trips_lost;
@@ -65,7 +65,7 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
 }
 
 /// What many ends counted, put together. Receivers are as many as senders, or one for all: then the
-/// senders' own counts tell how they share, for everything they sent has arrived. The senders are
+/// senders' own counts show how they share, for everything they sent has arrived. The senders are
 /// on so many nodes in turn; the receivers are on one.
 pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (Asked, Answered) {
     let sent = |one: &Asked| one.bytes as f64 / one.cost.seconds.max(f64::MIN_POSITIVE) / 1e6;

@@ -2,7 +2,7 @@
 //! answered or not, and each is timed from the moment at which it should have gone.
 //!
 //! A ping-pong waits for its answers, and so never sees the queue that a busy program stands in;
-//! and whoever times from the real sending leaves out how late it was ("coordinated omission"). The
+//! and a time from the real sending leaves out how late it was ("coordinated omission"). The
 //! measuring end spins, so that it keeps to its schedule; the answering end waits as the plan says
 //! and is that of [`rtt`](super::rtt).
 
@@ -132,7 +132,7 @@ pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeEr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel::{Arrival, Calls, Task, TransportError};
+    use crate::channel::{Calls, ReceivedMessage, Task, TransportError};
     use crate::cost::Meter;
     use crate::probe::Signals;
     use gigae_eval_model::experiment::Experiment;
@@ -160,10 +160,10 @@ mod tests {
             self.calls += 1;
             Ok(true)
         }
-        fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
             let ready = self.held >= self.hold;
             let number = if ready { self.answers.pop_front() } else { None };
-            Ok(number.map(|number| Arrival { number, bytes: 8 }))
+            Ok(number.map(|number| ReceivedMessage { number, bytes: 8 }))
         }
         fn calls(&self) -> Calls {
             Calls { all: self.calls, send: self.calls, ..Calls::default() }

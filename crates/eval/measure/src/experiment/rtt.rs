@@ -3,7 +3,7 @@
 
 use super::Method;
 use super::pace::Pace;
-use crate::channel::{Arrival, Calls, Channel, TransportError};
+use crate::channel::{Calls, Channel, ReceivedMessage, TransportError};
 use crate::probe::{
     Answered, Asked, LOOKS, LOST_AFTER, Loop, Patience, ProbeError, SILENT_AFTER, Signals, charge,
     deadline, expired, expired_look, keep, reserved,
@@ -66,7 +66,7 @@ pub fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answered, P
     let (start, pace) = (Instant::now(), Pace::new(task));
     let deadline = deadline(task);
     // The time of the last message is known to within a look at the clock; nothing more exact is
-    // needed, for it only tells how long the costs were counted.
+    // needed, for it is only the length of the time in which the costs were counted.
     let mut idle = 0;
     let mut last = start;
     loop {
@@ -87,7 +87,7 @@ pub fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answered, P
             continue;
         }
         let now = expired(deadline, run.signals)?;
-        // A napping end looks in vain for the first time right after its last message.
+        // The first empty poll of a napping end comes right after its last message.
         if task.wait == Wait::Spin || idle == 1 {
             last = now;
         }
@@ -115,7 +115,7 @@ pub fn round_trip<C: Channel>(
     patience: Patience,
     signals: &Signals<'_>,
 ) -> Result<Option<u32>, ProbeError> {
-    // Where answers are quick, there may never be a vain look.
+    // Where answers are quick, there may be no empty poll, and so no other look at the signal.
     if signals.abort.load(Ordering::Relaxed) {
         return Err(ProbeError::Interrupted);
     }
@@ -171,8 +171,8 @@ impl Channel for Mirror {
     }
 
     #[inline]
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
-        Ok(self.0.take().map(|number| Arrival { number, bytes: 8 }))
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
+        Ok(self.0.take().map(|number| ReceivedMessage { number, bytes: 8 }))
     }
 
     fn calls(&self) -> Calls {
@@ -196,8 +196,8 @@ mod tests {
             self.waiting = (!number.is_multiple_of(3)).then_some(number);
             Ok(true)
         }
-        fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
-            Ok(self.waiting.take().map(|number| Arrival { number, bytes: 4 }))
+        fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
+            Ok(self.waiting.take().map(|number| ReceivedMessage { number, bytes: 4 }))
         }
         fn calls(&self) -> Calls {
             Calls { all: self.calls, send: self.calls, ..Calls::default() }

@@ -5,7 +5,7 @@
 use super::Method;
 use super::pace::Pace;
 use super::tally::Tally;
-use crate::channel::{Arrival, Calls, Channel, Slept, TransportError};
+use crate::channel::{Calls, Channel, ReceivedMessage, Slept, TransportError};
 use crate::probe::{
     Answered, Asked, BATCH, GRACE, LOOKS, Loop, ProbeError, QUIET, charge, deadline, expired,
 };
@@ -123,7 +123,7 @@ impl Intake {
             // All that is not accounted for had come by then.
             self.tick(|| begin);
         }
-        let Some(Arrival { bytes, .. }) = arrival else {
+        let Some(ReceivedMessage { bytes, .. }) = arrival else {
             self.tick(clock);
             return Ok(false);
         };
@@ -222,8 +222,8 @@ impl Channel for Void {
     }
 
     #[inline]
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
-        Ok(Some(std::hint::black_box(Arrival { number: 0, bytes: 8 })))
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
+        Ok(Some(std::hint::black_box(ReceivedMessage { number: 0, bytes: 8 })))
     }
 
     fn slept(&self) -> Slept {
@@ -259,7 +259,7 @@ mod tests {
             self.flushed.push(std::mem::take(&mut self.kept));
             Ok(())
         }
-        fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
             Ok(None)
         }
         fn calls(&self) -> Calls {
@@ -299,12 +299,12 @@ mod tests {
         burst: u32,
         came: u32,
         zero: Instant,
-        tells: bool,
+        reports_sleep: bool,
     }
 
     impl Coming {
-        fn new(size: usize, burst: u32, tells: bool) -> Self {
-            Self { size, burst, came: 0, zero: Instant::now(), tells }
+        fn new(size: usize, burst: u32, reports_sleep: bool) -> Self {
+            Self { size, burst, came: 0, zero: Instant::now(), reports_sleep }
         }
     }
 
@@ -312,12 +312,12 @@ mod tests {
         fn send(&mut self, _number: u32, _size: usize) -> Result<bool, TransportError> {
             Ok(false)
         }
-        fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+        fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
             self.came += 1;
-            Ok(Some(Arrival { number: 0, bytes: self.size }))
+            Ok(Some(ReceivedMessage { number: 0, bytes: self.size }))
         }
         fn slept(&self) -> Slept {
-            if !self.tells {
+            if !self.reports_sleep {
                 return Slept::Unknown;
             }
             let before = self.came - 1;

@@ -3,10 +3,12 @@
 
 use super::common::{self, ahead, message, read};
 use super::gigae::{failed, idle, options};
-use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, NAP, Side, Task, TransportError};
+use crate::channel::{
+    Calls, Channel, JOIN_TIMEOUT, NAP, ReceivedMessage, Side, Task, TransportError,
+};
 use crate::end::Opening;
 use crate::end::Probe;
-use crate::site::{Address, Site};
+use crate::site::{ChannelAddress, Site};
 use ::gigae::{
     Completion, DrainError, Endpoint, MacAddr, Memory, OpId, Peer, RegionKey, Rights, Wanted,
 };
@@ -78,7 +80,7 @@ impl Ends {
 /// Tagged messages, each received into a memory that was posted for it.
 pub(super) struct Tagged {
     ends: Ends,
-    arrived: VecDeque<Arrival>,
+    arrived: VecDeque<ReceivedMessage>,
 }
 
 impl Tagged {
@@ -99,7 +101,7 @@ impl Tagged {
         let Some(Completion { memory, len, .. }) = self.ends.ended()? else { return Ok(()) };
         let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
         let number = memory.get(..len).and_then(read);
-        self.arrived.extend(number.map(|number| Arrival { number, bytes: len }));
+        self.arrived.extend(number.map(|number| ReceivedMessage { number, bytes: len }));
         self.post(memory)
     }
 }
@@ -120,7 +122,7 @@ impl Channel for Tagged {
         self.ends.endpoint.flush().map_err(failed("sending by gigae"))
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         if self.arrived.is_empty() {
             self.reap()?;
         }
@@ -160,25 +162,25 @@ pub(super) fn open(
 
 struct WriteOpening {
     endpoint: Endpoint,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
     /// The server's memory.
     region: Option<RegionKey>,
 }
 
 impl Opening for WriteOpening {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    /// The server tells its key in a message.
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    /// The server sends its key in a message.
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         let peer = self.endpoint.peer(::gigae::Address::from(MacAddr(peer.mac)));
         let peer = peer.map_err(failed("naming the peer"))?;
         let key = match self.region {
             Some(key) => {
-                let told = self.endpoint.send(peer, &key.0.to_le_bytes());
-                told.map_err(failed("telling the key"))?;
+                let sent = self.endpoint.send(peer, &key.0.to_le_bytes());
+                sent.map_err(failed("telling the key"))?;
                 key
             }
             None => {
@@ -218,14 +220,15 @@ impl Channel for Writing {
         self.ends.endpoint.flush().map_err(failed("writing by gigae"))
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         let Ends { endpoint, spin, nap, .. } = &self.ends;
         let notice = if *spin { endpoint.try_notice() } else { endpoint.notice_timeout(*nap) };
         let Some(notice) = notice.map_err(failed("waiting for gigae"))? else { return Ok(None) };
         let place = notice.offset as usize..notice.offset as usize + notice.len as usize;
         let read = endpoint.with_region(self.key, |bytes| read(&bytes[place])).flatten();
         // The number of the notice: a later write may have come to the same place already.
-        Ok(read.map(|_| Arrival { number: notice.value as u32, bytes: notice.len as usize }))
+        Ok(read
+            .map(|_| ReceivedMessage { number: notice.value as u32, bytes: notice.len as usize }))
     }
 
     fn settled(&mut self) -> Result<bool, TransportError> {

@@ -3,10 +3,10 @@
 use super::bulk;
 use super::common::{self, busy_poll, message, read};
 use super::raw::unavailable;
-use crate::channel::{Arrival, Calls, Channel, NAP, Side, Slept, Task, TransportError};
+use crate::channel::{Calls, Channel, NAP, ReceivedMessage, Side, Slept, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
-use crate::site::{Address, Site};
+use crate::site::{ChannelAddress, Site};
 use ::gigae::{
     Backend, DrainError, Endpoint, Envelope, MacAddr, Mode, Options, Peer, RecvError, SendError,
     TrySendError,
@@ -82,16 +82,16 @@ pub(super) fn bystander(site: &Site, mode: plan::Backend) -> Result<Endpoint, Tr
 
 struct GigaeOpening {
     endpoint: Endpoint,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
 }
 
 impl Opening for GigaeOpening {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         let by_ip = self.task.setting.gigae().backend == plan::Backend::Udp;
         let peer = match by_ip {
             true => ::gigae::Address::from(peer.ip),
@@ -109,7 +109,7 @@ impl Opening for GigaeOpening {
             peer,
             spin: self.task.wait == Wait::Spin,
             nap: self.task.nap(),
-            tells: self.task.experiment.is_goodput(),
+            reports_sleep: self.task.experiment.is_goodput(),
             slept: Slept::Unknown,
             copies: self.task.setting.gigae().copy.then(|| {
                 let size = self.task.size;
@@ -124,9 +124,9 @@ struct GigaeChannel {
     peer: Peer,
     spin: bool,
     nap: Duration,
-    /// Whether the receiver of a stream asks when it slept. Nobody does in a round trip, which then
-    /// does without an empty look.
-    tells: bool,
+    /// Whether `slept` must know when the last receive slept. Only the receiver of a stream asks. A
+    /// round trip does not, and so needs no empty poll before it sleeps.
+    reports_sleep: bool,
     slept: Slept,
     /// Messages are made and read here instead of in place.
     copies: Option<Box<Copies>>,
@@ -190,12 +190,12 @@ impl Channel for GigaeChannel {
     }
 
     #[inline]
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
-        let mut message = match self.spin || self.tells {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
+        let mut message = match self.spin || self.reports_sleep {
             true => self.endpoint.try_recv(),
             false => self.endpoint.recv_timeout(self.nap),
         };
-        if !self.spin && self.tells {
+        if !self.spin && self.reports_sleep {
             self.slept = Slept::No;
             if let Ok(None) = message {
                 self.slept = Slept::From(Instant::now());
@@ -213,7 +213,7 @@ impl Channel for GigaeChannel {
                         read(incoming)
                     }
                 };
-                Some(Arrival { number: number?, bytes })
+                Some(ReceivedMessage { number: number?, bytes })
             })),
             Err(RecvError::Failed) => Err(LOST),
             Err(error) => Err(failed("receiving by gigae")(error)),

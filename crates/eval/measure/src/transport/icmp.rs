@@ -3,10 +3,10 @@
 //! Round trips only, IPv4 only (RFC 792). The size is that of the echo's data.
 
 use super::common::{message, read, set_waiting, try_again};
-use crate::channel::{Arrival, Calls, Channel, NAP, Side, Task, TransportError};
+use crate::channel::{Calls, Channel, NAP, ReceivedMessage, Side, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
-use crate::site::{Address, Site};
+use crate::site::{ChannelAddress, Site};
 use gigae_wire::{internet_checksum, internet_sum};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
@@ -59,16 +59,16 @@ fn only_replies(socket: &Socket) -> std::io::Result<()> {
 
 struct IcmpOpening {
     socket: Option<Socket>,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
 }
 
 impl Opening for IcmpOpening {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         let Some(socket) = self.socket else { return Ok(Box::new(Bystander)) };
         socket
             .connect(&SocketAddr::new(peer.ip, 0).into())
@@ -100,7 +100,7 @@ impl Channel for Bystander {
         Ok(true)
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         std::thread::sleep(NAP);
         Ok(None)
     }
@@ -140,7 +140,7 @@ impl Channel for IcmpChannel {
         }
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         self.calls.all += 1;
         match self.socket.read(&mut self.incoming) {
             Ok(bytes) => Ok(reply(&self.incoming[..bytes], &self.outgoing[4..6])),
@@ -155,14 +155,14 @@ impl Channel for IcmpChannel {
 }
 
 /// Reads an IPv4 packet with an echo reply to the given identifier.
-fn reply(packet: &[u8], identifier: &[u8]) -> Option<Arrival> {
+fn reply(packet: &[u8], identifier: &[u8]) -> Option<ReceivedMessage> {
     let header = usize::from(packet.first()? & 0x0f) * 4;
     let icmp = packet.get(header..)?;
     let data = icmp.get(8..)?;
     if icmp[0] != ECHO_REPLY || &icmp[4..6] != identifier {
         return None;
     }
-    Some(Arrival { number: read(data)?, bytes: data.len() })
+    Some(ReceivedMessage { number: read(data)?, bytes: data.len() })
 }
 
 #[cfg(test)]
@@ -170,10 +170,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_is_told_from_other_packets_and_a_short_one_is_none() {
+    fn a_reply_is_distinguished_from_other_packets_and_a_short_one_is_none() {
         let mut packet = vec![0x45; 20];
         packet.extend([0, 0, 0, 0, 7, 7, 0, 1, 9, 0, 0, 0]);
-        assert_eq!(reply(&packet, &[7, 7]), Some(Arrival { number: 9, bytes: 4 }));
+        assert_eq!(reply(&packet, &[7, 7]), Some(ReceivedMessage { number: 9, bytes: 4 }));
         assert_eq!(reply(&packet, &[7, 8]), None);
         assert_eq!(reply(&packet[..26], &[7, 7]), None);
         assert_eq!(reply(&[], &[7, 7]), None);

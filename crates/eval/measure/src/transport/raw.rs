@@ -7,10 +7,10 @@
 //! A frame too long for one buffer of the link goes in several.
 
 use super::common::{self, read};
-use crate::channel::{Arrival, Calls, Channel, Side, Slept, Task, TransportError};
+use crate::channel::{Calls, Channel, ReceivedMessage, Side, Slept, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
-use crate::site::{Address, Site};
+use crate::site::{ChannelAddress, Site};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{Wait, XdpMode, XdpOptions};
 use gigae_link::{ChannelSet, Filter, Link, LinkError, Mode, OpenError, RxFrame, Segment, TxFrame};
@@ -97,7 +97,7 @@ fn xdp_config(site: &Site, options: &XdpOptions) -> XdpConfig {
 
 struct RawOpening<L> {
     link: L,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
     doorbell_batch: usize,
     poll_batch: usize,
@@ -113,11 +113,11 @@ impl<L: Link> RawOpening<L> {
 }
 
 impl<L: Link + 'static> Opening for RawOpening<L> {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         let ends = [self.address.mac, peer.mac].map(|mac| NodeAddr::from(MacAddr(mac)));
         let route = Route::new(Envelope::DEFAULT, ends[0], ends[1]).ok_or_else(|| {
             TransportError::Unavailable("raw frames need an Ethernet interface".into())
@@ -172,7 +172,7 @@ impl<L: Link> RawChannel<L> {
     /// The number and length of a frame, of which this is the first segment or all; `None` for one
     /// that is shorter than it says. Gives it back.
     #[inline]
-    fn take_in(&mut self, frame: RxFrame) -> Option<Arrival> {
+    fn take_in(&mut self, frame: RxFrame) -> Option<ReceivedMessage> {
         let arrival = self.read(&frame);
         let mut got = self.link.memory().arena.bytes(&frame).len();
         let mut goes_on = frame.continues();
@@ -190,13 +190,13 @@ impl<L: Link> RawChannel<L> {
 
     /// The number in a frame's first segment, and the length that its header states.
     #[inline]
-    fn read(&self, first: &RxFrame) -> Option<Arrival> {
+    fn read(&self, first: &RxFrame) -> Option<ReceivedMessage> {
         let frame = self.link.memory().arena.bytes(first).get(self.outer..)?;
         let header = frame.get(..HEADER_LEN)?;
         let bytes =
             usize::from(u16::from_be_bytes([header[LENGTH_AT.start], header[LENGTH_AT.start + 1]]));
         let payload = &frame[HEADER_LEN..];
-        Some(Arrival { number: read(&payload[..bytes.min(payload.len())])?, bytes })
+        Some(ReceivedMessage { number: read(&payload[..bytes.min(payload.len())])?, bytes })
     }
 
     /// Posts the rest of a frame, `length` bytes of it, whose first segment fills a transmit frame;
@@ -260,7 +260,7 @@ impl<L: Link> Channel for RawChannel<L> {
     }
 
     #[inline]
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         self.slept = Slept::No;
         if self.arrived.is_empty() {
             let most = self.poll_batch;

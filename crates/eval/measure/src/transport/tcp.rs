@@ -4,11 +4,11 @@ mod writer;
 mod zerocopy;
 
 use super::common::{ahead, read, set_waiting, try_again};
-use crate::channel::{Arrival, Calls, Channel, JOIN_TIMEOUT, Side, Task, TransportError};
-use crate::door::Door;
+use crate::channel::{Calls, Channel, JOIN_TIMEOUT, ReceivedMessage, Side, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
-use crate::site::{Address, Site};
+use crate::shared_port::SharedPort;
+use crate::site::{ChannelAddress, Site};
 use ::gigae::Endpoint;
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan::{TcpOptions, Wait};
@@ -39,9 +39,9 @@ pub(super) fn open(
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))
         .map_err(failed("opening a TCP socket"))?;
     tune(&socket, task.setting.tcp(), site)?;
-    let door = site.door.clone().filter(|_| side == Side::Server);
-    let port = match &door {
-        Some(door) => door.port(),
+    let shared_port = site.shared_port.clone().filter(|_| side == Side::Server);
+    let port = match &shared_port {
+        Some(shared_port) => shared_port.port(),
         None => {
             let any = SocketAddr::new(site.ip, 0);
             socket.bind(&any.into()).map_err(failed("binding a TCP socket"))?;
@@ -59,7 +59,7 @@ pub(super) fn open(
         address: site.address(port),
         task: task.clone(),
         side,
-        door,
+        shared_port,
         beside,
         site: site.clone(),
     }))
@@ -104,22 +104,22 @@ fn choose(socket: &Socket, name: &str) -> Result<(), TransportError> {
 
 struct TcpOpening {
     socket: Socket,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
     side: Side,
     /// By which the connection comes, if not by a port of its own.
-    door: Option<Arc<Door>>,
+    shared_port: Option<Arc<SharedPort>>,
     /// An idle endpoint on the same interface.
     beside: Option<Endpoint>,
     site: Site,
 }
 
 impl Opening for TcpOpening {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         let socket = match self.side {
             Side::Client => {
                 let to = SocketAddr::new(peer.ip, peer.port);
@@ -128,11 +128,11 @@ impl Opening for TcpOpening {
                     .map_err(TransportError::io("connecting by TCP"))?;
                 self.socket
             }
-            Side::Server => match &self.door {
+            Side::Server => match &self.shared_port {
                 None => accept(&self.socket, peer)?,
-                Some(door) => {
+                Some(shared_port) => {
                     let late = TransportError::PeerGone("did not connect by TCP in time");
-                    let came = door.wait(JOIN_TIMEOUT).and_then(|mut came| came.pop());
+                    let came = shared_port.wait(JOIN_TIMEOUT).and_then(|mut came| came.pop());
                     let socket: Socket = came.ok_or(late)?.into();
                     tune(&socket, self.task.setting.tcp(), &self.site)?;
                     socket
@@ -151,12 +151,12 @@ impl Opening for TcpOpening {
         let in_turn = size >= TURNS_FROM && !options.one_buffer;
         let turns = if in_turn { ahead(size) } else { 1 };
         // An answering end must find the ends of messages; a sink takes what is there.
-        let reading = match self.task.experiment.is_trip() {
-            true => Reading::Whole,
-            false if turns > 1 => Reading::Several,
-            false => Reading::Any,
+        let read_mode = match self.task.experiment.is_trip() {
+            true => ReadMode::Whole,
+            false if turns > 1 => ReadMode::Several,
+            false => ReadMode::Any,
         };
-        let room = if reading == Reading::Any { READ_SIZE.max(size) } else { turns * size };
+        let room = if read_mode == ReadMode::Any { READ_SIZE.max(size) } else { turns * size };
         Ok(Box::new(TcpChannel {
             writer: Writer::new(size, options, in_turn),
             nap: (self.task.wait != Wait::Spin).then(|| self.task.nap()),
@@ -164,7 +164,7 @@ impl Opening for TcpOpening {
             size,
             incoming: vec![0; room],
             received: 0,
-            reading,
+            read_mode,
             reads: 0,
             _beside: self.beside,
         }))
@@ -172,7 +172,7 @@ impl Opening for TcpOpening {
 }
 
 /// Accepts the announced peer, and nobody else.
-fn accept(listener: &Socket, peer: &Address) -> Result<Socket, TransportError> {
+fn accept(listener: &Socket, peer: &ChannelAddress) -> Result<Socket, TransportError> {
     let failed = TransportError::io("accepting a TCP connection");
     listener.set_nonblocking(true).map_err(&failed)?;
     let deadline = Instant::now() + JOIN_TIMEOUT;
@@ -191,7 +191,7 @@ fn accept(listener: &Socket, peer: &Address) -> Result<Socket, TransportError> {
 
 /// How a channel reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+enum ReadMode {
     /// Message by message.
     Whole,
     /// As much as there is, into the memories of the next messages, and looks at each message once
@@ -211,7 +211,7 @@ struct TcpChannel {
     incoming: Vec<u8>,
     /// Bytes of it that were read in this round.
     received: usize,
-    reading: Reading,
+    read_mode: ReadMode,
     reads: u64,
     _beside: Option<Endpoint>,
 }
@@ -229,15 +229,15 @@ impl Channel for TcpChannel {
         self.writer.push(&self.socket).map(drop)
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         // What found no room when it was flushed.
         self.writer.push(&self.socket)?;
         self.reads += 1;
         let (from, size) = (self.received, self.size);
-        let end = match self.reading {
-            Reading::Whole => (from / size + 1) * size,
-            Reading::Several => self.incoming.len().min(from + READ_SIZE.max(size)),
-            Reading::Any => self.incoming.len(),
+        let end = match self.read_mode {
+            ReadMode::Whole => (from / size + 1) * size,
+            ReadMode::Several => self.incoming.len().min(from + READ_SIZE.max(size)),
+            ReadMode::Any => self.incoming.len(),
         };
         let bytes = match self.socket.read(&mut self.incoming[from..end]) {
             Ok(0) => return Err(TransportError::PeerGone("closed the TCP connection")),
@@ -245,18 +245,20 @@ impl Channel for TcpChannel {
             Err(error) if try_again(&error) => return Ok(None),
             Err(error) => return Err(TransportError::io("receiving by TCP")(error)),
         };
-        if self.reading == Reading::Any {
+        if self.read_mode == ReadMode::Any {
             read(&self.incoming[..bytes]);
-            return Ok(Some(Arrival { number: 0, bytes }));
+            return Ok(Some(ReceivedMessage { number: 0, bytes }));
         }
         let complete = from / size * size..(from + bytes) / size * size;
         self.received = if from + bytes == self.incoming.len() { 0 } else { from + bytes };
         let messages = self.incoming[complete.clone()].chunks(size);
         let number = messages.fold(None, |_, message| read(message));
-        match self.reading {
-            Reading::Whole if complete.is_empty() => Ok(None),
-            Reading::Whole => Ok(Some(Arrival { number: number.unwrap_or(0), bytes: size })),
-            _ => Ok(Some(Arrival { number: 0, bytes })),
+        match self.read_mode {
+            ReadMode::Whole if complete.is_empty() => Ok(None),
+            ReadMode::Whole => {
+                Ok(Some(ReceivedMessage { number: number.unwrap_or(0), bytes: size }))
+            }
+            _ => Ok(Some(ReceivedMessage { number: 0, bytes })),
         }
     }
 

@@ -1,10 +1,10 @@
 //! UDP: datagrams through the kernel, unreliable.
 
 use super::common::{message, read, set_waiting, try_again};
-use crate::channel::{Arrival, Calls, Channel, Side, Task, TransportError};
+use crate::channel::{Calls, Channel, ReceivedMessage, Side, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
-use crate::site::{Address, Site};
+use crate::site::{ChannelAddress, Site};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::transport::SOCKET_BUFFER;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -22,14 +22,14 @@ pub(super) fn open(
 }
 
 /// A UDP socket and where the peer reaches it.
-pub(super) fn socket(site: &Site) -> Result<(Socket, Address), TransportError> {
+pub(super) fn socket(site: &Site) -> Result<(Socket, ChannelAddress), TransportError> {
     let failed = TransportError::io;
     let domain = Domain::for_address(SocketAddr::new(site.ip, 0));
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
         .map_err(failed("opening a UDP socket"))?;
     socket.set_send_buffer_size(SOCKET_BUFFER).map_err(failed("setting UDP options"))?;
     socket.set_recv_buffer_size(SOCKET_BUFFER).map_err(failed("setting UDP options"))?;
-    let port = site.door.as_ref().map_or(0, |door| door.port());
+    let port = site.shared_port.as_ref().map_or(0, |shared_port| shared_port.port());
     socket.bind(&SocketAddr::new(site.ip, port).into()).map_err(failed("binding a UDP socket"))?;
     let port = socket
         .local_addr()
@@ -40,7 +40,11 @@ pub(super) fn socket(site: &Site) -> Result<(Socket, Address), TransportError> {
 }
 
 /// Connects a socket to the peer's.
-pub(super) fn connect(socket: &Socket, peer: &Address, task: &Task) -> Result<(), TransportError> {
+pub(super) fn connect(
+    socket: &Socket,
+    peer: &ChannelAddress,
+    task: &Task,
+) -> Result<(), TransportError> {
     let to = SocketAddr::new(peer.ip, peer.port);
     socket.connect(&to.into()).map_err(TransportError::io("connecting a UDP socket"))?;
     set_waiting(socket, task).map_err(TransportError::io("setting UDP options"))
@@ -60,16 +64,16 @@ pub(super) fn note(socket: &Socket) -> Note {
 
 struct UdpOpening {
     socket: Socket,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
 }
 
 impl Opening for UdpOpening {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         connect(&self.socket, peer, &self.task)?;
         Ok(Box::new(UdpChannel {
             socket: self.socket,
@@ -102,14 +106,14 @@ impl Channel for UdpChannel {
         }
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         self.calls.all += 1;
         match self.socket.read(&mut self.incoming) {
             Ok(bytes) => {
                 self.calls.receive += 1;
                 self.calls.received += 1;
                 let number = read(&self.incoming[..bytes]).unwrap_or(0);
-                Ok(Some(Arrival { number, bytes }))
+                Ok(Some(ReceivedMessage { number, bytes }))
             }
             Err(error) if try_again(&error) => Ok(None),
             Err(error) => Err(TransportError::io("receiving by UDP")(error)),

@@ -12,7 +12,7 @@ mod parts;
 use super::udp::{connect, full, note, socket};
 use crate::channel::{Calls, Side, Slept, Task, TransportError};
 use crate::end::{Opening, Probe};
-use crate::site::{Address, Site};
+use crate::site::{ChannelAddress, Site};
 use datagrams::Datagrams;
 use gigae_eval_model::note::Note;
 use gigae_eval_model::transport::{LARGEST_DATAGRAM, PART_HEADER};
@@ -55,18 +55,18 @@ pub(super) fn open(
 
 struct GsoOpening {
     socket: Socket,
-    address: Address,
+    address: ChannelAddress,
     task: Task,
     /// Longest datagram that goes in one frame.
     longest: usize,
 }
 
 impl Opening for GsoOpening {
-    fn address(&self) -> Address {
+    fn address(&self) -> ChannelAddress {
         self.address.clone()
     }
 
-    fn join(self: Box<Self>, peer: &Address) -> Result<Box<dyn Probe>, TransportError> {
+    fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
         connect(&self.socket, peer, &self.task)?;
         let size = self.task.size;
         if size <= self.longest {

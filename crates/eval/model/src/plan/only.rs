@@ -13,7 +13,7 @@ use crate::size::Size;
 use std::fmt;
 use std::str::FromStr;
 
-/// What can be named, in the order in which it is told.
+/// What can be named, in the order in which errors list it.
 const KEYS: [&str; 9] =
     ["link", "experiment", "transport", "wait", "size", "rate", "senders", "cpus", "bulk"];
 

@@ -19,7 +19,7 @@ fn an_honest_client_is_described_the_other_end() {
 }
 
 #[test]
-fn a_client_with_another_key_is_told_so_and_the_server_goes_on() {
+fn a_client_with_another_key_is_refused_and_the_server_goes_on() {
     let server = Server::start();
     let wrong = Key::from_bytes(b"another key, long").unwrap();
     let error = connect(server.address, &wrong).unwrap_err();

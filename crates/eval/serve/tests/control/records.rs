@@ -1,4 +1,4 @@
-//! Messages after the handshake: changed, repeated, overheard, recorded, long.
+//! Messages after the handshake: changed, repeated, read on the way, recorded, long.
 
 use crate::server::{SECRET, SOON, Server, connect, key, message, rest};
 use gigae_eval_session::control::{self, ControlError, Limits, Reply, Request};
@@ -77,16 +77,16 @@ fn a_message_that_is_repeated_is_answered_once() {
 #[test]
 fn nobody_on_the_way_reads_what_is_said() {
     let server = Server::start();
-    let heard = Arc::new(Mutex::new(Vec::<u8>::new()));
-    let ear = Arc::clone(&heard);
+    let recorded = Arc::new(Mutex::new(Vec::<u8>::new()));
+    let recorder = Arc::clone(&recorded);
     let between = relay(server.address, move |_, bytes| {
-        ear.lock().unwrap().extend(&bytes);
+        recorder.lock().unwrap().extend(&bytes);
         vec![bytes]
     });
     let mut session = connect(between, &key()).unwrap();
     assert!(matches!(session.ask(&Request::Describe, SOON), Ok(Reply::Description(_))));
-    let heard = heard.lock().unwrap();
-    let says = |word: &[u8]| heard.windows(word.len()).any(|part| part == word);
+    let recorded = recorded.lock().unwrap();
+    let says = |word: &[u8]| recorded.windows(word.len()).any(|part| part == word);
     assert!(says(b"gigae_eval"), "the greeting is in the clear");
     assert!(!says(b"describe") && !says(SECRET));
 }
@@ -94,16 +94,16 @@ fn nobody_on_the_way_reads_what_is_said() {
 #[test]
 fn what_was_recorded_opens_no_session_later() {
     let server = Server::start();
-    let heard = Arc::new(Mutex::new(Vec::<u8>::new()));
-    let ear = Arc::clone(&heard);
+    let recorded = Arc::new(Mutex::new(Vec::<u8>::new()));
+    let recorder = Arc::clone(&recorded);
     let between = relay(server.address, move |_, bytes| {
-        ear.lock().unwrap().extend(&bytes);
+        recorder.lock().unwrap().extend(&bytes);
         vec![bytes]
     });
     drop(connect(between, &key()).unwrap());
     let mut stream = server.raw();
     message(&mut stream);
-    stream.write_all(&heard.lock().unwrap()).unwrap();
+    stream.write_all(&recorded.lock().unwrap()).unwrap();
     assert_eq!(rest(&mut stream), 0, "the server took an old proof");
     assert!(server.serves());
 }

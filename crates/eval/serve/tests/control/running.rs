@@ -4,7 +4,7 @@ use crate::server::{SOON, Server, beside_a_stream, run, task};
 use gigae_eval_measure::site::Site;
 use gigae_eval_measure::transport::Task;
 use gigae_eval_model::plan::{Condition, Experiment, Setting, TcpOptions, Wait};
-use gigae_eval_serve::Rules;
+use gigae_eval_serve::ServeConfig;
 use gigae_eval_session::control::{Reply, Request};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn bulk_streams_have_a_port_where_there_is_more_than_one() {
     assert_eq!(session.ask(&Request::Cancel, SOON * 4).unwrap(), Reply::Cancelled);
     assert!(TcpStream::connect((to.ip, to.bulk)).is_err(), "it is still open");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = Server::at(listener, None, Rules::default(), true);
+    let server = Server::at(listener, None, ServeConfig::default(), true);
     let mut session = server.client();
     let reply = run(&mut session, beside_a_stream(None), 9);
     let Reply::Failed { reason, unavailable: true } = reply else { panic!("{reply:?}") };
@@ -52,12 +52,12 @@ fn bulk_streams_have_a_port_where_there_is_more_than_one() {
 #[test]
 fn with_one_port_udp_and_tcp_come_by_that_of_the_control_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = Server::at(listener, None, Rules::default(), true);
+    let server = Server::at(listener, None, ServeConfig::default(), true);
     let mut session = server.client();
     let Reply::Ready(to) = run(&mut session, task("udp", None, 1.0), 9) else { panic!() };
     assert_eq!(to.port, server.address.port());
     assert_eq!(session.ask(&Request::Cancel, SOON * 4).unwrap(), Reply::Cancelled);
-    // The server is told from which port the measured connection comes.
+    // The request says from which port the measured connection comes.
     let from: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&from.into()).unwrap();
@@ -77,10 +77,10 @@ fn with_one_port_udp_and_tcp_come_by_that_of_the_control_connection() {
 }
 
 #[test]
-fn figures_are_told_to_whoever_asks_while_a_client_is_served() {
+fn figures_can_be_read_while_a_client_is_served() {
     let [listener, metrics] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     let address = metrics.local_addr().unwrap();
-    let server = Server::at(listener, Some(metrics), Rules::default(), false);
+    let server = Server::at(listener, Some(metrics), ServeConfig::default(), false);
     let page = || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(SOON)).unwrap();

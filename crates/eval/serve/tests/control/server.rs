@@ -1,10 +1,10 @@
 //! A server on loopback, and what a client needs to speak to it byte by byte.
 
-use gigae_eval_measure::door::Door;
+use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
 use gigae_eval_measure::transport::Task;
 use gigae_eval_model::plan::{Condition, Experiment, Setting, Wait};
-use gigae_eval_serve::{self as serve, Presence, Rules, Service};
+use gigae_eval_serve::{self as serve, Presence, ServeConfig, Service};
 use gigae_eval_session::control::{self, ControlError, Key, Limits, Reply, Request, Session};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::Read;
@@ -28,35 +28,35 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::with("127.0.0.1:0", Rules::default())
+        Self::with("127.0.0.1:0", ServeConfig::default())
     }
 
     pub(crate) fn limited(limits: Limits) -> Self {
-        Self::with("127.0.0.1:0", Rules { limits, ..Rules::default() })
+        Self::with("127.0.0.1:0", ServeConfig { limits, ..ServeConfig::default() })
     }
 
-    pub(crate) fn with(listen: &str, rules: Rules) -> Self {
-        Self::at(TcpListener::bind(listen).unwrap(), None, rules, false)
+    pub(crate) fn with(listen: &str, config: ServeConfig) -> Self {
+        Self::at(TcpListener::bind(listen).unwrap(), None, config, false)
     }
 
     pub(crate) fn at(
         listener: TcpListener,
         metrics: Option<TcpListener>,
-        rules: Rules,
-        door: bool,
+        config: ServeConfig,
+        shared_port: bool,
     ) -> Self {
         let address = listener.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let mut site = Site::find("lo").unwrap();
-            site.door = door.then(|| Arc::new(Door::new(address.port())));
+            site.shared_port = shared_port.then(|| Arc::new(SharedPort::new(address.port())));
             let service = Service {
                 listener: &listener,
                 key: &key(),
                 site: &site,
                 presence: Presence::none(),
-                rules,
+                config,
                 metrics: metrics.as_ref(),
             };
             serve::serve(service, &flag, &mut |_| {}).unwrap();

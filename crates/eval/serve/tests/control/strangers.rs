@@ -2,7 +2,7 @@
 
 use crate::server::{Server, connect, key, message, silent};
 use gigae_eval_measure::site::Site;
-use gigae_eval_serve::{self as serve, Presence, Rules, Service};
+use gigae_eval_serve::{self as serve, Presence, ServeConfig, Service};
 use gigae_eval_session::control::{self, ControlError};
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -34,7 +34,8 @@ impl Drop for Stop<'_> {
 fn a_flood_of_refused_addresses_is_taken_slowly_and_said_in_two_lines() {
     let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), key());
     let (address, site) = (listener.local_addr().unwrap(), Site::find("lo").unwrap());
-    let rules = Rules { allow: vec!["198.18.0.0/15".parse().unwrap()], ..Rules::default() };
+    let config =
+        ServeConfig { allow: vec!["198.18.0.0/15".parse().unwrap()], ..ServeConfig::default() };
     let (stop, lines) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let begin = Instant::now();
     std::thread::scope(|scope| {
@@ -42,9 +43,9 @@ fn a_flood_of_refused_addresses_is_taken_slowly_and_said_in_two_lines() {
         scope.spawn(|| {
             let (presence, metrics) = (Presence::none(), None);
             let service =
-                Service { listener: &listener, key: &key, site: &site, presence, rules, metrics };
-            let mut tell = |line: &str| lines.lock().unwrap().push(line.to_owned());
-            serve::serve(service, &stop, &mut tell).unwrap();
+                Service { listener: &listener, key: &key, site: &site, presence, config, metrics };
+            let mut log = |line: &str| lines.lock().unwrap().push(line.to_owned());
+            serve::serve(service, &stop, &mut log).unwrap();
         });
         for _ in 0..500 {
             // Closed without a word.
@@ -63,7 +64,7 @@ fn a_flood_of_refused_addresses_is_taken_slowly_and_said_in_two_lines() {
 #[test]
 fn only_the_networks_that_are_allowed_are_served() {
     let allow = vec!["127.0.0.2/32".parse().unwrap()];
-    let server = Server::with("127.0.0.1:0", Rules { allow, ..Rules::default() });
+    let server = Server::with("127.0.0.1:0", ServeConfig { allow, ..ServeConfig::default() });
     let refused = connect(server.address, &key());
     assert!(matches!(refused, Err(ControlError::Closed)), "{refused:?}");
     message(&mut silent("127.0.0.2:0", server.address));
@@ -71,10 +72,10 @@ fn only_the_networks_that_are_allowed_are_served() {
 
 #[test]
 fn clients_come_over_ipv6() {
-    let server = Server::with("[::1]:0", Rules::default());
+    let server = Server::with("[::1]:0", ServeConfig::default());
     assert!(server.serves());
     let networks = vec!["::1".parse().unwrap()];
-    let server = Server::with("[::]:0", Rules { allow: networks, ..Rules::default() });
+    let server = Server::with("[::]:0", ServeConfig { allow: networks, ..ServeConfig::default() });
     let at = |ip: &str| format!("{ip}:{}", server.address.port());
     assert!(control::connect(&at("[::1]"), &key(), &mut |_| true).is_ok());
     let refused = control::connect(&at("127.0.0.1"), &key(), &mut |_| true);

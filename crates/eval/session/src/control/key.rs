@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Where it is, unless told otherwise.
+/// Where it is by default.
 pub const KEY_FILE: &str = "/etc/gigae/key";
 
 /// Bytes of randomness in a key that is made here.

@@ -1,8 +1,8 @@
-//! What the ends tell each other.
+//! The messages of the control connection.
 
 use crate::programs::Job;
 use gigae_eval_measure::probe::Answered;
-use gigae_eval_measure::site::Address;
+use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::Task;
 use gigae_eval_model::cost::Baseline;
 use gigae_eval_model::duration;
@@ -72,7 +72,7 @@ pub enum Request {
         /// What to do.
         task: Task,
         /// Where the client's end is.
-        address: Address,
+        address: ChannelAddress,
     },
     /// Open your ends of this task, to which many send; theirs are here. Ends with
     /// [`Request::Gathered`] or [`Request::Cancel`].
@@ -80,7 +80,7 @@ pub enum Request {
         /// What to do.
         task: Task,
         /// Where the senders are.
-        addresses: Vec<Address>,
+        addresses: Vec<ChannelAddress>,
     },
     /// The senders are done and sent this many bytes each.
     Gathered {
@@ -116,7 +116,7 @@ pub struct Soak {
     /// The server's number in the soak; the client's is 0.
     pub number: u8,
     /// Where the client's end is.
-    pub address: Address,
+    pub address: ChannelAddress,
     /// The ports from which its TCP connections come, in the order of their roles. The server
     /// connects nowhere.
     pub ports: Vec<u16>,
@@ -139,10 +139,10 @@ pub enum Reply {
     /// To [`Request::Tune`]: it is done.
     Tuned,
     /// To [`Request::Run`]: the server's end is open, here.
-    Ready(Address),
+    Ready(ChannelAddress),
     /// To [`Request::Gather`]: the server's ends are open, here; one for each sender or one for
     /// all.
-    Gathering(Vec<Address>),
+    Gathering(Vec<ChannelAddress>),
     /// To [`Request::Gathered`].
     Counted(Vec<Answered>),
     /// To [`Request::Finish`].
@@ -159,7 +159,7 @@ pub enum Reply {
     /// To [`Request::Soak`]: the server's end is open, here.
     Soaking {
         /// Where, with the port to which the client connects by TCP.
-        address: Address,
+        address: ChannelAddress,
         /// The memory registered for the client.
         key: u64,
     },

@@ -77,7 +77,7 @@ struct Wire {
 pub(super) fn client(stream: TcpStream, key: &Key) -> Result<Session, ControlError> {
     let mut wire = Wire::new(stream)?;
     let ours = wire.greet()?;
-    let theirs = wire.hear()?;
+    let theirs = wire.receive_greeting()?;
     let (secret, covered) = (key.shared(), [&ours[..], &theirs].concat());
     let mut noise = builder(&secret, &covered)?.build_initiator().map_err(broken)?;
     wire.say(&mut noise)?;
@@ -94,7 +94,7 @@ pub fn accept(stream: TcpStream, key: &Key) -> Result<Session, ControlError> {
     let mut wire = Wire::new(stream)?;
     // Sent before the versions are compared, so that the other end can name the difference as well.
     let ours = wire.greet()?;
-    let theirs = wire.hear()?;
+    let theirs = wire.receive_greeting()?;
     let (secret, covered) = (key.shared(), [&theirs[..], &ours].concat());
     let mut noise = builder(&secret, &covered)?.build_responder().map_err(broken)?;
     wire.answered(&mut noise)?;
@@ -128,7 +128,7 @@ impl Wire {
     }
 
     /// The peer's greeting, if it is of this version.
-    fn hear(&mut self) -> Result<Vec<u8>, ControlError> {
+    fn receive_greeting(&mut self) -> Result<Vec<u8>, ControlError> {
         let body = self.receive()?;
         let hello: Hello =
             serde_json::from_slice(&body).map_err(|_| ControlError::Garbled("no greeting"))?;
@@ -311,7 +311,7 @@ fn ended(error: io::Error) -> ControlError {
     };
     match error.kind() {
         ConnectionReset | BrokenPipe => ControlError::Closed,
-        // The kernel has asked in vain. A timeout of the socket is another error on Linux.
+        // The kernel got no answer. A timeout of the socket is another error on Linux.
         TimedOut | HostUnreachable | NetworkUnreachable => ControlError::Gone,
         _ => ControlError::Io(error),
     }

@@ -1,7 +1,7 @@
 //! The answering end of other programs: one at a time, from a closed list, if the server's owner
 //! allows it.
 
-use super::process::{LISTEN, Process, Trouble};
+use super::process::{LISTEN, ProgramError, ProgramProcess};
 use super::program::Job;
 use super::{all, check, is_installed};
 use crate::control::answering::{failed, next};
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// to report.
 pub const OVERTIME: Duration = Duration::from_secs(10);
 
-/// What a client is told whose server's owner does not allow programs.
+/// The refusal if the server's owner does not allow programs.
 const FORBIDDEN: &str = "its owner allows no other programs; leave out --with, or ask for 'gigae serve --allow-programs'";
 
 /// What the server's owner allows, and what keeps a program from being reached.
@@ -43,7 +43,7 @@ impl Terms {
             );
         }
         let one_port = "programs need ports of their own, and it has one for all (--one-port); leave out --with";
-        site.door.as_ref().map(|_| one_port)
+        site.shared_port.as_ref().map(|_| one_port)
     }
 }
 
@@ -72,7 +72,7 @@ pub fn answer(
     }
     let (mut process, port) = match start(site, job, interrupted) {
         Ok(started) => started,
-        Err(Trouble::Interrupted) => return Ok(None),
+        Err(ProgramError::Interrupted) => return Ok(None),
         Err(trouble) => return Ok(Some(failed(&trouble.to_string()))),
     };
     session.send(&Reply::Listening { at: SocketAddr::new(site.ip, port) })?;
@@ -90,23 +90,28 @@ pub fn answer(
 }
 
 /// Starts the answering end and waits until it can be reached.
-fn start(site: &Site, job: &Job, interrupted: &AtomicBool) -> Result<(Process, u16), Trouble> {
-    let (program, _) = check(job).map_err(Trouble::Refused)?;
+fn start(
+    site: &Site,
+    job: &Job,
+    interrupted: &AtomicBool,
+) -> Result<(ProgramProcess, u16), ProgramError> {
+    let (program, _) = check(job).map_err(ProgramError::Refused)?;
     let name = program.name();
     let udp = program.waits_at_udp(job);
-    let unable = |source| Trouble::Start { program: name, source };
+    let unable = |source| ProgramError::Start { program: name, source };
     let port = free_port(site, udp).map_err(unable)?;
     let at = SocketAddr::new(site.ip, port);
     let [_, file] = program.form().files;
-    let mut process =
-        affinity::pinned(site.cpu, || Process::start(name, file, &program.answering(job, at)))?;
+    let mut process = affinity::pinned(site.cpu, || {
+        ProgramProcess::start(name, file, &program.answering(job, at))
+    })?;
     let deadline = Instant::now() + LISTEN;
     while !listens(port, udp) {
         if let Some(status) = process.ended() {
             return Err(process.gone(status));
         }
         if interrupted.load(Ordering::Relaxed) {
-            return Err(Trouble::Interrupted);
+            return Err(ProgramError::Interrupted);
         }
         if Instant::now() > deadline {
             return Err(process.late("did not wait for a connection"));

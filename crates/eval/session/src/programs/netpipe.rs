@@ -20,7 +20,7 @@ const MEASURES: [Measure; 1] = [Measure {
 }];
 
 impl Netpipe {
-    /// Both ends must be told of the block.
+    /// The arguments that say the size of a block. Both ends need them.
     fn block(job: &Job, at: SocketAddr) -> Vec<String> {
         let (size, buffer) = (job.size.to_string(), job.buffer().unwrap_or(0).to_string());
         words(["-l", &size, "-u", &size, "-p", "0", "-b", &buffer, "-P", &at.port().to_string()])

@@ -1,7 +1,7 @@
 //! Pairs: a figure of ours and one of a program's, made one right after the other, in turns.
 //!
-//! What is told is the median of the pairs' ratios with its interval: what changes from minute to
-//! minute hits both of a pair, and so does not count.
+//! The result is the median of the pairs' ratios with its interval. What changes from minute to
+//! minute changes both figures of a pair, and so does not count.
 
 use super::Comparison;
 use super::program::Ours;
@@ -12,7 +12,7 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::SCALE;
 use gigae_eval_model::stats;
 
-/// How many pairs are made unless told otherwise.
+/// How many pairs are made by default.
 pub const PAIRS: u32 = 10;
 
 /// What follows from the pairs; `None` without any.

@@ -25,16 +25,16 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Time for an answering end to wait at its port.
 pub const LISTEN: Duration = Duration::from_secs(5);
 
-/// Time to hear what a killed program has said. Its pipes end with it, and so does the wait, unless
-/// something of it escaped. The threads that hear may be late on a busy machine.
-const HEAR: Duration = Duration::from_secs(30);
+/// Time to read what a killed program has printed. Its pipes end with it, and so does the wait,
+/// unless something of it escaped. The threads that read may be late on a busy machine.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Of a program's last line, so many characters are shown.
 const LINE: usize = 160;
 
 /// Why there is no figure of a program. The text is one line and says what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ProgramError {
     /// Not installed.
     #[error("not installed {place}: {programs}; try 'apt install {packages}'")]
     Missing {
@@ -96,7 +96,7 @@ pub fn find(file: &str) -> Option<PathBuf> {
 
 /// A program that runs; it and all that it has started end with this value, and with this process.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProgramProcess {
     name: &'static str,
     child: Child,
     group: Group,
@@ -125,7 +125,7 @@ impl Group {
     }
 }
 
-impl Drop for Process {
+impl Drop for ProgramProcess {
     fn drop(&mut self) {
         // The group has all that has not left it.
         let _ = self.child.kill();
@@ -135,11 +135,15 @@ impl Drop for Process {
     }
 }
 
-impl Process {
+impl ProgramProcess {
     /// Starts a program, on the CPUs and in the network of the calling thread, which must live as
     /// long.
-    pub fn start(name: &'static str, file: &str, arguments: &[String]) -> Result<Self, Trouble> {
-        let failed = |source| Trouble::Start { program: name, source };
+    pub fn start(
+        name: &'static str,
+        file: &str,
+        arguments: &[String],
+    ) -> Result<Self, ProgramError> {
+        let failed = |source| ProgramError::Start { program: name, source };
         let group = Group::new().map_err(failed)?;
         let mut command = Command::new(file);
         command.args(arguments).env("LC_ALL", "C");
@@ -147,7 +151,7 @@ impl Process {
         command.process_group(i32::try_from(group.0.id()).unwrap_or(0));
         ends_with_parent(&mut command);
         let mut child = command.spawn().map_err(failed)?;
-        let said = [hear(child.stdout.take()), hear(child.stderr.take())];
+        let said = [read_all(child.stdout.take()), read_all(child.stderr.take())];
         Ok(Self { name, child, group, said })
     }
 
@@ -157,14 +161,18 @@ impl Process {
     }
 
     /// Waits for its end, for so long at most; what it said on standard output then.
-    pub fn finish(mut self, most: Duration, interrupted: &AtomicBool) -> Result<String, Trouble> {
+    pub fn finish(
+        mut self,
+        most: Duration,
+        interrupted: &AtomicBool,
+    ) -> Result<String, ProgramError> {
         let deadline = Instant::now() + most;
         let status = loop {
             if let Some(status) = self.ended() {
                 break status;
             }
             if interrupted.load(Ordering::Relaxed) {
-                return Err(Trouble::Interrupted);
+                return Err(ProgramError::Interrupted);
             }
             if Instant::now() > deadline {
                 return Err(self.late("did not end"));
@@ -175,29 +183,29 @@ impl Process {
         let [out, err] = self.end();
         match status.success() {
             true => Ok(out),
-            false => Err(Trouble::Ended { program, status, last: last_line(&err, &out) }),
+            false => Err(ProgramError::Ended { program, status, last: last_line(&err, &out) }),
         }
     }
 
     /// Ends it, because it did not do something in time.
-    pub fn late(self, what: &'static str) -> Trouble {
+    pub fn late(self, what: &'static str) -> ProgramError {
         let program = self.name;
         let [out, err] = self.end();
-        Trouble::Late { program, what, last: last_line(&err, &out) }
+        ProgramError::Late { program, what, last: last_line(&err, &out) }
     }
 
     /// What is to be said of one that has ended with this status although it was needed.
-    pub fn gone(self, status: ExitStatus) -> Trouble {
+    pub fn gone(self, status: ExitStatus) -> ProgramError {
         let program = self.name;
         let [out, err] = self.end();
-        Trouble::Ended { program, status, last: last_line(&err, &out) }
+        ProgramError::Ended { program, status, last: last_line(&err, &out) }
     }
 
     /// Ends it and all of its group; what it said on standard output and standard error.
     pub fn end(mut self) -> [String; 2] {
         let said = std::mem::replace(&mut self.said, [channel().1, channel().1]);
         drop(self);
-        let end = Instant::now() + HEAR;
+        let end = Instant::now() + READ_TIMEOUT;
         said.map(|said| {
             let left = end.saturating_duration_since(Instant::now());
             let bytes: Vec<u8> = said.recv_timeout(left).unwrap_or_default();
@@ -206,8 +214,8 @@ impl Process {
     }
 }
 
-/// Takes in what comes, in a thread that ends with the pipe.
-fn hear(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+/// Reads all that comes, in a thread that ends with the pipe.
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     if let Some(pipe) = pipe {
         std::thread::spawn(move || {
@@ -241,14 +249,14 @@ mod tests {
     use super::*;
     use gigae_host::proc::process::is_alive;
 
-    fn shell(script: &str) -> Process {
-        Process::start("fake", "sh", &["-c".into(), script.into()]).unwrap()
+    fn shell(script: &str) -> ProgramProcess {
+        ProgramProcess::start("fake", "sh", &["-c".into(), script.into()]).unwrap()
     }
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn what_a_program_says_is_heard_and_its_failure_shows_its_last_line() {
+    fn what_a_program_prints_is_read_and_its_failure_shows_its_last_line() {
         let never = AtomicBool::new(false);
         let said = shell("echo one; echo two").finish(PATIENCE, &never).unwrap();
         assert_eq!(said, "one\ntwo\n");
@@ -261,11 +269,11 @@ mod tests {
     #[test]
     fn a_program_that_hangs_is_ended_with_all_that_it_started() {
         let (never, place) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
-        let told = place.path().join("told");
-        let hung = shell(&format!("sleep 1000 & echo $!; : > '{}'; wait", told.display()));
+        let printed = place.path().join("printed");
+        let hung = shell(&format!("sleep 1000 & echo $!; : > '{}'; wait", printed.display()));
         let begin = Instant::now();
-        while !told.exists() {
-            assert!(begin.elapsed() < PATIENCE, "the program told nothing");
+        while !printed.exists() {
+            assert!(begin.elapsed() < PATIENCE, "the program printed nothing");
             std::thread::sleep(LOOK);
         }
         let text = hung.finish(Duration::ZERO, &never).unwrap_err().to_string();
@@ -277,7 +285,10 @@ mod tests {
             std::thread::sleep(LOOK);
         }
         let now = AtomicBool::new(true);
-        assert!(matches!(shell("sleep 1000").finish(PATIENCE, &now), Err(Trouble::Interrupted)));
+        assert!(matches!(
+            shell("sleep 1000").finish(PATIENCE, &now),
+            Err(ProgramError::Interrupted)
+        ));
     }
 
     #[test]
@@ -285,7 +296,7 @@ mod tests {
         let never = AtomicBool::new(false);
         // It ends by the closed pipe.
         let ended = shell("yes").finish(PATIENCE, &never);
-        assert!(matches!(ended, Err(Trouble::Ended { .. })), "{ended:?}");
+        assert!(matches!(ended, Err(ProgramError::Ended { .. })), "{ended:?}");
     }
 
     #[test]
@@ -299,7 +310,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_said() {
         assert!(find("sh").is_some() && find("no-such-program-here").is_none());
-        let error = Process::start("fake", "no-such-program-here", &[]).unwrap_err();
+        let error = ProgramProcess::start("fake", "no-such-program-here", &[]).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");
     }
 }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub struct TunedInterface {
     /// Name of the interface.
     pub interface: String,
-    /// Its number, by which it is told from a later one of that name.
+    /// Its number. It differs from that of a later interface of the same name.
     pub index: u32,
     /// The CPU of the measuring thread, if it is pinned.
     pub cpu: Option<usize>,

@@ -2,8 +2,8 @@
 //! after a reboot, as the settings are.
 //!
 //! A file for each [`super::Tuner`] that changed something. Each change is written twice: before
-//! it, as *pending*, and after it, with what the driver made of it. So whoever reads it later knows
-//! whether the value that stands there now is ours.
+//! it, as *pending*, and after it, with what the driver made of it. So a later reader knows whether
+//! the value that stands there now is ours.
 
 use super::interface::TunedInterface;
 use super::knob::Knob;
@@ -32,7 +32,7 @@ pub(super) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 pub(super) struct Record {
     /// Who changed it.
     pub(super) owner: OwnerProcess,
-    /// The number by which the kernel tells namespaces apart.
+    /// The number by which the kernel distinguishes namespaces.
     pub(super) namespace: u64,
     pub(super) entries: Vec<Entry>,
 }

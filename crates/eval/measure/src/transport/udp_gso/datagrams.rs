@@ -1,7 +1,7 @@
 //! Messages that are a datagram each.
 
 use super::Trains;
-use crate::channel::{Arrival, Calls, Channel, Slept, TransportError};
+use crate::channel::{Calls, Channel, ReceivedMessage, Slept, TransportError};
 use crate::transport::common::{message, read, try_again};
 use gigae_eval_model::note::Note;
 use std::io::{IoSlice, Read};
@@ -69,7 +69,7 @@ impl Channel for Datagrams {
         self.push().map(drop)
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         self.trains.slept = Slept::No;
         if self.rest.is_empty() {
             // What found no room when it was flushed.
@@ -82,7 +82,7 @@ impl Channel for Datagrams {
         let datagram = self.rest.start..self.rest.start + self.size;
         self.rest.start = datagram.end;
         let number = read(&self.incoming[datagram]).unwrap_or(0);
-        Ok(Some(Arrival { number, bytes: self.size }))
+        Ok(Some(ReceivedMessage { number, bytes: self.size }))
     }
 
     fn slept(&self) -> Slept {

@@ -6,7 +6,7 @@
 //! lost, they are moved.
 
 use super::{TRAIN, Trains};
-use crate::channel::{Arrival, Calls, Channel, Slept, TransportError};
+use crate::channel::{Calls, Channel, ReceivedMessage, Slept, TransportError};
 use crate::transport::common::{ahead, message, read, try_again};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::transport::PART_HEADER;
@@ -29,7 +29,7 @@ pub(super) struct Parts {
     trains: Trains,
     outgoing: Outgoing,
     incoming: Assembly,
-    arrived: VecDeque<Arrival>,
+    arrived: VecDeque<ReceivedMessage>,
 }
 
 /// Messages on their way to the kernel.
@@ -119,7 +119,7 @@ impl Assembly {
     }
 
     /// So many datagrams came into the room. Gives each message that is complete now.
-    pub(super) fn take(&mut self, datagrams: usize, mut complete: impl FnMut(Arrival)) {
+    pub(super) fn take(&mut self, datagrams: usize, mut complete: impl FnMut(ReceivedMessage)) {
         let slots = self.memory.len() / self.part;
         let came = self.slot;
         for i in 0..datagrams {
@@ -141,7 +141,7 @@ impl Assembly {
             if self.slot.is_multiple_of(self.parts) {
                 let start = (self.slot - self.parts) * self.part;
                 read(&self.memory[start..start + self.size]);
-                complete(Arrival { number, bytes: self.size });
+                complete(ReceivedMessage { number, bytes: self.size });
             }
             self.slot %= slots;
         }
@@ -197,7 +197,7 @@ impl Channel for Parts {
         self.push(true).map(drop)
     }
 
-    fn receive(&mut self) -> Result<Option<Arrival>, TransportError> {
+    fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
         self.trains.slept = Slept::No;
         if self.arrived.is_empty() {
             // What found no room when it was flushed.

@@ -2,7 +2,7 @@
 
 use super::parts::Assembly;
 use super::*;
-use crate::channel::{Arrival, Channel};
+use crate::channel::{Channel, ReceivedMessage};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{Condition, Setting, Wait};
 use std::io::IoSliceMut;
@@ -36,7 +36,7 @@ fn complete(trains: &[&[(u8, u8)]]) -> Vec<u32> {
     let mut numbers = Vec::new();
     for of in trains {
         scatter(&train(of), &mut assembly.room());
-        assembly.take(of.len(), |Arrival { number, bytes }| {
+        assembly.take(of.len(), |ReceivedMessage { number, bytes }| {
             assert_eq!(bytes, SIZE);
             numbers.push(number);
         });

@@ -1,9 +1,9 @@
-//! One open port: where a firewall lets clients reach only the port of the control connection, what
-//! is measured comes by that same port, too.
+//! One open port. A firewall may let clients reach only the port of the control connection. Then
+//! the measured traffic uses the same port.
 //!
 //! UDP has a port of the same number for itself. A TCP connection to be measured arrives where
-//! control connections do; the client has said from which address and port it comes, and by those
-//! it is told from the others and handed on.
+//! control connections do. The client has said from which address and port it comes. By these the
+//! server recognizes the connection and hands it on.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The port, and who is expected there.
 #[derive(Debug)]
-pub struct Door {
+pub struct SharedPort {
     port: u16,
     state: Mutex<State>,
     came: Condvar,
@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-impl Door {
+impl SharedPort {
     /// The port of the control connection.
     pub fn new(port: u16) -> Self {
         Self { port, state: Mutex::default(), came: Condvar::new() }
@@ -40,8 +40,8 @@ impl Door {
         self.port
     }
 
-    /// From now on the connections from these addresses and ports are for [`Door::wait`], and no
-    /// others. What came for those before is closed.
+    /// From now on the connections from these addresses and ports are for [`SharedPort::wait`], and
+    /// no others. What came for those before is closed.
     pub fn expect(&self, peers: &[SocketAddr]) {
         *self.state() = State { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
     }
@@ -58,7 +58,7 @@ impl Door {
         None
     }
 
-    /// The expected connections in the order of [`Door::expect`], if all come in time.
+    /// The expected connections in the order of [`SharedPort::expect`], if all come in time.
     pub fn wait(&self, timeout: Duration) -> Option<Vec<TcpStream>> {
         let waited =
             self.came.wait_timeout_while(self.state(), timeout, |state| !state.is_complete());
@@ -72,7 +72,7 @@ impl Door {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked left it whole: each change is a single assignment.
+        // A thread that panicked left it whole: each change is a single assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -89,17 +89,19 @@ mod tests {
             let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             (one.local_addr().unwrap(), listener.accept().unwrap().0)
         };
-        let door = Door::new(1);
+        let shared_port = SharedPort::new(1);
         let ((first, stream), (second, other), (third, last)) = (connect(), connect(), connect());
-        let stream = door.take(first, stream).expect("nobody was expected");
-        door.expect(&[second, first]);
-        let last = door.take(third, last).expect("another was expected");
-        assert!(door.take(first, stream).is_none());
-        let last = door.take(first, last).expect("it came already");
-        assert!(door.wait(Duration::from_millis(1)).is_none(), "one is missing");
-        door.expect(&[second, first]);
-        assert!(door.take(second, other).is_none() && door.take(first, last).is_none());
-        let came = door.wait(Duration::ZERO).unwrap();
+        let stream = shared_port.take(first, stream).expect("nobody was expected");
+        shared_port.expect(&[second, first]);
+        let last = shared_port.take(third, last).expect("another was expected");
+        assert!(shared_port.take(first, stream).is_none());
+        let last = shared_port.take(first, last).expect("it came already");
+        assert!(shared_port.wait(Duration::from_millis(1)).is_none(), "one is missing");
+        shared_port.expect(&[second, first]);
+        assert!(
+            shared_port.take(second, other).is_none() && shared_port.take(first, last).is_none()
+        );
+        let came = shared_port.wait(Duration::ZERO).unwrap();
         assert_eq!(came[0].peer_addr().unwrap(), second);
         assert_eq!(came.len(), 2);
     }

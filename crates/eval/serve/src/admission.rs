@@ -15,12 +15,12 @@ const SUM_EVERY: Duration = Duration::from_secs(60);
 
 /// A token bucket of connections.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct Admission {
     credit: f64,
     last: Instant,
 }
 
-impl Gate {
+impl Admission {
     pub(super) fn new(now: Instant) -> Self {
         Self { credit: AT_ONCE, last: now }
     }
@@ -84,14 +84,16 @@ mod tests {
     #[test]
     fn so_many_connections_are_taken_at_once_and_per_second() {
         let begin = Instant::now();
-        let mut gate = Gate::new(begin);
+        let mut admission = Admission::new(begin);
         let mut flood = |at: Duration| {
             let mut taken = 0;
-            while gate.is_open(begin + at) {
-                gate.pass();
+            while admission.is_open(begin + at) {
+                admission.pass();
                 taken += 1;
             }
-            assert!(gate.wait() > Duration::ZERO && gate.wait() <= Duration::from_millis(1));
+            assert!(
+                admission.wait() > Duration::ZERO && admission.wait() <= Duration::from_millis(1)
+            );
             taken
         };
         assert_eq!(flood(Duration::ZERO), 64);

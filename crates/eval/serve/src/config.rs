@@ -14,9 +14,10 @@ use std::time::Duration;
 /// Where it is looked for.
 pub const CONFIG: &str = "/etc/gigae/serve.toml";
 
-/// What the owner allows. By default, whoever has the key, what he likes but other programs.
+/// What the owner allows. By default each client with the key may do everything except run other
+/// programs and change settings.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
+pub struct ServeConfig {
     /// What each client may do.
     pub limits: Limits,
     /// Whence clients may come; from everywhere if empty.
@@ -30,7 +31,7 @@ pub struct Rules {
     pub gone_after: Duration,
 }
 
-impl Default for Rules {
+impl Default for ServeConfig {
     fn default() -> Self {
         let (limits, allow) = (Limits::default(), Vec::new());
         Self {
@@ -43,7 +44,7 @@ impl Default for Rules {
     }
 }
 
-impl Rules {
+impl ServeConfig {
     /// Whether a client may come from there.
     pub fn admit(&self, from: IpAddr) -> bool {
         self.allow.is_empty() || self.allow.iter().any(|network| network.has(from))
@@ -217,9 +218,10 @@ mod tests {
     #[test]
     fn nobody_in_particular_means_everybody() {
         let from = "203.0.113.9".parse().unwrap();
-        assert!(Rules::default().admit(from));
-        let rules = Rules { allow: vec!["fd00::/8".parse().unwrap()], ..Rules::default() };
-        assert!(!rules.admit(from));
+        assert!(ServeConfig::default().admit(from));
+        let config =
+            ServeConfig { allow: vec!["fd00::/8".parse().unwrap()], ..ServeConfig::default() };
+        assert!(!config.admit(from));
     }
 
     #[test]
