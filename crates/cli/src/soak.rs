@@ -16,8 +16,8 @@ use gigae_eval_session::remark::remark;
 use gigae_eval_soak::report::verified;
 use gigae_eval_soak::rules::SETTLED;
 use gigae_eval_soak::run;
-use gigae_eval_soak::state::{FILE, Settings, State, Verdict};
-use gigae_eval_soak::watch::{Tell, unix};
+use gigae_eval_soak::state::{FILE, Settings, SoakVerdict, State};
+use gigae_eval_soak::watch::{ProgressSink, unix};
 use gigae_nic as nic;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Rate of a network that does not tell its own, in bytes per second: Gigabit Ethernet.
+/// Rate of a network whose rate is unknown, in bytes per second: Gigabit Ethernet.
 const GIGABIT: f64 = 125e6;
 
 /// Without a terminal, a line says how far it is at most so often.
@@ -89,8 +89,8 @@ pub struct SoakArgs {
 /// Runs `gigae soak`. `interrupted` is set by the caller's signal handler.
 pub fn soak(args: &SoakArgs, interrupted: &AtomicBool) -> ExitCode {
     match try_soak(args, interrupted) {
-        Ok(Verdict::Passed) => ExitCode::SUCCESS,
-        Ok(Verdict::Interrupted) => ExitCode::from(INTERRUPTED),
+        Ok(SoakVerdict::Passed) => ExitCode::SUCCESS,
+        Ok(SoakVerdict::Interrupted) => ExitCode::from(INTERRUPTED),
         Ok(_) => ExitCode::FAILURE,
         Err(trouble) => finish(Err(trouble)),
     }
@@ -106,7 +106,7 @@ impl SoakArgs {
     }
 }
 
-fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<Verdict, Trouble> {
+fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, Trouble> {
     if args.tui {
         tui::ready()?;
     }
@@ -143,7 +143,7 @@ fn resumed(place: &Path) -> Result<State, Trouble> {
 
 fn begun(args: &SoakArgs) -> Result<State, Trouble> {
     if let Ok(state) = State::read(&args.out.join(FILE))
-        && matches!(state.verdict, Verdict::Running | Verdict::Interrupted)
+        && matches!(state.verdict, SoakVerdict::Running | SoakVerdict::Interrupted)
     {
         return Err(Trouble::Error(format!(
             "'{}' has a soak that is not over; go on with --resume or choose another --out",
@@ -240,7 +240,7 @@ impl Terminal {
     }
 }
 
-impl Tell for Terminal {
+impl ProgressSink for Terminal {
     fn line(&mut self, text: &str) {
         self.bar.above(|| remark(text));
     }

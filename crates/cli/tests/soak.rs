@@ -6,7 +6,7 @@ mod program;
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
-use gigae_eval_soak::state::{State, Verdict};
+use gigae_eval_soak::state::{SoakVerdict, State};
 use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     testing::for_users_except(OF_ROOT).run(tests![
         a_soak_passes_and_leaves_nothing_behind,
         a_killed_soak_goes_on_where_it_was_saved,
-        a_link_that_flaps_is_told_with_its_time,
+        a_link_that_flaps_is_reported_with_its_time,
         ctrl_c_ends_it_with_a_verdict_and_no_fabric,
         machines_that_serve_are_soaked,
         a_server_connects_to_no_address_that_a_client_names_and_ends_on_time,
@@ -113,7 +113,7 @@ fn a_soak_passes_and_leaves_nothing_behind() {
     assert_eq!(left_by(pid), Vec::<String>::new());
     let state = place.state();
     is_whole(&state, 3);
-    assert_eq!((state.verdict, state.rounds, state.complete_rounds), (Verdict::Passed, 1, 1));
+    assert_eq!((state.verdict, state.rounds, state.complete_rounds), (SoakVerdict::Passed, 1, 1));
     // How many, the machine says.
     assert!(!state.points.is_empty() && state.gaps.is_empty());
     let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
@@ -132,7 +132,7 @@ fn a_killed_soak_goes_on_where_it_was_saved() {
     child.kill().unwrap();
     child.wait().unwrap();
     let killed = place.state();
-    assert_eq!(killed.verdict, Verdict::Running);
+    assert_eq!(killed.verdict, SoakVerdict::Running);
     assert!(killed.elapsed >= 2.0, "{}", killed.elapsed);
     // A new soak does not overwrite it by accident.
     let refused = place.soak(&["--out"]).arg(place.out()).output().unwrap();
@@ -142,7 +142,7 @@ fn a_killed_soak_goes_on_where_it_was_saved() {
     assert!(output.status.success(), "{}", both(&output));
     let state = place.state();
     is_whole(&state, 3);
-    assert_eq!((state.verdict, state.rounds, state.complete_rounds), (Verdict::Passed, 2, 1));
+    assert_eq!((state.verdict, state.rounds, state.complete_rounds), (SoakVerdict::Passed, 2, 1));
     assert_eq!((state.gaps.len(), &state.gaps[0].from), (1, &killed.saved));
     // How late it ends beyond that is the machine's.
     assert!(state.elapsed >= 14.0, "{}", state.elapsed);
@@ -152,7 +152,7 @@ fn a_killed_soak_goes_on_where_it_was_saved() {
     assert_eq!(left_by(child.id()), Vec::<String>::new(), "the next run cleans up");
 }
 
-fn a_link_that_flaps_is_told_with_its_time() {
+fn a_link_that_flaps_is_reported_with_its_time() {
     /// An end that does not answer the other for ten seconds ends the round. TCP doubles its
     /// pauses: what it sends while the link is down arrives within twice that time, and a second.
     const SHORT: Duration = Duration::from_secs(4);
@@ -172,13 +172,16 @@ fn a_link_that_flaps_is_told_with_its_time() {
     let is_short = fabric.await_links().is_ok() && begin.elapsed() < SHORT;
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", both(&output));
-    let told = says(&output.stderr);
+    let printed = says(&output.stderr);
     let state = place.state();
-    assert_eq!(state.verdict, Verdict::Deviated);
+    assert_eq!(state.verdict, SoakVerdict::Deviated);
     if !is_short {
-        return eprintln!("the link was down for too long to say more: {told}");
+        return eprintln!("the link was down for too long to say more: {printed}");
     }
-    assert!(told.contains("first deviation, 20") && told.contains("client 1: link: "), "{told}");
+    assert!(
+        printed.contains("first deviation, 20") && printed.contains("client 1: link: "),
+        "{printed}"
+    );
     let first = &state.deviations[0];
     assert_eq!((first.kind, first.end.as_str()), (DeviationKind::Link, "client 1"), "{first:?}");
     assert!(first.at >= 1.0 && first.at <= state.elapsed, "{first:?}");
@@ -205,7 +208,7 @@ fn ctrl_c_ends_it_with_a_verdict_and_no_fabric() {
     assert!(said.starts_with("interrupted after ") && said.contains("no deviation"), "{said}");
     assert_eq!(left_by(number), Vec::<String>::new());
     let state = place.state();
-    assert_eq!((state.verdict, state.complete_rounds), (Verdict::Interrupted, 1));
+    assert_eq!((state.verdict, state.complete_rounds), (SoakVerdict::Interrupted, 1));
 }
 
 fn machines_that_serve_are_soaked() {

@@ -9,7 +9,7 @@ use gigae_eval_model::number::{many, short};
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_session::remark::remark;
 use gigae_eval_soak::state::{End, Point, State};
-use gigae_eval_soak::watch::Tell;
+use gigae_eval_soak::watch::ProgressSink;
 use std::time::Duration;
 
 /// The figures of a soak, the most important first. It times no messages, so it has no round trips.
@@ -19,7 +19,7 @@ pub(super) const LINES: &[Of] = &[Of::Gigae, Of::Tcp, Of::Again, Of::Cpu, Of::Wi
 pub(super) const HEADER: &[&str] =
     &["verified at", "GigaE MB", "TCP MB", "messages", "memory MB", "sent again"];
 
-impl Tell for View {
+impl ProgressSink for View {
     fn line(&mut self, text: &str) {
         // It is said again when the terminal is as it was.
         remark(text);

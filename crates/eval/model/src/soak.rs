@@ -23,7 +23,7 @@ pub struct Sample {
     /// What passed, by peer.
     pub passed: Vec<Passed>,
     /// What was found since the last sample.
-    pub found: Vec<Finding>,
+    pub found: Vec<FoundDeviation>,
     /// How many more.
     pub more: u64,
     /// Kernel messages since the last sample, on its device or grave.
@@ -171,18 +171,18 @@ impl DeviationKind {
     }
 }
 
-/// What was found, without where and when.
+/// A deviation as it was found, without where and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Finding {
+pub struct FoundDeviation {
     /// Its kind.
     pub kind: DeviationKind,
     /// One sentence.
     pub what: String,
 }
 
-impl Finding {
-    /// A finding.
+impl FoundDeviation {
+    /// One of this kind.
     pub fn new(kind: DeviationKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into() }
     }

@@ -1,7 +1,7 @@
 //! What a soak sends: streams, sizes, and how fast, all as functions of the seed.
 //!
-//! Both ends compute the same, so a receiver knows size and bytes of everything before it arrives,
-//! and nothing has to be told. No clock and no socket here.
+//! Both ends compute the same. So a receiver knows size and bytes of everything before it arrives,
+//! without a message about it. No clock and no socket here.
 
 use gigae_body::{Id, mix};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub enum Stream {
     Answer,
 }
 
-/// All of them, in the order of their tallies.
+/// All of them, in the order of their counts.
 pub const STREAMS: [Stream; 6] =
     [Stream::Message, Stream::Tagged, Stream::Memory, Stream::Tcp, Stream::Ask, Stream::Answer];
 
@@ -120,8 +120,8 @@ impl Traffic {
     }
 
     fn hash(&self, id: Id) -> u64 {
-        let whom = u64::from(id.from) << 48 | u64::from(id.to) << 32 | u64::from(id.number);
-        mix(mix(self.seed ^ u64::from(id.life) << 40) ^ whom)
+        let ends = u64::from(id.from) << 48 | u64::from(id.to) << 32 | u64::from(id.number);
+        mix(mix(self.seed ^ u64::from(id.life) << 40) ^ ends)
     }
 
     /// Longest of a stream, in bytes. What takes seconds at a low rate is shorter there.

@@ -1,8 +1,8 @@
 //! A round at the serving end: one peer, the client; bounded in time whatever the client does.
 
 use super::gigae::{Other, Worker, register};
+use super::round_state::RoundState;
 use super::sample::Sampler;
-use super::tally::Tally;
 use super::tcp::{self, CONNECTIONS, Connection};
 use gigae::{Endpoint, MacAddr, Options, Wait};
 use gigae_eval_measure::shared_port::SharedPort;
@@ -57,27 +57,27 @@ pub fn answer(
     let (address, budget) = (site.address(entrance.port()), Arc::clone(&other.budget));
     session.send(&Reply::Soaking { address, key: other.own.0 })?;
     let time = Duration::from_secs_f64(soak.seconds);
-    let (tally, begin) = (Tally::until(1, time), Instant::now());
+    let (round_state, begin) = (RoundState::until(1, time), Instant::now());
     // On a virtual network the client watches the kernel, which is the same.
     let mut sampler = Sampler::new(site, !site.virtual_link);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let clock = (begin, &tally);
+            let clock = (begin, &round_state);
             let work =
                 Worker::new(&{ endpoint }, soak.number, vec![other], &soak.traffic, clock).work();
-            work.unwrap_or_else(|why| tally.end(&why));
+            work.unwrap_or_else(|why| round_state.end(&why));
         });
         scope.spawn(|| {
-            let all = entrance.connections(soak, &budget, &tally);
-            let work = all.and_then(|mut all| tcp::work(&mut all, begin, &tally));
-            work.unwrap_or_else(|why| tally.end(&why));
+            let all = entrance.connections(soak, &budget, &round_state);
+            let work = all.and_then(|mut all| tcp::work(&mut all, begin, &round_state));
+            work.unwrap_or_else(|why| round_state.end(&why));
         });
-        let outcome = requests(session, soak, (&tally, &mut sampler), begin, interrupted);
-        tally.finish.store(true, Ordering::Relaxed);
+        let outcome = requests(session, soak, (&round_state, &mut sampler), begin, interrupted);
+        round_state.finish.store(true, Ordering::Relaxed);
         outcome
     });
     Ok(match outcome? {
-        Some(Request::Finish { .. }) => Some(Reply::Sample(Box::new(sampler.take(&tally)))),
+        Some(Request::Finish { .. }) => Some(Reply::Sample(Box::new(sampler.take(&round_state)))),
         Some(Request::Cancel) => Some(Reply::Cancelled),
         Some(_) => Some(failed("a soak is running")),
         None => None,
@@ -88,7 +88,7 @@ pub fn answer(
 fn requests(
     session: &mut Session,
     soak: &Soak,
-    (tally, sampler): (&Tally, &mut Sampler),
+    (round_state, sampler): (&RoundState, &mut Sampler),
     begin: Instant,
     interrupted: &AtomicBool,
 ) -> Result<Option<Request>, ControlError> {
@@ -98,9 +98,9 @@ fn requests(
         match next(session, SILENCE.min(left), interrupted)? {
             Some(Request::Watch { quiet }) => {
                 if quiet {
-                    tally.quiet.store(true, Ordering::Relaxed);
+                    round_state.quiet.store(true, Ordering::Relaxed);
                 }
-                session.send(&Reply::Sample(Box::new(sampler.take(tally))))?;
+                session.send(&Reply::Sample(Box::new(sampler.take(round_state))))?;
             }
             other => return Ok(other),
         }
@@ -164,7 +164,7 @@ impl Entrance {
         self,
         soak: &Soak,
         budget: &Arc<Budget>,
-        tally: &Tally,
+        round_state: &RoundState,
     ) -> Result<Vec<Connection>, String> {
         let (shared_port, listener) = match self {
             Self::SharedPort(shared_port) => (shared_port, None),
@@ -176,7 +176,7 @@ impl Entrance {
         };
         let deadline = Instant::now() + CONNECT;
         // A round that is over waits for nobody.
-        while !shared_port.is_complete() && Instant::now() < deadline && !tally.is_over() {
+        while !shared_port.is_complete() && Instant::now() < deadline && !round_state.is_over() {
             match listener.as_ref().map(TcpListener::accept) {
                 // Any other is closed.
                 Some(Ok((stream, from))) => drop(shared_port.take(from, stream)),

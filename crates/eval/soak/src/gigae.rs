@@ -1,8 +1,8 @@
 //! The GigaE side of a soak: plain messages, tagged messages and remote memory with all peers of
 //! one endpoint, in one thread.
 
-use super::judge::{counters, judge};
-use super::tally::Tally;
+use super::check::{check_message, counters};
+use super::round_state::RoundState;
 use ::gigae::{
     Completion, Endpoint, LinkError, Memory, Notice, OpId, Peer, RecvError, RegionKey, Rights,
     SendError, TrySendError, Wanted,
@@ -91,25 +91,26 @@ pub struct Worker<'a> {
     traffic: Traffic,
     here: u8,
     begin: Instant,
-    tally: &'a Tally,
+    round_state: &'a RoundState,
     peers: Vec<PeerState>,
     places: HashMap<Peer, usize>,
     started: HashMap<OpId, (usize, Started)>,
     /// Memories that no operation has.
     free: Vec<Vec<u8>>,
     scratch: Vec<u8>,
-    /// Whether the link was found down and that was told.
+    /// Whether the link is down, which is reported once.
     down: bool,
 }
 
 impl<'a> Worker<'a> {
-    /// For an endpoint whose number is `here`; the places of `others` are those of the tally.
+    /// For an endpoint whose number is `here`. The places of `others` are those of the round's
+    /// state.
     pub fn new(
         endpoint: &'a Endpoint,
         here: u8,
         others: Vec<Other>,
         traffic: &Traffic,
-        (begin, tally): (Instant, &'a Tally),
+        (begin, round_state): (Instant, &'a RoundState),
     ) -> Self {
         let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
         let state = |other: Other| {
@@ -132,7 +133,7 @@ impl<'a> Worker<'a> {
             traffic: traffic.clone(),
             here,
             begin,
-            tally,
+            round_state,
             peers: others.into_iter().map(state).collect(),
             places,
             started: HashMap::new(),
@@ -142,29 +143,30 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Works until the tally says it is over, or the link is gone.
+    /// Works until the round is over, or the link is gone.
     pub fn work(&mut self) -> Result<(), String> {
         let mut published = Duration::ZERO;
-        while !self.tally.is_over() {
+        while !self.round_state.is_over() {
             let now = self.begin.elapsed();
-            self.tally.at(now);
+            self.round_state.at(now);
             if now >= published + PUBLISH {
                 published = now;
-                self.tally.set_gigae(counters(&self.endpoint.counters()));
+                self.round_state.set_gigae(counters(&self.endpoint.counters()));
             }
             match self.turn(now) {
                 Ok(()) => self.down = false,
                 Err(LinkError::Down(name)) => {
                     // It may come back; whatever waits is repeated then.
                     if !std::mem::replace(&mut self.down, true) {
-                        self.tally.found(DeviationKind::Link, format!("interface {name} is down"));
+                        self.round_state
+                            .found(DeviationKind::Link, format!("interface {name} is down"));
                     }
                     std::thread::sleep(NAP);
                 }
                 Err(error) => return Err(format!("gigae: {error}")),
             }
         }
-        self.tally.set_gigae(counters(&self.endpoint.counters()));
+        self.round_state.set_gigae(counters(&self.endpoint.counters()));
         Ok(())
     }
 
@@ -178,7 +180,7 @@ impl<'a> Worker<'a> {
             if self.peers[place].step == Step::Counted {
                 self.counted(place);
             }
-            if !self.tally.is_quiet() {
+            if !self.round_state.is_quiet() {
                 sleep = sleep.min(self.send(place, now)?);
             }
         }
@@ -240,14 +242,14 @@ impl<'a> Worker<'a> {
     fn verify_message(&mut self, place: usize, message: &[u8]) {
         let id = self.id(Stream::Message, place, self.peers[place].expected);
         let size = self.traffic.size(Stream::Message, id);
-        match judge(id, size, message, &mut self.scratch) {
+        match check_message(id, size, message, &mut self.scratch) {
             Ok(()) => {
                 self.peers[place].expected += 1;
-                self.tally.received(place, Stream::Message, size);
+                self.round_state.received(place, Stream::Message, size);
             }
             Err((kind, next, what)) => {
                 let from = self.peers[place].other.number;
-                self.tally.found(kind, format!("messages from end {from}: {what}"));
+                self.round_state.found(kind, format!("messages from end {from}: {what}"));
                 self.peers[place].expected = next;
             }
         }
@@ -260,24 +262,24 @@ impl<'a> Worker<'a> {
         let id = self.id(Stream::Memory, place, number);
         let size = self.traffic.size(Stream::Memory, id);
         let offset = self.traffic.offset(id, size);
-        let told = (notice.value, notice.offset, notice.len as usize);
+        let notified = (notice.value, notice.offset, notice.len as usize);
         let scratch = &mut self.scratch;
         let written = self.endpoint.with_region(state.other.own, |bytes| {
             gigae_body::is(id, &bytes[offset..offset + size], scratch)
         });
         let from = state.other.number;
-        if told != (u64::from(number), offset as u64, size) {
-            self.tally.found(
+        if notified != (u64::from(number), offset as u64, size) {
+            self.round_state.found(
                 DeviationKind::Order,
-                format!("notice of write {number} from end {from} says {told:?}"),
+                format!("notice of write {number} from end {from} says {notified:?}"),
             );
         } else if written != Some(true) {
-            self.tally.found(
+            self.round_state.found(
                 DeviationKind::Torn,
                 format!("write {number} from end {from}: other bytes than were written"),
             );
         } else {
-            self.tally.received(place, Stream::Memory, size);
+            self.round_state.received(place, Stream::Memory, size);
         }
         self.peers[place].noticed = number + 1;
         // The peer reads it back.
@@ -286,7 +288,7 @@ impl<'a> Worker<'a> {
         match self.endpoint.start_fetch_add(peer, its, COUNTER, 1) {
             Ok(op) => drop(self.started.insert(op, (place, Started::Count(number)))),
             Err(error) => {
-                self.tally.found(DeviationKind::Failed, format!("counting a write: {error}"))
+                self.round_state.found(DeviationKind::Failed, format!("counting a write: {error}"))
             }
         }
     }
@@ -296,7 +298,9 @@ impl<'a> Worker<'a> {
         let state = &mut self.peers[place];
         let mut word = [0; 8];
         if !self.endpoint.read_region(state.other.own, REGION, &mut word) {
-            return self.tally.found(DeviationKind::Failed, "a registered memory cannot be read");
+            return self
+                .round_state
+                .found(DeviationKind::Failed, "a registered memory cannot be read");
         }
         let number = &mut state.next[Stream::Memory as usize];
         if u64::from_le_bytes(word) > u64::from(*number) {
@@ -319,7 +323,7 @@ impl<'a> Worker<'a> {
                 Ok(op) => drop(self.started.insert(op, (place, Started::Receive(number)))),
                 Err(error) => {
                     return self
-                        .tally
+                        .round_state
                         .found(DeviationKind::Failed, format!("posting a receive: {error}"));
                 }
             }
@@ -351,7 +355,7 @@ impl<'a> Worker<'a> {
         let from = self.peers[place].other.number;
         let trouble = match (what, result) {
             // It waits for what never comes: the other end has left.
-            (Started::Receive(_), Err(_)) if self.tally.is_quiet() => None,
+            (Started::Receive(_), Err(_)) if self.round_state.is_quiet() => None,
             (_, Err(error)) => Some((
                 DeviationKind::Failed,
                 format!("an operation with end {from}, {what:?}: {error}"),
@@ -375,7 +379,7 @@ impl<'a> Worker<'a> {
             self.peers[place].going -= 1;
         }
         if let Some((kind, what)) = trouble {
-            self.tally.found(kind, what);
+            self.round_state.found(kind, what);
         }
         if memory.capacity() > 0 {
             self.free.push(memory);
@@ -390,7 +394,7 @@ impl<'a> Worker<'a> {
     ) -> Option<(DeviationKind, String)> {
         let id = self.id(Stream::Tagged, place, number);
         if len == memory.len() && total == len && gigae_body::is(id, memory, &mut self.scratch) {
-            self.tally.received(place, Stream::Tagged, len);
+            self.round_state.received(place, Stream::Tagged, len);
             return None;
         }
         let from = self.peers[place].other.number;
@@ -412,7 +416,9 @@ impl<'a> Worker<'a> {
                 state.step = Step::Reading;
                 self.started.insert(op, (place, Started::Read));
             }
-            Err(error) => self.tally.found(DeviationKind::Failed, format!("reading back: {error}")),
+            Err(error) => {
+                self.round_state.found(DeviationKind::Failed, format!("reading back: {error}"))
+            }
         }
     }
 
@@ -429,7 +435,7 @@ impl<'a> Worker<'a> {
     /// Takes messages that were not acknowledged.
     fn failures(&self) {
         while let Some(failed) = self.endpoint.take_failure() {
-            self.tally.found(DeviationKind::Failed, failed.to_string());
+            self.round_state.found(DeviationKind::Failed, failed.to_string());
         }
     }
 
@@ -467,12 +473,12 @@ impl<'a> Worker<'a> {
                 Err(TrySendError::WouldBlock(_)) => return Ok(NAP),
                 Err(TrySendError::Refused(SendError::Link(error))) => return Err(error),
                 Err(TrySendError::Refused(error)) => {
-                    self.tally.found(DeviationKind::Failed, error.to_string());
+                    self.round_state.found(DeviationKind::Failed, error.to_string());
                     self.failures();
                     return Ok(NAP);
                 }
             }
-            self.tally.sent(place, Stream::Message, size);
+            self.round_state.sent(place, Stream::Message, size);
             pacer.sent(size);
             *number += 1;
         }
@@ -501,11 +507,11 @@ impl<'a> Worker<'a> {
         match op {
             Ok(op) => {
                 self.started.insert(op, (place, what));
-                self.tally.sent(place, stream, size);
+                self.round_state.sent(place, stream, size);
                 state.pacers[index].sent(size);
             }
             Err(error) => {
-                self.tally.found(DeviationKind::Failed, format!("starting {what:?}: {error}"))
+                self.round_state.found(DeviationKind::Failed, format!("starting {what:?}: {error}"))
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Soaking: mixed traffic of GigaE messages and TCP for minutes or months, every byte verified, and
-//! all that deviates told with its time (000 §3.7 and 001 §3 asked their NICs the same).
+//! every deviation reported with its time (000 §3.7 and 001 §3 asked their NICs the same).
 //!
 //! One end, the server of the papers, has traffic with 1 to 15 others, in both directions at once:
 //! plain messages, tagged messages, remote memory, TCP streams, TCP requests. On a virtual network
@@ -10,27 +10,27 @@
 //! |---|---|
 //! | `gigae_eval_model::traffic` | sizes, bytes, pauses and bursts as functions of the seed |
 //! | [`gigae`], [`tcp`] | the workers of an end |
-//! | [`tally`], [`sample`], [`interface`], [`kernel`] | what they count and find, and what the system says |
+//! | [`round_state`], [`sample`], [`interface`], [`kernel`] | what they count and find, and what the system says |
 //! | [`rules`] | what of that is a deviation |
 //! | [`state`], [`watch`] | what is kept on disk; samples become that |
-//! | [`ground`], [`round`], [`answer`], [`run`] | the course of it: the place, a round at either end, all rounds |
+//! | [`environment`], [`round`], [`answer`], [`run`] | where it takes place, a round at either end, all rounds |
 //! | [`report`] | what a person sees |
 //!
 //! It goes in rounds of at most an hour. In each, endpoints and connections are opened anew, and at
 //! its end everything that was sent must have been verified at the other end, to the byte.
 
 pub mod answer;
+mod check;
+pub mod environment;
 pub mod gigae;
-pub mod ground;
 pub mod interface;
-mod judge;
 pub mod kernel;
 pub mod report;
 pub mod round;
+pub mod round_state;
 pub mod rules;
 pub mod run;
 pub mod sample;
 pub mod state;
-pub mod tally;
 pub mod tcp;
 pub mod watch;

@@ -2,17 +2,17 @@
 //! with what was verified.
 
 use super::answer::open;
+use super::environment::{Client, SoakEnvironment};
 use super::gigae::{Other, Worker, register};
-use super::ground::{Client, Ground};
+use super::round_state::RoundState;
 use super::rules::missing;
 use super::sample::Sampler;
-use super::tally::Tally;
 use super::tcp::{self, CONNECTIONS, Connection};
 use super::watch::Watcher;
 use gigae::{Endpoint, MacAddr, RegionKey};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::Sample;
-use gigae_eval_model::soak::{DeviationKind, Finding};
+use gigae_eval_model::soak::{DeviationKind, FoundDeviation};
 use gigae_eval_model::traffic::{Budget, Traffic};
 use gigae_eval_session::control::{Reply, Request, Soak};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -56,7 +56,7 @@ pub enum Outcome {
 
 /// A round of at most `length`; `interrupted` ends it in an orderly way.
 pub fn round(
-    ground: &mut Ground,
+    environment: &mut SoakEnvironment,
     watcher: &mut Watcher<'_>,
     length: Duration,
     interrupted: &AtomicBool,
@@ -69,56 +69,59 @@ pub fn round(
         message: 0,
     };
     watcher.begin_round();
-    let outcome = open(&ground.site).map_err(Broken::here).and_then(|endpoint| {
+    let outcome = open(&environment.site).map_err(Broken::here).and_then(|endpoint| {
         traffic.message = endpoint.max_message();
         watcher.state.conditions.link =
             format!("{}: {}", endpoint.link().mode, endpoint.link().reason);
-        watched(ground, watcher, (endpoint, &traffic), length, interrupted)
+        watched(environment, watcher, (endpoint, &traffic), length, interrupted)
     });
     match outcome {
         Ok(()) => Outcome::Complete,
         Err(Broken(end, why)) => {
-            let why = ground.last_words().unwrap_or(why);
-            watcher
-                .deviate(&end, Finding::new(DeviationKind::Failed, format!("round ended: {why}")));
+            let why = environment.last_words().unwrap_or(why);
+            watcher.deviate(
+                &end,
+                FoundDeviation::new(DeviationKind::Failed, format!("round ended: {why}")),
+            );
             Outcome::Broken(why)
         }
     }
 }
 
 fn watched(
-    ground: &mut Ground,
+    environment: &mut SoakEnvironment,
     watcher: &mut Watcher<'_>,
     (endpoint, traffic): (Endpoint, &Traffic),
     length: Duration,
     interrupted: &AtomicBool,
 ) -> Result<(), Broken> {
     let (mut others, mut connections) = (Vec::new(), Vec::new());
-    for (place, client) in ground.clients.iter_mut().enumerate() {
-        let begun = begin(client, (&endpoint, &ground.site), place, traffic, length)?;
+    for (place, client) in environment.clients.iter_mut().enumerate() {
+        let begun = begin(client, (&endpoint, &environment.site), place, traffic, length)?;
         others.push(begun.0);
         connections.extend(begun.1);
     }
-    let (tally, start) = (Tally::new(others.len()), Instant::now());
-    let mut sampler = Sampler::new(&ground.site, true);
+    let (round_state, start) = (RoundState::new(others.len()), Instant::now());
+    let mut sampler = Sampler::new(&environment.site, true);
     std::thread::scope(|scope| {
-        let tally = &tally;
+        let round_state = &round_state;
         scope.spawn(move || {
-            let work = Worker::new(&endpoint, 0, others, traffic, (start, tally)).work();
-            work.unwrap_or_else(|why| tally.end(&why));
+            let work = Worker::new(&endpoint, 0, others, traffic, (start, round_state)).work();
+            work.unwrap_or_else(|why| round_state.end(&why));
         });
         scope.spawn(move || {
-            let work = tcp::work(&mut connections, start, tally);
-            work.unwrap_or_else(|why| tally.end(&why));
+            let work = tcp::work(&mut connections, start, round_state);
+            work.unwrap_or_else(|why| round_state.end(&why));
         });
-        let mut course = Course { ground, watcher, tally, sampler: &mut sampler, interrupted };
+        let mut course =
+            Course { environment, watcher, round_state, sampler: &mut sampler, interrupted };
         let outcome = course.watch(start + length);
-        tally.finish.store(true, Ordering::Relaxed);
+        round_state.finish.store(true, Ordering::Relaxed);
         outcome
     })
 }
 
-/// Tells another end to open, names it at the endpoint, and connects to it by TCP.
+/// Asks another end to open, names it at the endpoint, and connects to it by TCP.
 fn begin(
     client: &mut Client,
     (endpoint, site): (&Endpoint, &Site),
@@ -169,9 +172,9 @@ fn bound(ip: IpAddr) -> io::Result<(Socket, u16)> {
 
 /// What a round is made of while it runs.
 struct Course<'a, 'b> {
-    ground: &'a mut Ground,
+    environment: &'a mut SoakEnvironment,
     watcher: &'a mut Watcher<'b>,
-    tally: &'a Tally,
+    round_state: &'a RoundState,
     sampler: &'a mut Sampler,
     interrupted: &'a AtomicBool,
 }
@@ -183,7 +186,7 @@ impl Course<'_, '_> {
         let mut next = Instant::now() + self.watcher.interval();
         while Instant::now() < end && !self.interrupted.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
-            if Instant::now() >= next || self.tally.ended().is_some() {
+            if Instant::now() >= next || self.round_state.ended().is_some() {
                 next = Instant::now() + self.watcher.interval();
                 self.sample(false)?;
                 self.watcher.save_when_due();
@@ -194,9 +197,9 @@ impl Course<'_, '_> {
 
     /// Looks at all ends; their samples, this one's first. A worker that has ended ends the round.
     fn sample(&mut self, quiet: bool) -> Result<Vec<Sample>, Broken> {
-        let mut samples = vec![self.sampler.take(self.tally)];
+        let mut samples = vec![self.sampler.take(self.round_state)];
         let mut trouble = None;
-        for client in &mut self.ground.clients {
+        for client in &mut self.environment.clients {
             match client.session.ask(&Request::Watch { quiet }, ANSWER) {
                 Ok(Reply::Sample(sample)) => samples.push(*sample),
                 Ok(_) => trouble = Some(Broken(client.name.clone(), "it gave no sample".into())),
@@ -206,7 +209,7 @@ impl Course<'_, '_> {
                 break;
             }
         }
-        let drops = self.ground.switch_drops();
+        let drops = self.environment.switch_drops();
         self.watcher.observe(samples.iter().cloned().enumerate().collect(), drops);
         let ended = samples.iter().position(|sample| sample.ended.is_some());
         match (trouble, ended) {
@@ -221,7 +224,7 @@ impl Course<'_, '_> {
 
     /// Nothing new begins; what was sent must have been verified within a time.
     fn compare(&mut self) -> Result<(), Broken> {
-        self.tally.quiet.store(true, Ordering::Relaxed);
+        self.round_state.quiet.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + ARRIVE;
         loop {
             let samples = self.sample(true)?;
@@ -231,34 +234,34 @@ impl Course<'_, '_> {
             if !lost.is_empty() && Instant::now() < deadline {
                 continue;
             }
-            for (place, finding) in lost {
+            for (place, found) in lost {
                 let name = self.watcher.state.ends[place].name.clone();
-                self.watcher.deviate(&name, finding);
+                self.watcher.deviate(&name, found);
             }
             break;
         }
         // The others leave first, this end's workers go on: nobody misses an answer.
         let mut last = Vec::new();
-        for (place, client) in (1..).zip(&mut self.ground.clients) {
+        for (place, client) in (1..).zip(&mut self.environment.clients) {
             match client.session.ask(&Request::Finish { bytes: 0 }, ANSWER) {
                 Ok(Reply::Sample(sample)) => last.push((place, *sample)),
                 Ok(_) => return Err(Broken(client.name.clone(), "it did not finish".into())),
                 Err(error) => return Err(Broken(client.name.clone(), error.to_string())),
             }
         }
-        last.insert(0, (0, self.sampler.take(self.tally)));
+        last.insert(0, (0, self.sampler.take(self.round_state)));
         self.watcher.observe(last, None);
         Ok(())
     }
 }
 
 /// What was sent and is not verified, by the place of the end that lacks it.
-fn lost(samples: &[Sample]) -> Vec<(usize, Finding)> {
+fn lost(samples: &[Sample]) -> Vec<(usize, FoundDeviation)> {
     let mut all = Vec::new();
     for (place, sample) in samples.iter().enumerate().skip(1) {
         let (here, there) = (&samples[0].passed[place - 1], &sample.passed[0]);
-        all.extend(missing(here, there).into_iter().map(|finding| (place, finding)));
-        all.extend(missing(there, here).into_iter().map(|finding| (0, finding)));
+        all.extend(missing(here, there).into_iter().map(|found| (place, found)));
+        all.extend(missing(there, here).into_iter().map(|found| (0, found)));
     }
     all
 }

@@ -18,7 +18,7 @@
 //! anything.
 
 use gigae_eval_model::soak::KernelMessage;
-use gigae_eval_model::soak::{DeviationKind, Finding, Passed};
+use gigae_eval_model::soak::{DeviationKind, FoundDeviation, Passed};
 use gigae_eval_model::soak::{GigaeCounters, Sample};
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use std::collections::BTreeMap;
@@ -72,24 +72,25 @@ struct Remembered {
     /// When each stream of each peer last brought something.
     moved: Vec<[Duration; STREAMS.len()]>,
     stalled: Vec<[bool; STREAMS.len()]>,
-    process: Option<Process>,
+    process: Option<SettledProcess>,
 }
 
-struct Process {
+/// A process as it was when it had settled, and whether its growth was reported.
+struct SettledProcess {
     pid: u32,
     since: Duration,
     rss: u64,
     descriptors: u64,
-    told: bool,
+    reported: bool,
 }
 
 /// The rules, and what they remember.
-pub struct Rules {
+pub struct SoakRules {
     stall: Duration,
     ends: BTreeMap<String, Remembered>,
 }
 
-impl Rules {
+impl SoakRules {
     /// Nothing for longer than `stall` is a stall.
     pub fn new(stall: Duration) -> Self {
         Self { stall, ends: BTreeMap::new() }
@@ -103,16 +104,16 @@ impl Rules {
     }
 
     /// Judges a sample of an end, taken at a time since the soak began.
-    pub fn judge(&mut self, end: &str, at: Duration, sample: &Sample) -> Vec<Finding> {
+    pub fn judge(&mut self, end: &str, at: Duration, sample: &Sample) -> Vec<FoundDeviation> {
         let mut found = sample.found.clone();
         if sample.more > 0 {
-            found.push(Finding::new(
+            found.push(FoundDeviation::new(
                 DeviationKind::Failed,
                 format!("and {} more of such", sample.more),
             ));
         }
         found.extend(
-            sample.ended.iter().map(|why| Finding::new(DeviationKind::Failed, why.clone())),
+            sample.ended.iter().map(|why| FoundDeviation::new(DeviationKind::Failed, why.clone())),
         );
         let remembered = self.ends.entry(end.to_owned()).or_default();
         kernel(sample, &mut found);
@@ -127,25 +128,30 @@ impl Rules {
     }
 }
 
-fn kernel(sample: &Sample, found: &mut Vec<Finding>) {
+fn kernel(sample: &Sample, found: &mut Vec<FoundDeviation>) {
     let grave = sample.kernel.iter().filter(|message| is_grave(message));
-    found.extend(grave.map(|message| Finding::new(DeviationKind::Kernel, message.text.clone())));
+    found.extend(
+        grave.map(|message| FoundDeviation::new(DeviationKind::Kernel, message.text.clone())),
+    );
 }
 
-fn links(last: Option<&Sample>, sample: &Sample, found: &mut Vec<Finding>) {
+fn links(last: Option<&Sample>, sample: &Sample, found: &mut Vec<FoundDeviation>) {
     for now in &sample.interfaces {
         let name = &now.name;
         let before = last.and_then(|last| last.interfaces.iter().find(|i| i.name == *name));
         let changes = before.map_or(0, |before| now.changes.saturating_sub(before.changes));
         let down = now.up == Some(false);
-        // A link that stays down is told once.
+        // A link that stays down is reported once.
         let was_down = before.is_some_and(|before| before.up == Some(false));
         if changes > 0 {
             let state = if down { "down" } else { "up" };
             let what = format!("{name}: the link changed {changes} times and is {state}");
-            found.push(Finding::new(DeviationKind::Link, what));
+            found.push(FoundDeviation::new(DeviationKind::Link, what));
         } else if down && !was_down {
-            found.push(Finding::new(DeviationKind::Link, format!("{name}: the link is down")));
+            found.push(FoundDeviation::new(
+                DeviationKind::Link,
+                format!("{name}: the link is down"),
+            ));
         }
         for (counter, value) in &now.counters {
             let before = before.and_then(|before| before.counters.get(counter));
@@ -155,24 +161,30 @@ fn links(last: Option<&Sample>, sample: &Sample, found: &mut Vec<Finding>) {
 }
 
 /// A counter that falls was reset; one of errors must not rise.
-fn rise(name: &str, before: Option<&u64>, now: u64, is_error: bool, found: &mut Vec<Finding>) {
+fn rise(
+    name: &str,
+    before: Option<&u64>,
+    now: u64,
+    is_error: bool,
+    found: &mut Vec<FoundDeviation>,
+) {
     match before {
-        Some(before) if now < *before => found.push(Finding::new(
+        Some(before) if now < *before => found.push(FoundDeviation::new(
             DeviationKind::Errors,
             format!("{name} fell from {before} to {now}: the driver was reset"),
         )),
         Some(before) if now > *before && is_error => {
             let what = format!("{name} rose by {} to {now}", now - before);
-            found.push(Finding::new(DeviationKind::Errors, what));
+            found.push(FoundDeviation::new(DeviationKind::Errors, what));
         }
         _ => {}
     }
 }
 
-fn protocols(last: &Sample, sample: &Sample, found: &mut Vec<Finding>) {
+fn protocols(last: &Sample, sample: &Sample, found: &mut Vec<FoundDeviation>) {
     let mut check = |kind, name: &str, before: u64, now: u64| {
         if now > before {
-            found.push(Finding::new(kind, format!("{name} rose by {}", now - before)));
+            found.push(FoundDeviation::new(kind, format!("{name} rose by {}", now - before)));
         }
     };
     let (before, now): (&GigaeCounters, &GigaeCounters) = (&last.gigae, &sample.gigae);
@@ -183,38 +195,49 @@ fn protocols(last: &Sample, sample: &Sample, found: &mut Vec<Finding>) {
     check(DeviationKind::Errors, "TCP: segments with errors", last.tcp.errors, sample.tcp.errors);
 }
 
-/// A process may grow until it has settled, and then within a bound; what is beyond is told once.
-fn growth(known: &mut Option<Process>, at: Duration, sample: &Sample, found: &mut Vec<Finding>) {
+/// A process may grow until it has settled, and then within a bound. More growth is reported once.
+fn growth(
+    known: &mut Option<SettledProcess>,
+    at: Duration,
+    sample: &Sample,
+    found: &mut Vec<FoundDeviation>,
+) {
     let (rss, descriptors) = (sample.rss, sample.descriptors);
     let process = match known {
         Some(process) if process.pid == sample.pid => process,
-        _ => known.insert(Process { pid: sample.pid, since: at, rss, descriptors, told: false }),
+        _ => known.insert(SettledProcess {
+            pid: sample.pid,
+            since: at,
+            rss,
+            descriptors,
+            reported: false,
+        }),
     };
     if at < process.since + SETTLED {
         process.rss = process.rss.max(rss);
         process.descriptors = process.descriptors.max(descriptors);
-    } else if !process.told {
+    } else if !process.reported {
         let bound = process.rss + process.rss / 2 + MORE_MEMORY;
         let before = process.rss >> 20;
         if rss > bound {
             let what = format!("the process has {} MiB and had settled at {before}", rss >> 20);
-            found.push(Finding::new(DeviationKind::Memory, what));
+            found.push(FoundDeviation::new(DeviationKind::Memory, what));
         }
         if descriptors > process.descriptors + MORE_DESCRIPTORS {
             let before = process.descriptors;
             let what = format!("the process has {descriptors} descriptors and had {before}");
-            found.push(Finding::new(DeviationKind::Memory, what));
+            found.push(FoundDeviation::new(DeviationKind::Memory, what));
         }
-        process.told = rss > bound || descriptors > process.descriptors + MORE_DESCRIPTORS;
+        process.reported = rss > bound || descriptors > process.descriptors + MORE_DESCRIPTORS;
     }
 }
 
-/// Every stream of every peer must bring something now and then; each stall is told once.
+/// Every stream of every peer must bring something now and then. Each stall is reported once.
 fn stalls(
     end: &mut Remembered,
     (at, longest): (Duration, Duration),
     passed: &[Passed],
-    found: &mut Vec<Finding>,
+    found: &mut Vec<FoundDeviation>,
 ) {
     end.moved.resize(passed.len(), [at; STREAMS.len()]);
     end.stalled.resize(passed.len(), [false; STREAMS.len()]);
@@ -233,14 +256,14 @@ fn stalls(
                 let for_long = at.saturating_sub(*moved).as_secs();
                 let what =
                     format!("{}, peer {}: nothing for {for_long} s", stream.name(), peer + 1);
-                found.push(Finding::new(DeviationKind::Stall, what));
+                found.push(FoundDeviation::new(DeviationKind::Stall, what));
             }
         }
     }
 }
 
 /// At the end of a round: what one end sent the other must have received.
-pub fn missing(sender: &Passed, receiver: &Passed) -> Vec<Finding> {
+pub fn missing(sender: &Passed, receiver: &Passed) -> Vec<FoundDeviation> {
     let differ = |stream: &Stream| {
         let (sent, received) = (sender[*stream as usize].sent, receiver[*stream as usize].received);
         (sent != received).then(|| {
@@ -252,7 +275,7 @@ pub fn missing(sender: &Passed, receiver: &Passed) -> Vec<Finding> {
                 received.count,
                 received.bytes
             );
-            Finding::new(DeviationKind::Lost, what)
+            FoundDeviation::new(DeviationKind::Lost, what)
         })
     };
     STREAMS.iter().filter_map(differ).collect()
@@ -285,7 +308,7 @@ mod tests {
 
     /// What is found in the second sample of two.
     fn after(change: impl FnOnce(&mut Sample)) -> Vec<DeviationKind> {
-        let mut rules = Rules::new(STALL);
+        let mut rules = SoakRules::new(STALL);
         assert_eq!(rules.judge("hub", Duration::ZERO, &calm()), []);
         let mut sample = calm();
         change(&mut sample);
@@ -303,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flap_is_told_even_if_the_link_is_up_again() {
+    fn a_flap_is_reported_even_if_the_link_is_up_again() {
         assert_eq!(after(|sample| sample.interfaces[0].changes += 2), [DeviationKind::Link]);
         assert_eq!(after(|sample| sample.interfaces[0].up = Some(false)), [DeviationKind::Link]);
         assert_eq!(after(|sample| sample.interfaces[0].up = None), []);
@@ -349,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_workers_found_is_passed_on() {
-        let found = Finding::new(DeviationKind::Torn, "x");
+        let found = FoundDeviation::new(DeviationKind::Torn, "x");
         assert_eq!(after(|sample| sample.found.push(found)), [DeviationKind::Torn]);
         assert_eq!(after(|sample| sample.ended = Some("x".into())), [DeviationKind::Failed]);
         assert_eq!(after(|sample| sample.more = 3), [DeviationKind::Failed]);
@@ -366,8 +389,8 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_told_once_and_only_after_the_process_has_settled() {
-        let mut rules = Rules::new(Duration::MAX);
+    fn growth_is_reported_once_and_only_after_the_process_has_settled() {
+        let mut rules = SoakRules::new(Duration::MAX);
         let mut judge = |seconds, rss: u64, descriptors, pid| {
             let sample = Sample { rss: rss << 20, descriptors, pid, ..calm() };
             rules.judge("hub", Duration::from_secs(seconds), &sample).len()
@@ -376,13 +399,13 @@ mod tests {
         assert_eq!(judge(50, 100, 20, 1), 0, "it settles");
         assert_eq!(judge(70, 150, 30, 1), 0, "within the bound");
         assert_eq!(judge(80, 190, 40, 1), 2);
-        assert_eq!(judge(90, 300, 40, 1), 0, "told already");
+        assert_eq!(judge(90, 300, 40, 1), 0, "reported already");
         assert_eq!(judge(100, 300, 40, 2), 0, "another process");
     }
 
     #[test]
-    fn a_stall_is_told_once_and_again_after_it_moved() {
-        let mut rules = Rules::new(STALL);
+    fn a_stall_is_reported_once_and_again_after_it_moved() {
+        let mut rules = SoakRules::new(STALL);
         let mut bytes = 0;
         let mut judge = |seconds, moves: bool| {
             bytes += u64::from(moves);
@@ -395,14 +418,14 @@ mod tests {
         assert_eq!(judge(25, true), 0);
         assert_eq!(judge(50, false), 0);
         assert_eq!(judge(60, false), STREAMS.len());
-        assert_eq!(judge(100, false), 0, "told already");
+        assert_eq!(judge(100, false), 0, "reported already");
         assert_eq!(judge(110, true), 0);
         assert_eq!(judge(145, false), STREAMS.len());
     }
 
     #[test]
     fn a_new_round_counts_from_zero() {
-        let mut rules = Rules::new(STALL);
+        let mut rules = SoakRules::new(STALL);
         let busy = Sample { gigae: GigaeCounters { failed: 7, ..Default::default() }, ..calm() };
         rules.judge("hub", Duration::ZERO, &busy);
         rules.begin_round();

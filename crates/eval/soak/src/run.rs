@@ -1,11 +1,11 @@
 //! All rounds of a soak, until its time is over.
 
-use super::ground::Ground;
+use super::environment::SoakEnvironment;
 use super::round::{HERE, Outcome, round};
 use super::state::State;
-use super::watch::{Tell, Watcher};
+use super::watch::{ProgressSink, Watcher};
 use gigae_eval_measure::environment;
-use gigae_eval_model::soak::{DeviationKind, Finding};
+use gigae_eval_model::soak::{DeviationKind, FoundDeviation};
 use gigae_eval_page::files::WriteError;
 use gigae_eval_session::stage::StageError;
 use gigae_host::affinity;
@@ -41,36 +41,37 @@ pub fn run(
     serve: &[OsString],
     out: &Path,
     interrupted: &AtomicBool,
-    tell: &mut dyn Tell,
+    sink: &mut dyn ProgressSink,
 ) -> Result<State, SoakError> {
-    let mut ground = Ground::lay(&state.settings, serve)?;
+    let mut environment = SoakEnvironment::lay(&state.settings, serve)?;
     let mut before = 0;
-    ground.connect(&mut |waiting| {
+    environment.connect(&mut |waiting| {
         if before != waiting.before {
-            tell.line(&waiting.to_string());
+            sink.line(&waiting.to_string());
         }
         before = waiting.before;
         !interrupted.load(Ordering::Relaxed)
     })?;
-    let mut watcher = Watcher::new(state, out, tell);
+    let mut watcher = Watcher::new(state, out, sink);
     if watcher.state.span == 0.0 {
         watcher.state.span = watcher.interval().as_secs_f64();
     }
-    describe(&mut watcher, &ground);
-    watcher.place(&ground.site);
-    let others: Vec<String> = ground.clients.iter().map(|client| client.name.clone()).collect();
+    describe(&mut watcher, &environment);
+    watcher.place(&environment.site);
+    let others: Vec<String> =
+        environment.clients.iter().map(|client| client.name.clone()).collect();
     watcher.name_ends(std::iter::once(HERE.to_owned()).chain(others));
     let stop = || interrupted.load(Ordering::Relaxed);
     while watcher.left() >= 1.0 && !stop() {
         watcher.state.rounds += 1;
         watcher.save()?;
         let length = ROUND.min(Duration::from_secs_f64(watcher.left()));
-        match round(&mut ground, &mut watcher, length, interrupted) {
+        match round(&mut environment, &mut watcher, length, interrupted) {
             Outcome::Complete => watcher.state.complete_rounds += 1,
             Outcome::Broken(why) if watcher.state.points.is_empty() => {
                 return Err(SoakError::Begin(why));
             }
-            Outcome::Broken(_) => again(&mut ground, &mut watcher, interrupted),
+            Outcome::Broken(_) => again(&mut environment, &mut watcher, interrupted),
         }
     }
     watcher.state.end(stop() && watcher.left() >= 1.0);
@@ -79,7 +80,7 @@ pub fn run(
 }
 
 /// Connects to the others anew, as often as it takes while there is time.
-fn again(ground: &mut Ground, watcher: &mut Watcher<'_>, interrupted: &AtomicBool) {
+fn again(environment: &mut SoakEnvironment, watcher: &mut Watcher<'_>, interrupted: &AtomicBool) {
     while watcher.left() >= 1.0 && !interrupted.load(Ordering::Relaxed) {
         let until = Instant::now() + PAUSE;
         while Instant::now() < until && watcher.left() >= 1.0 {
@@ -88,18 +89,18 @@ fn again(ground: &mut Ground, watcher: &mut Watcher<'_>, interrupted: &AtomicBoo
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        match ground.connect(&mut |_| !interrupted.load(Ordering::Relaxed)) {
+        match environment.connect(&mut |_| !interrupted.load(Ordering::Relaxed)) {
             Ok(()) => return,
             Err(error) => {
-                watcher.deviate(HERE, Finding::new(DeviationKind::Failed, error.to_string()))
+                watcher.deviate(HERE, FoundDeviation::new(DeviationKind::Failed, error.to_string()))
             }
         }
         watcher.save_when_due();
     }
 }
 
-fn describe(watcher: &mut Watcher<'_>, ground: &Ground) {
-    let end = environment::describe(&ground.site);
+fn describe(watcher: &mut Watcher<'_>, environment: &SoakEnvironment) {
+    let end = environment::describe(&environment.site);
     let clients = watcher.state.settings.clients;
     let conditions = &mut watcher.state.conditions;
     let build = if cfg!(debug_assertions) { ", a debug build" } else { "" };
@@ -107,7 +108,7 @@ fn describe(watcher: &mut Watcher<'_>, ground: &Ground) {
     conditions.machine =
         format!("{}, {} CPUs, Linux {}", end.cpu, affinity::allowed().len(), end.kernel);
     conditions.nic = format!("{} ({}), MTU {}", end.interface, end.driver, end.mtu);
-    conditions.network = match &ground.fabric {
+    conditions.network = match &environment.fabric {
         Some(fabric) => format!(
             "virtual: {} nodes on one machine behind a switch of {} per port, {} KiB of buffer each",
             clients + 1,

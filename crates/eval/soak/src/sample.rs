@@ -5,7 +5,7 @@
 
 use super::interface;
 use super::kernel::KernelLog;
-use super::tally::Tally;
+use super::round_state::RoundState;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::{Sample, TcpCounters};
 use gigae_host::proc::{self, net};
@@ -27,8 +27,8 @@ impl Sampler {
     }
 
     /// How this end is now. Some tens of system calls.
-    pub fn take(&mut self, tally: &Tally) -> Sample {
-        let (found, more) = tally.take_found();
+    pub fn take(&mut self, round_state: &RoundState) -> Sample {
+        let (found, more) = round_state.take_found();
         let (kernel, kernel_others) = self.log.as_mut().map(KernelLog::take).unwrap_or_default();
         Sample {
             pid: std::process::id(),
@@ -36,14 +36,14 @@ impl Sampler {
             descriptors: fs::read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64),
             interfaces: interface::read(&self.interfaces),
             tcp: tcp(&proc::read(net::SNMP)),
-            gigae: tally.gigae(),
-            passed: tally.passed(),
+            gigae: round_state.gigae(),
+            passed: round_state.passed(),
             found,
             more,
             kernel,
             kernel_others,
             kernel_unreadable: self.log.as_ref().and_then(KernelLog::unreadable),
-            ended: tally.ended(),
+            ended: round_state.ended(),
         }
     }
 }
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_process_has_memory_and_descriptors() {
         let site = Site::find("lo").unwrap();
-        let sample = Sampler::new(&site, false).take(&Tally::new(1));
+        let sample = Sampler::new(&site, false).take(&RoundState::new(1));
         assert!(sample.rss > 100_000 && sample.descriptors > 2, "{sample:?}");
         assert_eq!(sample.interfaces.len(), 1);
         assert!(sample.interfaces[0].counters.contains_key("rx_errors"), "{sample:?}");

@@ -24,7 +24,7 @@ const MOST_POINTS: usize = 480;
 /// How it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum SoakVerdict {
     /// It goes on, or was killed.
     Running,
     /// All of the time without a deviation.
@@ -188,7 +188,7 @@ pub struct State {
     /// [`SCHEMA`].
     pub schema: String,
     /// How it stands.
-    pub verdict: Verdict,
+    pub verdict: SoakVerdict,
     /// Command line that repeats it.
     pub command: String,
     /// What was asked for.
@@ -225,7 +225,7 @@ pub struct State {
     pub remarks: Vec<String>,
     /// Part of the CPUs' time that the host took away, on average.
     pub steal: f64,
-    /// Part in which they worked, whoever for.
+    /// Part in which they worked, for this program or others.
     pub work: f64,
 }
 
@@ -234,7 +234,7 @@ impl State {
     pub fn new(settings: Settings, command: String, now: &str) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
-            verdict: Verdict::Running,
+            verdict: SoakVerdict::Running,
             command,
             settings,
             conditions: Conditions::default(),
@@ -289,7 +289,7 @@ impl State {
     /// Goes on after it was interrupted or killed, at this time.
     pub fn resume(&mut self, now: &str, now_unix: u64) -> Result<(), String> {
         // One that was killed when its time was up has no verdict yet, and gets it now.
-        if matches!(self.verdict, Verdict::Passed | Verdict::Deviated) {
+        if matches!(self.verdict, SoakVerdict::Passed | SoakVerdict::Deviated) {
             return Err("this soak is over; begin another one without --resume".into());
         }
         let seconds = now_unix.saturating_sub(self.saved_unix) as f64;
@@ -297,7 +297,7 @@ impl State {
         if self.gaps.len() < MOST_REMARKS {
             self.gaps.push(gap);
         }
-        self.verdict = Verdict::Running;
+        self.verdict = SoakVerdict::Running;
         Ok(())
     }
 
@@ -341,9 +341,9 @@ impl State {
     /// Decides how it ends.
     pub fn end(&mut self, interrupted: bool) {
         self.verdict = match (interrupted, self.deviated()) {
-            (true, _) => Verdict::Interrupted,
-            (false, 0) => Verdict::Passed,
-            _ => Verdict::Deviated,
+            (true, _) => SoakVerdict::Interrupted,
+            (false, 0) => SoakVerdict::Passed,
+            _ => SoakVerdict::Deviated,
         };
     }
 
@@ -356,10 +356,10 @@ impl State {
             more => format!("{more} deviations"),
         };
         match self.verdict {
-            Verdict::Running => format!("running for {ran}, {deviations} so far"),
-            Verdict::Passed => format!("passed: {ran}, {deviations}"),
-            Verdict::Deviated => format!("deviated: {deviations} in {ran}"),
-            Verdict::Interrupted => format!("interrupted after {ran}, {deviations}"),
+            SoakVerdict::Running => format!("running for {ran}, {deviations} so far"),
+            SoakVerdict::Passed => format!("passed: {ran}, {deviations}"),
+            SoakVerdict::Deviated => format!("deviated: {deviations} in {ran}"),
+            SoakVerdict::Interrupted => format!("interrupted after {ran}, {deviations}"),
         }
     }
 }
@@ -422,11 +422,11 @@ pub(super) mod tests {
     fn what_is_over_cannot_be_resumed_and_what_was_interrupted_can() {
         let mut state = state();
         state.end(true);
-        assert_eq!(state.verdict, Verdict::Interrupted);
+        assert_eq!(state.verdict, SoakVerdict::Interrupted);
         state.resume("now", 0).unwrap();
-        assert_eq!(state.verdict, Verdict::Running);
+        assert_eq!(state.verdict, SoakVerdict::Running);
         state.end(false);
-        assert_eq!(state.verdict, Verdict::Passed);
+        assert_eq!(state.verdict, SoakVerdict::Passed);
         assert!(state.resume("now", 0).is_err());
     }
 
@@ -436,9 +436,9 @@ pub(super) mod tests {
         let mut state = state();
         state.elapsed = state.settings.duration;
         state.resume("later", 0).unwrap();
-        assert_eq!((state.left(), state.verdict), (0.0, Verdict::Running));
+        assert_eq!((state.left(), state.verdict), (0.0, SoakVerdict::Running));
         state.end(false);
-        assert_eq!(state.verdict, Verdict::Passed);
+        assert_eq!(state.verdict, SoakVerdict::Passed);
     }
 
     #[test]
@@ -446,7 +446,7 @@ pub(super) mod tests {
         let mut state = state();
         state.deviate(deviation(DeviationKind::Stall));
         state.end(false);
-        assert_eq!(state.verdict, Verdict::Deviated);
+        assert_eq!(state.verdict, SoakVerdict::Deviated);
         assert!(state.say().contains("1 deviation in"), "{}", state.say());
     }
 

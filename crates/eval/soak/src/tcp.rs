@@ -3,7 +3,7 @@
 //! Nothing on a connection says where a piece ends or which it is: both ends compute size and bytes
 //! of every piece, so any byte that is lost, doubled or changed shows at its place.
 
-use super::tally::Tally;
+use super::round_state::RoundState;
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::{Budget, Pacer, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,22 +27,22 @@ pub enum Role {
     /// Both send as they like.
     Stream,
     /// Sends a request when the last is answered.
-    Asker,
+    Requester,
     /// Answers each request.
-    Answerer,
+    Responder,
 }
 
 /// The connections between two ends, in the order of their numbers, with the roles of the end that
 /// makes them.
-pub const CONNECTIONS: [Role; 3] = [Role::Stream, Role::Asker, Role::Answerer];
+pub const CONNECTIONS: [Role; 3] = [Role::Stream, Role::Requester, Role::Responder];
 
 impl Role {
     /// The other end's.
     pub fn other(self) -> Self {
         match self {
             Self::Stream => Self::Stream,
-            Self::Asker => Self::Answerer,
-            Self::Answerer => Self::Asker,
+            Self::Requester => Self::Responder,
+            Self::Responder => Self::Requester,
         }
     }
 
@@ -50,8 +50,8 @@ impl Role {
     fn streams(self) -> (Stream, Stream) {
         match self {
             Self::Stream => (Stream::Tcp, Stream::Tcp),
-            Self::Asker => (Stream::Ask, Stream::Answer),
-            Self::Answerer => (Stream::Answer, Stream::Ask),
+            Self::Requester => (Stream::Ask, Stream::Answer),
+            Self::Responder => (Stream::Answer, Stream::Ask),
         }
     }
 }
@@ -68,7 +68,7 @@ struct Piece {
 pub struct Connection {
     socket: TcpStream,
     role: Role,
-    /// Place of the peer in the tally.
+    /// Place of the peer in the round's state.
     place: usize,
     here: u8,
     there: u8,
@@ -127,22 +127,22 @@ impl Connection {
         let (written, read) = (self.writing.number, self.reading.number);
         match self.role {
             Role::Stream => !quiet && self.pacer.due(now),
-            Role::Asker => !quiet && written == read && self.pacer.due(now),
-            Role::Answerer => !quiet && written < read && self.pacer.may_answer(now),
+            Role::Requester => !quiet && written == read && self.pacer.due(now),
+            Role::Responder => !quiet && written < read && self.pacer.may_answer(now),
         }
     }
 
     /// Whether something will be due by itself, without anything that comes.
     fn waits_for_its_turn(&self) -> bool {
-        self.role != Role::Answerer || self.writing.number < self.reading.number
+        self.role != Role::Responder || self.writing.number < self.reading.number
     }
 
     /// Writes what may be written; whether the socket took all.
-    fn write(&mut self, now: Duration, tally: &Tally) -> io::Result<bool> {
+    fn write(&mut self, now: Duration, round_state: &RoundState) -> io::Result<bool> {
         let stream = self.role.streams().0;
         for _ in 0..IN_A_ROW {
             if !self.is_writing {
-                if !self.may_begin(now, tally.is_quiet()) {
+                if !self.may_begin(now, round_state.is_quiet()) {
                     return Ok(true);
                 }
                 let mut bytes = std::mem::take(&mut self.writing.bytes);
@@ -155,7 +155,7 @@ impl Connection {
                 Err(error) => return Err(error),
             }
             if self.writing.done == self.writing.bytes.len() {
-                tally.sent(self.place, stream, self.writing.done);
+                round_state.sent(self.place, stream, self.writing.done);
                 self.pacer.sent(self.writing.done);
                 (self.writing.number, self.is_writing) = (self.writing.number + 1, false);
             }
@@ -164,10 +164,10 @@ impl Connection {
     }
 
     /// Reads and verifies what is there; false when the other end has closed.
-    fn read(&mut self, scratch: &mut [u8], tally: &Tally) -> io::Result<bool> {
+    fn read(&mut self, scratch: &mut [u8], round_state: &RoundState) -> io::Result<bool> {
         match self.socket.read(scratch) {
             Ok(0) => Ok(false),
-            Ok(count) => self.verify(&scratch[..count], tally).map(|()| true),
+            Ok(count) => self.verify(&scratch[..count], round_state).map(|()| true),
             Err(error) if again(&error) => Ok(true),
             Err(error) => Err(error),
         }
@@ -175,7 +175,7 @@ impl Connection {
 
     /// Compares what came with what had to come. After a wrong byte nothing on this connection can
     /// be verified any more.
-    fn verify(&mut self, mut bytes: &[u8], tally: &Tally) -> io::Result<()> {
+    fn verify(&mut self, mut bytes: &[u8], round_state: &RoundState) -> io::Result<()> {
         let stream = self.role.streams().1;
         while !bytes.is_empty() {
             let wanted = &self.reading.bytes[self.reading.done..];
@@ -193,12 +193,12 @@ impl Connection {
                     here[at],
                     wanted[at]
                 );
-                tally.found(DeviationKind::Torn, &*text);
+                round_state.found(DeviationKind::Torn, &*text);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
             self.reading.done += count;
             if self.reading.done == self.reading.bytes.len() {
-                tally.received(self.place, stream, self.reading.done);
+                round_state.received(self.place, stream, self.reading.done);
                 self.expect(self.reading.number + 1);
             }
             bytes = rest;
@@ -211,20 +211,25 @@ fn again(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Carries the traffic of all connections until the tally says it is over, or one fails.
-pub fn work(connections: &mut [Connection], begin: Instant, tally: &Tally) -> Result<(), String> {
+/// Carries the traffic of all connections until the round is over, or one fails.
+pub fn work(
+    connections: &mut [Connection],
+    begin: Instant,
+    round_state: &RoundState,
+) -> Result<(), String> {
     let mut scratch = vec![0; READ];
     let mut full = vec![false; connections.len()];
-    while !tally.is_over() {
+    while !round_state.is_over() {
         let now = begin.elapsed();
-        tally.at(now);
+        round_state.at(now);
         let mut sleep = NAP;
         for (connection, full) in connections.iter_mut().zip(&mut full) {
             let failed = |error: io::Error, connection: &Connection| {
                 format!("a TCP connection with end {} failed: {error}", connection.there)
             };
-            *full = !connection.write(now, tally).map_err(|error| failed(error, connection))?;
-            if !*full && !tally.is_quiet() && connection.waits_for_its_turn() {
+            *full =
+                !connection.write(now, round_state).map_err(|error| failed(error, connection))?;
+            if !*full && !round_state.is_quiet() && connection.waits_for_its_turn() {
                 sleep = sleep.min(connection.pacer.wait(now).max(Duration::from_millis(1)));
             }
         }
@@ -244,11 +249,11 @@ pub fn work(connections: &mut [Connection], begin: Instant, tally: &Tally) -> Re
         let ready: Vec<bool> =
             polled.iter().map(|fd| fd.revents().intersects(!PollFlags::OUT)).collect();
         for (connection, _) in connections.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-            match connection.read(&mut scratch, tally) {
+            match connection.read(&mut scratch, round_state) {
                 Ok(true) => {}
-                // The other end may hear first that it is over; what is missing then, the counts
-                // show.
-                _ if tally.is_quiet() => return Ok(()),
+                // The other end may leave first at the end of a round. If something is missing
+                // then, the counts show it.
+                _ if round_state.is_quiet() => return Ok(()),
                 Ok(false) => {
                     return Err(format!("end {} closed a TCP connection", connection.there));
                 }
@@ -296,7 +301,7 @@ mod tests {
             let mut lying = honest.clone();
             lying[at] ^= lie;
             for step in [1, 999, lying.len()] {
-                let tally = Tally::new(1);
+                let round_state = RoundState::new(1);
                 let connection = Connection::new(
                     pair().0,
                     Role::Stream,
@@ -305,9 +310,10 @@ mod tests {
                     (&TRAFFIC, &Budget::new(&TRAFFIC)),
                 );
                 let mut connection = connection.unwrap();
-                let told = lying.chunks(step).try_for_each(|part| connection.verify(part, &tally));
-                assert!(told.is_err());
-                let (found, _) = tally.take_found();
+                let verified =
+                    lying.chunks(step).try_for_each(|part| connection.verify(part, &round_state));
+                assert!(verified.is_err());
+                let (found, _) = round_state.take_found();
                 assert_eq!((found.len(), found[0].kind), (1, DeviationKind::Torn), "{found:?}");
                 assert!(found[0].what.starts_with("TCP stream from end 1: byte "), "{found:?}");
             }
@@ -321,7 +327,7 @@ mod tests {
         doubled.insert(500, honest[500] ^ 1);
         let missing = [&honest[..500], &honest[501..]].concat();
         for lying in [doubled, missing] {
-            let tally = Tally::new(1);
+            let round_state = RoundState::new(1);
             let mut connection = Connection::new(
                 pair().0,
                 Role::Stream,
@@ -330,7 +336,7 @@ mod tests {
                 (&TRAFFIC, &Budget::new(&TRAFFIC)),
             )
             .unwrap();
-            assert!(connection.verify(&lying, &tally).is_err());
+            assert!(connection.verify(&lying, &round_state).is_err());
         }
     }
 
@@ -346,21 +352,22 @@ mod tests {
         let (near, _far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
         let mut near = ends(|role| role, (0, 1), near);
         let time = Duration::from_secs(1);
-        let (tally, begin) = (Tally::until(1, time), Instant::now().checked_sub(2 * time).unwrap());
+        let (round_state, begin) =
+            (RoundState::until(1, time), Instant::now().checked_sub(2 * time).unwrap());
         std::thread::scope(|scope| {
-            let worker = scope.spawn(|| work(&mut near, begin, &tally));
+            let worker = scope.spawn(|| work(&mut near, begin, &round_state));
             let patience = Instant::now();
-            while patience.elapsed() < Duration::from_secs(20) && !tally.is_quiet() {
+            while patience.elapsed() < Duration::from_secs(20) && !round_state.is_quiet() {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            tally.finish.store(true, std::sync::atomic::Ordering::Relaxed);
+            round_state.finish.store(true, std::sync::atomic::Ordering::Relaxed);
             worker.join().unwrap().unwrap();
         });
-        assert!(tally.is_quiet());
+        assert!(round_state.is_quiet());
         assert!(
-            tally.passed()[0].iter().all(|stream| stream.sent.count == 0),
+            round_state.passed()[0].iter().all(|stream| stream.sent.count == 0),
             "{:?}",
-            tally.passed()
+            round_state.passed()
         );
     }
 
@@ -369,14 +376,14 @@ mod tests {
         let (near, far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
         let mut near = ends(|role| role, (0, 1), near);
         let mut far = ends(Role::other, (1, 0), far);
-        let (here, there, begin) = (Tally::new(1), Tally::new(1), Instant::now());
+        let (here, there, begin) = (RoundState::new(1), RoundState::new(1), Instant::now());
         std::thread::scope(|scope| {
             let workers = [
                 scope.spawn(|| work(&mut near, begin, &here)),
                 scope.spawn(|| work(&mut far, begin, &there)),
             ];
-            let enough = |tally: &Tally| {
-                let passed = tally.passed()[0];
+            let enough = |round_state: &RoundState| {
+                let passed = round_state.passed()[0];
                 let tcp = [Stream::Tcp, Stream::Ask, Stream::Answer];
                 tcp.iter().all(|stream| passed[*stream as usize].received.count >= 5)
             };
@@ -384,9 +391,9 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(5));
             }
             assert!(enough(&here) && enough(&there), "{:?}", here.passed());
-            for tally in [&here, &there] {
-                tally.quiet.store(true, std::sync::atomic::Ordering::Relaxed);
-                tally.finish.store(true, std::sync::atomic::Ordering::Relaxed);
+            for round_state in [&here, &there] {
+                round_state.quiet.store(true, std::sync::atomic::Ordering::Relaxed);
+                round_state.finish.store(true, std::sync::atomic::Ordering::Relaxed);
             }
             for worker in workers {
                 worker.join().unwrap().unwrap();

@@ -1,12 +1,12 @@
 //! Samples become state: deviations, sums, points; written to disk now and then.
 
 use super::report;
-use super::rules::{Rules, is_drop};
+use super::rules::{SoakRules, is_drop};
 use super::state::{Deviation, End, FILE, Point, State};
 use gigae_eval_measure::site::Site;
 use gigae_eval_measure::{cost, environment};
 use gigae_eval_model::soak::Sample;
-use gigae_eval_model::soak::{Amount, Finding};
+use gigae_eval_model::soak::{Amount, FoundDeviation};
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_page::files;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// The clock of the wall against the monotonic one: more is a step.
 const STEP: f64 = 1.0;
 
-/// Hears what happens, for a person.
-pub trait Tell {
+/// Shows a person how a soak goes.
+pub trait ProgressSink {
     /// A line that must be seen.
     fn line(&mut self, text: &str);
     /// How far it is: may be shown or not.
     fn progress(&mut self, state: &State);
-    /// Where it takes place, told by the end that leads before anything passes.
+    /// Where it takes place. The end that leads calls it before anything passes.
     fn place(&mut self, site: &Site, about: &str) {
         let _ = (site, about);
     }
@@ -42,8 +42,8 @@ pub fn unix() -> f64 {
 pub struct Watcher<'a> {
     /// All that is known.
     pub state: State,
-    rules: Rules,
-    tell: &'a mut dyn Tell,
+    rules: SoakRules,
+    sink: &'a mut dyn ProgressSink,
     out: PathBuf,
     begin: Instant,
     /// Elapsed time before this process.
@@ -60,14 +60,14 @@ pub struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     /// Goes on from a state; the reports are written to `out`.
-    pub fn new(state: State, out: &Path, tell: &'a mut dyn Tell) -> Self {
+    pub fn new(state: State, out: &Path, sink: &'a mut dyn ProgressSink) -> Self {
         let begin = Instant::now();
         Self {
-            rules: Rules::new(Duration::from_secs_f64(state.settings.stall)),
+            rules: SoakRules::new(Duration::from_secs_f64(state.settings.stall)),
             before: state.elapsed,
             sampled: state.elapsed,
             state,
-            tell,
+            sink,
             out: out.to_owned(),
             begin,
             saved: begin,
@@ -101,9 +101,9 @@ impl<'a> Watcher<'a> {
         self.sampled = self.elapsed();
     }
 
-    /// Keeps something that should not be, and tells the first.
-    pub fn deviate(&mut self, end: &str, finding: Finding) {
-        let Finding { kind, what } = finding;
+    /// Keeps a deviation, and reports the first one.
+    pub fn deviate(&mut self, end: &str, found: FoundDeviation) {
+        let FoundDeviation { kind, what } = found;
         let deviation = Deviation {
             utc: environment::now(),
             at: self.elapsed(),
@@ -112,7 +112,7 @@ impl<'a> Watcher<'a> {
             what,
         };
         if self.state.deviated() == 0 {
-            self.tell.line(&format!(
+            self.sink.line(&format!(
                 "first deviation, {}, {} after the beginning, {}: {}: {}",
                 deviation.utc,
                 gigae_eval_model::duration::say(deviation.at),
@@ -131,8 +131,8 @@ impl<'a> Watcher<'a> {
         self.sampled = now;
         for (place, sample) in samples {
             let name = self.state.ends[place].name.clone();
-            for finding in self.rules.judge(&name, Duration::from_secs_f64(now), &sample) {
-                self.deviate(&name, finding);
+            for found in self.rules.judge(&name, Duration::from_secs_f64(now), &sample) {
+                self.deviate(&name, found);
             }
             self.sum(place, &sample, &mut point);
             if let Some(why) = &sample.kernel_unreadable {
@@ -152,7 +152,7 @@ impl<'a> Watcher<'a> {
         self.clocks(point.seconds);
         self.state.point(point);
         self.state.elapsed = now;
-        self.tell.progress(&self.state);
+        self.sink.progress(&self.state);
     }
 
     /// Adds what an end's counters have gained since its last sample of this round.
@@ -225,15 +225,15 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Writes state and reports if it is time. A disk that is full for a while ends no soak: it is
-    /// told, and tried again.
+    /// Writes state and reports if it is time. A disk that is full for a while ends no soak: the
+    /// error is reported, and the next save tries again.
     pub fn save_when_due(&mut self) {
         let due = SAVE.min(Duration::from_secs_f64(self.state.settings.duration / 10.0));
         if self.saved.elapsed() < due {
             return;
         }
         if let Err(error) = self.save() {
-            self.tell.line(&format!("the state was not saved: {error}"));
+            self.sink.line(&format!("the state was not saved: {error}"));
             self.state.remark(format!("at times the state could not be saved: {error}"));
         }
     }
@@ -249,10 +249,10 @@ impl<'a> Watcher<'a> {
         files::write_all(&self.out, &files)
     }
 
-    /// Tells where it takes place.
+    /// Reports where it takes place.
     pub fn place(&mut self, site: &Site) {
         let conditions = &self.state.conditions;
-        self.tell.place(site, &format!("{}, {}", conditions.network, conditions.nic));
+        self.sink.place(site, &format!("{}, {}", conditions.network, conditions.nic));
     }
 
     /// Names the ends, this one first; those of a resumed soak keep their sums.

@@ -5,7 +5,7 @@ use gigae_eval_model::soak::{DeviationKind, GigaeCounters};
 
 /// Judges a plain message: it must be the next, whole. Else what is wrong, and which is the next
 /// then.
-pub(super) fn judge(
+pub(super) fn check_message(
     expected: Id,
     size: usize,
     message: &[u8],
@@ -71,8 +71,8 @@ mod tests {
     /// What is said when `bytes` come in the place of message `number`.
     fn instead(number: u32, bytes: &[u8]) -> Result<(), (DeviationKind, u32)> {
         let (id, expected) = message(number, 1);
-        let judged = judge(id, expected.len(), bytes, &mut Vec::new());
-        judged.map_err(|(kind, next, _)| (kind, next))
+        let checked = check_message(id, expected.len(), bytes, &mut Vec::new());
+        checked.map_err(|(kind, next, _)| (kind, next))
     }
 
     /// The first message from a number on that is long enough to name itself.
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_and_a_repeated_message_are_told_apart() {
+    fn a_lost_and_a_repeated_message_are_distinguished() {
         let later = named(7);
         assert_eq!(instead(5, &message(later, 1).1), Err((DeviationKind::Lost, later + 1)));
         let earlier = named(3);

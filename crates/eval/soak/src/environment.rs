@@ -23,8 +23,8 @@ pub struct Client {
 
 /// The place. The fields are dropped in this order: sessions, serving processes, then the thread
 /// leaves the node, then the network goes.
-pub struct Ground {
-    /// The others; empty until [`Ground::connect`].
+pub struct SoakEnvironment {
+    /// The others; empty until [`SoakEnvironment::connect`].
     pub clients: Vec<Client>,
     servings: Vec<Serving>,
     _inside: Option<NetnsGuard>,
@@ -37,7 +37,7 @@ pub struct Ground {
     serve: Vec<OsString>,
 }
 
-impl Ground {
+impl SoakEnvironment {
     /// Lays a virtual Gigabit Ethernet, whose first node the calling thread enters, or finds the
     /// interface towards other machines. `serve` is the command line of `gigae serve`.
     pub fn lay(settings: &Settings, serve: &[OsString]) -> Result<Self, StageError> {

@@ -1,21 +1,22 @@
-//! What the workers of one end count and find, shared with whoever watches them.
+//! What the workers of one end count and find in a round. They share it with the thread that
+//! watches them.
 
-use gigae_eval_model::soak::{Amount, Both, DeviationKind, Finding, GigaeCounters, Passed};
+use gigae_eval_model::soak::{Amount, Both, DeviationKind, FoundDeviation, GigaeCounters, Passed};
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Found and not yet told; more are counted only.
+/// Deviations that are kept until they are taken; more are counted only.
 const MOST_KEPT: usize = 64;
 
 #[derive(Default)]
-struct Cell {
+struct Passing {
     count: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Cell {
+impl Passing {
     fn add(&self, bytes: usize) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -29,14 +30,14 @@ impl Cell {
 
 #[derive(Default)]
 struct Found {
-    kept: Vec<Finding>,
+    kept: Vec<FoundDeviation>,
     more: u64,
 }
 
 /// Shared by the workers of one end for one round.
-pub struct Tally {
+pub struct RoundState {
     /// By peer, then by stream: sent, received.
-    passed: Vec<[(Cell, Cell); STREAMS.len()]>,
+    passed: Vec<[(Passing, Passing); STREAMS.len()]>,
     found: Mutex<Found>,
     gigae: Mutex<GigaeCounters>,
     ended: Mutex<Option<String>>,
@@ -48,7 +49,7 @@ pub struct Tally {
     until: Duration,
 }
 
-impl Tally {
+impl RoundState {
     /// For so many peers, and until somebody ends it.
     pub fn new(peers: usize) -> Self {
         Self::until(peers, Duration::MAX)
@@ -81,7 +82,7 @@ impl Tally {
     pub fn found(&self, kind: DeviationKind, what: impl Into<String>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if found.kept.len() < MOST_KEPT {
-            found.kept.push(Finding::new(kind, what));
+            found.kept.push(FoundDeviation::new(kind, what));
         } else {
             found.more += 1;
         }
@@ -110,7 +111,7 @@ impl Tally {
 
     /// What passed, by peer.
     pub fn passed(&self) -> Vec<Passed> {
-        let both = |(sent, received): &(Cell, Cell)| Both {
+        let both = |(sent, received): &(Passing, Passing)| Both {
             sent: sent.amount(),
             received: received.amount(),
         };
@@ -118,7 +119,7 @@ impl Tally {
     }
 
     /// Takes what was found, and how many more there were.
-    pub fn take_found(&self) -> (Vec<Finding>, u64) {
+    pub fn take_found(&self) -> (Vec<FoundDeviation>, u64) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         (std::mem::take(&mut found.kept), std::mem::take(&mut found.more))
     }
