@@ -101,7 +101,7 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
     for endpoint in endpoints {
         session.add(endpoint, true)?;
     }
-    // Whoever started this may wait for it.
+    // A script that started this may wait for the line.
     let plural = if session.taken.len() == 1 { "" } else { "s" };
     eprintln!("gigae: capturing {} endpoint{plural}", session.taken.len());
     let ended = session.run(interrupted);
@@ -195,7 +195,7 @@ impl Session<'_> {
             if now >= search {
                 search = now + SEARCH;
                 for endpoint in self.args.which.now()? {
-                    // A refusal has been told.
+                    // `add` has reported a refusal.
                     let _ = self.add(endpoint, false);
                 }
             }

@@ -1,6 +1,6 @@
 //! `gigae compare`: arguments and what is said to a person.
 
-use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use clap::Args;
 use gigae_eval_page::files;
 use gigae_eval_report::compare::{Comparison, Side, compare, text};
@@ -52,7 +52,7 @@ pub fn run(args: &CompareArgs) -> ExitCode {
     finish(try_run(args))
 }
 
-fn try_run(args: &CompareArgs) -> Result<(), Trouble> {
+fn try_run(args: &CompareArgs) -> Result<(), CommandError> {
     let sides = args.runs.iter().map(|path| Side::read(path)).collect::<Result<Vec<_>, _>>()?;
     let comparison = compare(&sides, args.least)?;
     let written = match &args.out {

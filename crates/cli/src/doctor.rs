@@ -26,7 +26,7 @@ pub struct DoctorArgs {
 
 /// What a line comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Grade {
     Good,
     /// Messages can be sent, but slower, or not by everybody, or not by everything.
     Doubt,
@@ -38,7 +38,7 @@ enum Verdict {
 #[derive(Clone, Debug)]
 struct Check {
     about: &'static str,
-    verdict: Verdict,
+    grade: Grade,
     found: String,
     /// What to do next; empty if nothing.
     next: String,
@@ -46,15 +46,15 @@ struct Check {
 
 impl Check {
     fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self { about, verdict: Verdict::Good, found: found.into(), next: String::new() }
+        Self { about, grade: Grade::Good, found: found.into(), next: String::new() }
     }
 
     fn doubt(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { about, verdict: Verdict::Doubt, found: found.into(), next: next.into() }
+        Self { about, grade: Grade::Doubt, found: found.into(), next: next.into() }
     }
 
     fn fault(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { about, verdict: Verdict::Fault, found: found.into(), next: next.into() }
+        Self { about, grade: Grade::Fault, found: found.into(), next: next.into() }
     }
 }
 
@@ -100,7 +100,7 @@ fn chosen(args: &DoctorArgs) -> Result<String, String> {
 }
 
 fn can_send(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.verdict != Verdict::Fault)
+    checks.iter().all(|check| check.grade != Grade::Fault)
 }
 
 fn checks(facts: &Facts) -> Vec<Check> {
@@ -159,7 +159,7 @@ fn privileges(facts: &Facts) -> Check {
     }
 }
 
-/// The kernel counts an AF_XDP socket's memory as locked by whoever opens it.
+/// The kernel counts an AF_XDP socket's memory as locked by the process that opens it.
 fn memory(facts: &Facts) -> Option<Check> {
     let brokered = !missing_capabilities(facts).is_empty() && is_served(facts);
     let exempt = facts.capabilities >> CAP_IPC_LOCK & 1 == 1 || brokered;
@@ -429,11 +429,11 @@ fn directory(file: &std::path::Path) -> String {
 fn table(nic: &str, checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.about.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Check { about, verdict, found, next } in checks {
-        let word = match verdict {
-            Verdict::Good => "ok",
-            Verdict::Doubt => "note",
-            Verdict::Fault => "FAULT",
+    for Check { about, grade, found, next } in checks {
+        let word = match grade {
+            Grade::Good => "ok",
+            Grade::Doubt => "note",
+            Grade::Fault => "FAULT",
         };
         let found = found.replace('\n', " ");
         let _ = writeln!(text, "{about:width$}  {word:5}  {found}");

@@ -3,7 +3,7 @@
 //! Exit codes: 0 done; 1 an error, said in one line on standard error; 2 wrong arguments; 130
 //! interrupted (Ctrl-C), with nothing left behind.
 
-use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use crate::peer::{cluster, host_of, interface};
 use crate::terminal::{Bar, emphasised};
 use crate::tui::{self, View};
@@ -112,7 +112,11 @@ pub fn eval(args: &EvalArgs, interrupted: &AtomicBool) -> ExitCode {
     finish(try_eval(args, &["/proc/self/exe".into(), "serve".into()], interrupted))
 }
 
-fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Result<(), Trouble> {
+fn try_eval(
+    args: &EvalArgs,
+    serve: &[OsString],
+    interrupted: &AtomicBool,
+) -> Result<(), CommandError> {
     if args.list {
         return say(&list());
     }
@@ -123,13 +127,13 @@ fn try_eval(args: &EvalArgs, serve: &[OsString], interrupted: &AtomicBool) -> Re
     let results = match &args.render {
         Some(file) => {
             let text = std::fs::read_to_string(file).map_err(|error| {
-                Trouble::Error(format!(
+                CommandError::Error(format!(
                     "cannot read '{}': {error}; name a results.json",
                     file.display()
                 ))
             })?;
             Results::parse(&text).map_err(|error| {
-                Trouble::Error(format!("'{}' is no results.json: {error}", file.display()))
+                CommandError::Error(format!("'{}' is no results.json: {error}", file.display()))
             })?
         }
         None => match args.repeat {
@@ -161,10 +165,10 @@ fn repeat(
     serve: &[OsString],
     interrupted: &AtomicBool,
     every: Duration,
-) -> Result<(), Trouble> {
+) -> Result<(), CommandError> {
     let (mut done, mut next) = (0, Instant::now());
     let ended = |done: u32| {
-        Trouble::Interrupted(format!(
+        CommandError::Interrupted(format!(
             "ended after {done} times; their results are in '{}'",
             args.out.display()
         ))
@@ -178,8 +182,8 @@ fn repeat(
                 done += 1;
                 say(&format!("{}\n", out.display()))?;
             }
-            Err(Trouble::Error(text)) if done > 0 => remark(&text.replace('\n', " ")),
-            Err(Trouble::Interrupted(_)) if done > 0 => return Err(ended(done)),
+            Err(CommandError::Error(text)) if done > 0 => remark(&text.replace('\n', " ")),
+            Err(CommandError::Interrupted(_)) if done > 0 => return Err(ended(done)),
             // What cannot be done the first time is a mistake in what was asked for.
             Err(trouble) => return Err(trouble),
         }
@@ -198,7 +202,7 @@ fn repeat(
 }
 
 /// Writes results and reports; gives the files' names.
-fn write(directory: &Path, results: &Results) -> Result<Vec<PathBuf>, Trouble> {
+fn write(directory: &Path, results: &Results) -> Result<Vec<PathBuf>, CommandError> {
     let (json, page) = (results.to_json(), html::page(results));
     let (table, text) = (csv::page(results), markdown::page(results));
     let files = [
@@ -218,7 +222,7 @@ fn measure(
     serve: &[OsString],
     interrupted: &AtomicBool,
     bold: bool,
-) -> Result<Results, Trouble> {
+) -> Result<Results, CommandError> {
     let whole = Plan::load(&args.plan)?;
     tune::check(&whole, &args.plan)?;
     findings::check(&whole, &args.plan)?;
@@ -260,7 +264,7 @@ fn measure(
             write(&args.out.join(format!("run-{number}")), results)?;
         }
     }
-    figures::over_runs(runs).ok_or_else(|| Trouble::Error("no run was asked for".into()))
+    figures::over_runs(runs).ok_or_else(|| CommandError::Error("no run was asked for".into()))
 }
 
 /// Percent.
@@ -268,7 +272,7 @@ fn steal(results: &Results) -> f64 {
     results.runs.iter().map(|run| run.steal * 100.0).sum()
 }
 
-fn once(config: &Config, interrupted: &AtomicBool, view: bool) -> Result<Results, Trouble> {
+fn once(config: &Config, interrupted: &AtomicBool, view: bool) -> Result<Results, CommandError> {
     let outcome = if view {
         let mut view = View::of_run(&config.command)?;
         run::run(config, interrupted, &mut view)
@@ -279,8 +283,8 @@ fn once(config: &Config, interrupted: &AtomicBool, view: bool) -> Result<Results
         outcome
     };
     outcome.map_err(|error| match error {
-        RunError::Interrupted => Trouble::Interrupted(error.to_string()),
-        error => Trouble::Error(error.to_string()),
+        RunError::Interrupted => CommandError::Interrupted(error.to_string()),
+        error => CommandError::Error(error.to_string()),
     })
 }
 

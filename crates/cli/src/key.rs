@@ -1,6 +1,6 @@
 //! `gigae key`.
 
-use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use clap::Args;
 use gigae_eval_session::control::{KEY_FILE, Key};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub struct KeyArgs {
 
 /// Runs `gigae key`.
 pub fn key(args: &KeyArgs) -> ExitCode {
-    finish(Key::create(&args.file).map_err(Trouble::from).and_then(|()| {
+    finish(Key::create(&args.file).map_err(CommandError::from).and_then(|()| {
         let file = args.file.display();
         say(&format!(
             "a new key is in {file}; copy it to the other machines: scp -p {file} HOST:{KEY_FILE}\n"

@@ -11,25 +11,25 @@ pub const INTERRUPTED: u8 = 130;
 pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 error, in one line on standard error; 2 wrong arguments; 130 interrupted.";
 
 /// Why a command ends without having done what it was asked for.
-pub enum Trouble {
+pub enum CommandError {
     /// The user interrupted it; what is said then.
     Interrupted(String),
     /// An error, in one line.
     Error(String),
 }
 
-impl<E: std::error::Error> From<E> for Trouble {
+impl<E: std::error::Error> From<E> for CommandError {
     fn from(error: E) -> Self {
         Self::Error(error.to_string())
     }
 }
 
 /// The exit code of an outcome, whose error is said in one line.
-pub fn finish(outcome: Result<(), Trouble>) -> ExitCode {
+pub fn finish(outcome: Result<(), CommandError>) -> ExitCode {
     let (text, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Trouble::Interrupted(text)) => (text, ExitCode::from(INTERRUPTED)),
-        Err(Trouble::Error(text)) => (text, ExitCode::FAILURE),
+        Err(CommandError::Interrupted(text)) => (text, ExitCode::from(INTERRUPTED)),
+        Err(CommandError::Error(text)) => (text, ExitCode::FAILURE),
     };
     // One line, whatever a cause may have said.
     remark(&text.replace('\n', " "));
@@ -38,15 +38,15 @@ pub fn finish(outcome: Result<(), Trouble>) -> ExitCode {
 
 /// Says an error in one line; the exit code for it.
 pub fn complain(error: &dyn std::fmt::Display) -> ExitCode {
-    finish(Err(Trouble::Error(error.to_string())))
+    finish(Err(CommandError::Error(error.to_string())))
 }
 
 /// Writes to standard output; a reader that went away early is no error.
-pub fn say(text: &str) -> Result<(), Trouble> {
+pub fn say(text: &str) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Trouble::Error(format!("cannot write to standard output: {error}")))
+            Err(CommandError::Error(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! `gigae plans`: the shipped plans, what each measures, how long that takes, and what it repeats.
 
-use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use clap::Args;
 use gigae_eval_model::plan::{Plan, PlanError, SHIPPED};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub struct PlansArgs {
 
 /// Runs `gigae plans`.
 pub fn plans(args: &PlansArgs) -> ExitCode {
-    finish(text(args).map_err(Trouble::from).and_then(|text| say(&text)))
+    finish(text(args).map_err(CommandError::from).and_then(|text| say(&text)))
 }
 
 fn text(args: &PlansArgs) -> Result<String, PlanError> {

@@ -1,6 +1,6 @@
 //! `gigae serve`.
 
-use crate::outcome::{EXIT_CODES, Trouble, finish};
+use crate::outcome::{CommandError, EXIT_CODES, finish};
 use crate::peer::{cluster, interface};
 use crate::tuning;
 use clap::Args;
@@ -81,7 +81,7 @@ pub struct ServeArgs {
 
 /// Runs `gigae serve`. `interrupted` is set by the caller's signal handler.
 pub fn serve(args: &ServeArgs, interrupted: &AtomicBool) -> ExitCode {
-    finish(try_serve(args, interrupted).map_err(Trouble::Error))
+    finish(try_serve(args, interrupted).map_err(CommandError::Error))
 }
 
 fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! `gigae soak`: arguments, exit codes, and what is said to a person.
 
-use crate::outcome::{INTERRUPTED, Trouble, finish, say};
+use crate::outcome::{CommandError, INTERRUPTED, finish, say};
 use crate::peer::{cluster, host_of, interface};
 use crate::terminal::Bar;
 use crate::tui;
@@ -106,7 +106,7 @@ impl SoakArgs {
     }
 }
 
-fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, Trouble> {
+fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, CommandError> {
     if args.tui {
         tui::ready()?;
     }
@@ -135,17 +135,17 @@ fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, Tr
     Ok(state.verdict)
 }
 
-fn resumed(place: &Path) -> Result<State, Trouble> {
-    let mut state = State::read(place).map_err(Trouble::Error)?;
-    state.resume(&environment::now(), unix() as u64).map_err(Trouble::Error)?;
+fn resumed(place: &Path) -> Result<State, CommandError> {
+    let mut state = State::read(place).map_err(CommandError::Error)?;
+    state.resume(&environment::now(), unix() as u64).map_err(CommandError::Error)?;
     Ok(state)
 }
 
-fn begun(args: &SoakArgs) -> Result<State, Trouble> {
+fn begun(args: &SoakArgs) -> Result<State, CommandError> {
     if let Ok(state) = State::read(&args.out.join(FILE))
         && matches!(state.verdict, SoakVerdict::Running | SoakVerdict::Interrupted)
     {
-        return Err(Trouble::Error(format!(
+        return Err(CommandError::Error(format!(
             "'{}' has a soak that is not over; go on with --resume or choose another --out",
             args.out.display()
         )));
@@ -167,7 +167,7 @@ fn begun(args: &SoakArgs) -> Result<State, Trouble> {
     };
     let settings = Settings {
         clients,
-        rate: rate(&args.rate, link_rate(&nic)).map_err(Trouble::Error)?,
+        rate: rate(&args.rate, link_rate(&nic)).map_err(CommandError::Error)?,
         peers,
         nic,
         // It may go on from another directory.
@@ -177,7 +177,7 @@ fn begun(args: &SoakArgs) -> Result<State, Trouble> {
         stall: args.stall.as_secs_f64(),
     };
     let (seed, rate) = (settings.seed, settings.rate / f64::from(clients));
-    Traffic { seed, round: 0, rate, message: 1 }.check().map_err(Trouble::Error)?;
+    Traffic { seed, round: 0, rate, message: 1 }.check().map_err(CommandError::Error)?;
     Ok(State::new(settings, command(args), &environment::now()))
 }
 
@@ -341,7 +341,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let out = place.path().join("new");
         let words = ["soak", "--rate", "1mbit", "--out", out.to_str().unwrap()];
-        let Err(Trouble::Error(why)) = begun(&Line::parse_from(words).soak) else { panic!() };
+        let Err(CommandError::Error(why)) = begun(&Line::parse_from(words).soak) else { panic!() };
         assert!(why.contains("--rate"), "{why}");
     }
 }

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two times of telling the endpoints that somebody looks, and of minding Ctrl-C.
+/// How often it tells the endpoints that somebody looks, and looks for Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Before the first look: in this time an endpoint that is used has written its figures.

@@ -69,7 +69,7 @@ pub(crate) fn emphasised() -> bool {
     std::io::stdout().is_terminal() && coloured()
 }
 
-/// Whether terminals may be told how letters look.
+/// Whether output to terminals may have colours.
 pub(crate) fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -3,7 +3,7 @@
 //! It must not change what is measured. So it has a thread of its own, which draws four times a
 //! second, yields to whatever else wants its CPU, and keeps off the CPUs of both ends where there
 //! are others. What passes over the interface and what the CPUs do it reads from `/proc` itself
-//! (`live`); what only a measuring loop knows, it is told when a repetition ends (`run`, `soak`).
+//! (`live`). What only a measuring loop knows comes when a repetition ends (`run`, `soak`).
 //! No loop, channel or endpoint knows of it. What it takes is measured and goes into the results.
 //!
 //! | file | is |
@@ -12,7 +12,7 @@
 //! | `draw` | how that looks on a screen of any size |
 //! | `keys`, `screen` | the terminal |
 //! | `live` | what is read beside the measurement |
-//! | `run`, `soak` | what a run and a soak tell |
+//! | `run`, `soak` | what a run and a soak report |
 
 mod draw;
 mod keys;
@@ -59,8 +59,8 @@ pub struct View {
     own: Arc<Own>,
     thread: Option<JoinHandle<()>>,
     course: run::Course,
-    /// What was sent again in a soak, as it was told last: GigaE's and TCP's.
-    told: [u64; 2],
+    /// What was sent again in a soak, as it was reported last: GigaE's and TCP's.
+    reported: [u64; 2],
 }
 
 /// What the view's thread says of itself.
@@ -101,17 +101,17 @@ impl View {
             closing: AtomicBool::new(false),
         });
         let (screen, keyboard) = screen::take()?;
-        let (events, heard) = channel();
+        let (events, received) = channel();
         let shown = (Arc::clone(&wake), Arc::clone(&own));
         let thread = std::thread::Builder::new().name("view".into()).spawn(move || {
             // Whatever it is that fails, the run goes on without a view, on a terminal as it was.
-            let _ = show(model, &heard, (screen, keyboard), shown);
+            let _ = show(model, &received, (screen, keyboard), shown);
             restore();
         });
         match thread {
             Ok(thread) => {
                 let (thread, course) = (Some(thread), run::Course::default());
-                Ok(Self { events, wake, own, thread, course, told: [0, 0] })
+                Ok(Self { events, wake, own, thread, course, reported: [0, 0] })
             }
             Err(error) => {
                 restore();
@@ -120,9 +120,9 @@ impl View {
         }
     }
 
-    /// Tells the view's thread; it looks when it draws next.
-    fn tell(&self, event: Event) {
-        // If it has ended, there is nobody to tell.
+    /// Sends the view's thread an event. The thread takes it when it draws next.
+    fn report(&self, event: Event) {
+        // If the thread has ended, the event is dropped.
         let _ = self.events.send(event);
     }
 
@@ -143,10 +143,10 @@ impl Drop for View {
     }
 }
 
-/// The view's thread, until it is told to close or the terminal fails.
+/// The view's thread, until it has to close or the terminal fails.
 fn show(
     mut model: Model,
-    heard: &Receiver<Event>,
+    received: &Receiver<Event>,
     (screen, mut keyboard): (Screen, Option<Keyboard>),
     (wake, own): (Arc<OwnedFd>, Arc<Own>),
 ) -> io::Result<()> {
@@ -156,12 +156,12 @@ fn show(
     let (allowed, mut live) = (affinity::allowed(), None::<Live>);
     while !own.closing.load(Ordering::Relaxed) {
         let at = own.begin.elapsed();
-        for event in heard.try_iter() {
+        for event in received.try_iter() {
             if let Event::Link { source, .. } = &event {
                 own.apart.fetch_and(keep_off(source, &allowed), Ordering::Relaxed);
                 live = Some(Live::new((**source).clone()));
             }
-            model.hear(event, at);
+            model.update(event, at);
         }
         if let Some(rates) = live.as_mut().and_then(Live::rates) {
             model.look(&rates, at);

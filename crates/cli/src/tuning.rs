@@ -1,6 +1,6 @@
 //! `gigae tuning`: which knobs there are, and putting back what a killed run left.
 
-use crate::outcome::{EXIT_CODES, Trouble, finish, say};
+use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use clap::{Args, Subcommand};
 use gigae_eval_session::remark::remark;
 use gigae_eval_session::tune::{KNOBS, TunedInterface, abandoned, guard};
@@ -42,18 +42,18 @@ pub fn tuning(args: &TuningArgs) -> ExitCode {
         TuningCommand::Restore { when_closed: None } => match abandoned() {
             Ok(said) if said.is_empty() => say("nothing was left changed\n"),
             Ok(said) => say(&(said.join("\n") + "\n")),
-            Err(error) => Err(Trouble::Error(not_put_back(&error))),
+            Err(error) => Err(CommandError::Error(not_put_back(&error))),
         },
         TuningCommand::Restore { when_closed: Some(journal) } => {
-            guard(journal).map_err(Trouble::from).map(|said| {
+            guard(journal).map_err(CommandError::from).map(|said| {
                 said.iter().for_each(|line| remark(line));
             })
         }
     })
 }
 
-/// Puts back what killed runs left, and says so. Whoever may not do that goes on after a line that
-/// says it.
+/// Puts back what killed runs left, and says so. Without the permission it says that in a line and
+/// goes on.
 pub fn restore() {
     match abandoned() {
         Ok(said) => said.iter().for_each(|line| remark(line)),
@@ -67,10 +67,12 @@ fn not_put_back(error: &std::io::Error) -> String {
     )
 }
 
-fn knobs(nic: Option<&str>) -> Result<String, Trouble> {
+fn knobs(nic: Option<&str>) -> Result<String, CommandError> {
     let place = nic.map(TunedInterface::new).transpose().map_err(|error| {
         let nic = nic.unwrap_or_default();
-        Trouble::Error(format!("cannot look at interface '{nic}': {error}; 'gigae nic' lists them"))
+        CommandError::Error(format!(
+            "cannot look at interface '{nic}': {error}; 'gigae nic' lists them"
+        ))
     })?;
     let mut text = String::new();
     for knob in KNOBS {

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// `nobody`, whom the broker allows ports, and somebody whom it does not.
+/// `nobody`, who may have ports of the broker, and a user who may not.
 const NOBODY: u32 = 65534;
 const OTHER: u32 = 65533;
 
@@ -226,7 +226,7 @@ fn who_is_not_allowed_reads_why() {
 
 /// SIGTERM of a supervisor's, Ctrl-C of a person's: those who have ports keep them, and the next
 /// broker removes what they leave.
-fn a_broker_ends_in_order_when_it_is_told_to() {
+fn a_broker_ends_in_order_after_a_signal() {
     let place = Place::new("signals");
     for signal in ["TERM", "INT", "HUP"] {
         let mut broker = place.start_broker();
@@ -298,7 +298,7 @@ fn main() {
     let tests: [(&str, fn()); 5] = [
         ("users_commands_work_over_a_broker", users_commands_work_over_a_broker),
         ("who_is_not_allowed_reads_why", who_is_not_allowed_reads_why),
-        ("a_broker_ends_in_order_when_it_is_told_to", a_broker_ends_in_order_when_it_is_told_to),
+        ("a_broker_ends_in_order_after_a_signal", a_broker_ends_in_order_after_a_signal),
         ("a_client_that_hangs_holds_nobody_up", a_client_that_hangs_holds_nobody_up),
         (
             "a_broker_that_cannot_start_says_why_in_one_line",

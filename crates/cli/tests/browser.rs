@@ -221,8 +221,8 @@ fn a_fresh_page_is_easy_to_use_and_its_commands_repeat_its_curves(browser: &Path
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let again = read("again");
     assert_eq!(again.environment.command, command);
-    // On a busy machine a point may come to nothing, of which the results tell; the plan has them
-    // all.
+    // On a busy machine a point may come to nothing, which the results say. The plan has all
+    // points.
     let mut expected = whole.plan.cells(Some("cable"), 1500);
     expected.retain(|cell| cell.label() == "tcp on one CPU");
     assert_eq!(expected.len(), 2, "{expected:?}");

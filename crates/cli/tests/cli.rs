@@ -51,7 +51,7 @@ fn a_fabric_is_laid_entered_shown_and_removed() {
     fails(&["fabric", "status", "--prefix", prefix], "gigae fabric up");
 }
 
-fn the_inventory_tells_which_xdp_mode_the_self_test_reached() {
+fn the_inventory_says_which_xdp_mode_the_self_test_reached() {
     let fabric = testing::fabric("nic", |_| ());
     let mut command = fabric.node(1).command(env!("CARGO_BIN_EXE_gigae")).unwrap();
     let table = says(&command.args(["nic", "eth0"]).output().unwrap().stdout);
@@ -312,7 +312,7 @@ fn every_command_explains_itself() {
 
 /// They load an XDP program, or start a server, which becomes another user.
 const OF_ROOT: &[&str] = &[
-    "the_inventory_tells_which_xdp_mode_the_self_test_reached",
+    "the_inventory_says_which_xdp_mode_the_self_test_reached",
     "what_is_discovered_fills_a_cluster_file_that_the_commands_read",
     "the_doctor_says_what_is_missing_and_what_to_do",
     "the_log_says_which_mode_was_chosen_and_why",
@@ -321,7 +321,7 @@ const OF_ROOT: &[&str] = &[
 fn main() {
     testing::for_users_except(OF_ROOT).run(tests![
         a_fabric_is_laid_entered_shown_and_removed,
-        the_inventory_tells_which_xdp_mode_the_self_test_reached,
+        the_inventory_says_which_xdp_mode_the_self_test_reached,
         what_is_discovered_fills_a_cluster_file_that_the_commands_read,
         the_doctor_says_what_is_missing_and_what_to_do,
         the_log_says_which_mode_was_chosen_and_why,

@@ -18,7 +18,7 @@ use std::time::Duration;
 const FROM: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const TO: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 
-/// Every envelope, with what tshark must be told for it.
+/// Every envelope, with the options that tshark needs for it.
 fn envelopes() -> [(Route, Vec<&'static str>); 4] {
     let udp = Envelope::Udp { port: 4711 };
     let ip = |ip: &str, next_hop| NodeAddr::Ip { ip: ip.parse().unwrap(), next_hop };

@@ -1,4 +1,5 @@
-//! What shells and `man` are told of the command: complete, and understood by those that are here.
+//! The completions and manual pages of the command: complete, and understood by the shells and the
+//! `man` that are here.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -66,7 +67,7 @@ fn every_command_has_a_page_with_all_its_options() {
 }
 
 #[test]
-fn every_shell_is_told_of_every_command() {
+fn every_shell_has_completions_for_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let text = says(&["completions", shell]);
         for command in commands(&[]) {

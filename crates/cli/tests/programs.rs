@@ -38,14 +38,14 @@ fn main() -> ExitCode {
     }
     testing::for_users_except(OF_ROOT).run(tests![
         installed_programs_stand_beside_ours_in_every_report,
-        a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on,
+        a_program_that_lies_hangs_floods_or_dies_is_reported_and_the_run_goes_on,
         a_killed_run_leaves_no_program_and_none_of_its_children,
         another_machine_runs_programs_only_if_its_owner_allows_it,
         a_program_that_is_not_installed_names_its_package
     ]);
 }
 
-/// iperf3 answers well if it is told to, else with rubbish; sockperf dies at the answering end;
+/// iperf3 answers well if `FAKE` says so, else with rubbish; sockperf dies at the answering end;
 /// NetPIPE hangs, with a child of its own; qperf floods.
 fn fake(name: &str, words: &[String]) -> ExitCode {
     let after = |option: &str| {
@@ -82,7 +82,7 @@ fn fake(name: &str, words: &[String]) -> ExitCode {
         "iperf3" => println!("{{\"end\": {{}}}}\n\u{7}rubbish"),
         "NPtcp" => std::thread::sleep(PATIENCE * 10),
         _ => loop {
-            // Until nobody hears it any more.
+            // Until nobody reads it any more.
             if std::io::stdout().write_all(&[b'x'; 4096]).is_err() {
                 return ExitCode::FAILURE;
             }
@@ -191,9 +191,9 @@ fn installed_programs_stand_beside_ours_in_every_report() {
         "qperf udp rtt",
     ];
     assert!(found.iter().all(|one| expected.contains(&one.as_str())), "{found:?}");
-    // On a busy machine one of them may fail, which is told then.
-    let told = results.skipped.iter().filter(|one| one.transport.contains(' ')).count();
-    assert!(found.len() + told >= expected.len(), "{found:?}, {:?}", results.skipped);
+    // On a busy machine one of them may fail, which the results say.
+    let skipped = results.skipped.iter().filter(|one| one.transport.contains(' ')).count();
+    assert!(found.len() + skipped >= expected.len(), "{found:?}, {:?}", results.skipped);
     assert!(found.len() > expected.len() / 2, "{:?}", results.skipped);
     for one in &results.programs {
         // Of the same kind and unit: a factor of two or eight would be a wrong unit.
@@ -219,7 +219,7 @@ fn installed_programs_stand_beside_ours_in_every_report() {
     assert_eq!(lines, found.len(), "a line of ours for each");
 }
 
-fn a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on() {
+fn a_program_that_lies_hangs_floods_or_dies_is_reported_and_the_run_goes_on() {
     let place = Place::new();
     let path = place.fakes(&["iperf3", "sockperf", "NPtcp", "qperf"]);
     let mut command = place.eval("iperf3,sockperf,netpipe,qperf", "3");
@@ -244,10 +244,10 @@ fn a_program_that_lies_hangs_floods_or_dies_is_told_and_the_run_goes_on() {
         ("netpipe tcp", &["did not end in time"]),
         ("qperf udp", &["qperf ended with"]),
     ] {
-        let told = results.skipped.iter().find(|skipped| skipped.transport == program);
-        let told = told.unwrap_or_else(|| panic!("{program}: {:?}", results.skipped));
-        assert!(words.iter().all(|word| told.reason.contains(word)), "{told:?}");
-        assert!(told.reason.len() < 400 && told.reason.lines().count() == 1, "{told:?}");
+        let skipped = results.skipped.iter().find(|skipped| skipped.transport == program);
+        let skipped = skipped.unwrap_or_else(|| panic!("{program}: {:?}", results.skipped));
+        assert!(words.iter().all(|word| skipped.reason.contains(word)), "{skipped:?}");
+        assert!(skipped.reason.len() < 400 && skipped.reason.lines().count() == 1, "{skipped:?}");
     }
 }
 

@@ -100,7 +100,8 @@ struct Said {
 }
 
 impl Shown {
-    /// Runs a line of a shell, which tells its process, and the terminal's modes before and after.
+    /// Runs a line of a shell. The shell prints its process, and the terminal's modes before and
+    /// after.
     fn start(line: &str, set: &[(&str, &str)]) -> Self {
         let line = format!(
             "stty rows 24 cols 80; stty -g; sh -c 'echo process $$; exec {line}'; code=$?; stty -g; exit $code"
@@ -190,7 +191,7 @@ impl Shown {
     }
 }
 
-/// The modes that `stty -g` told, and whether the line is whole.
+/// The modes that `stty -g` printed, and whether the line is whole.
 fn modes(text: &str) -> Option<(&str, bool)> {
     let is_mode = |line: &&str| line.matches(':').count() > 10 && !line.contains(' ');
     let line = text.split('\n').find(|line| is_mode(&line.trim_end_matches('\r')))?;

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 /// Set where journals are seen by nobody else.
 const APART: &str = "GIGAE_TUNING_TEST_APART";
 
-/// Whoever starts puts back what dead runs left, those of these tests included: so these see
+/// Every start puts back what dead runs left, those of these tests included. So these tests see
 /// journals of their own, in a file system that only this process and its children see.
 fn apart() -> std::io::Error {
     const APART_AND_ON: &str =

@@ -44,13 +44,13 @@ fn healthy() -> Facts {
 }
 
 /// The lines that are not good, after a change.
-fn noticed(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Verdict, String)> {
+fn noticed(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Grade, String)> {
     let mut facts = healthy();
     change(&mut facts);
     checks(&facts)
         .into_iter()
-        .filter(|check| check.verdict != Verdict::Good)
-        .map(|check| (check.about, check.verdict, format!("{} {}", check.found, check.next)))
+        .filter(|check| check.grade != Grade::Good)
+        .map(|check| (check.about, check.grade, format!("{} {}", check.found, check.next)))
         .collect()
 }
 
@@ -76,82 +76,80 @@ fn why_af_packet_is_the_better_one_is_said_and_is_no_obstacle() {
 #[test]
 fn each_obstacle_is_one_line_with_what_to_do() {
     type Change = fn(&mut Facts);
-    let cases: [(&str, Verdict, &str, Change); 24] = [
-        ("kernel", Verdict::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
-        ("confining", Verdict::Doubt, "Landlock: not in this kernel", |f| {
+    let cases: [(&str, Grade, &str, Change); 24] = [
+        ("kernel", Grade::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
+        ("confining", Grade::Doubt, "Landlock: not in this kernel", |f| {
             f.confining.landlock = Landlock::Absent;
         }),
-        ("confining", Verdict::Doubt, "seccomp: not in this kernel", |f| {
+        ("confining", Grade::Doubt, "seccomp: not in this kernel", |f| {
             f.confining.seccomp = Seccomp::Absent;
         }),
-        ("driver", Verdict::Doubt, "another NIC", |f| {
+        ("driver", Grade::Doubt, "another NIC", |f| {
             f.nic.as_mut().unwrap().xdp = Some(Xdp::default());
         }),
-        ("locked memory", Verdict::Doubt, "memlock", |f| {
+        ("locked memory", Grade::Doubt, "memlock", |f| {
             (f.capabilities, f.memlock) = (!(1 << 14), Some(8 << 20));
         }),
-        ("link", Verdict::Fault, "ip link set eth1 up", |f| {
+        ("link", Grade::Fault, "ip link set eth1 up", |f| {
             f.nic.as_mut().unwrap().link_up = false;
         }),
-        ("receive ring", Verdict::Doubt, "ethtool -G eth1 rx 4096", |f| {
+        ("receive ring", Grade::Doubt, "ethtool -G eth1 rx 4096", |f| {
             f.nic.as_mut().unwrap().rings.as_mut().unwrap().rx.current = 64;
         }),
-        ("queues", Verdict::Doubt, "ethtool -L eth1 combined 1", |f| {
+        ("queues", Grade::Doubt, "ethtool -L eth1 combined 1", |f| {
             f.nic.as_mut().unwrap().queues.as_mut().unwrap().combined.current = 8;
         }),
-        ("endpoint", Verdict::Fault, "another XDP program", |f| {
+        ("endpoint", Grade::Fault, "another XDP program", |f| {
             f.endpoint = Err("another XDP program is attached".into());
         }),
-        ("endpoint", Verdict::Doubt, "no program fits", |f| {
+        ("endpoint", Grade::Doubt, "no program fits", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();
             (opened.is_refused_xdp, opened.reason) = (true, "no program fits".into());
         }),
-        ("endpoint", Verdict::Doubt, "FI_GIGAE_BACKEND=udp", |f| {
+        ("endpoint", Grade::Doubt, "FI_GIGAE_BACKEND=udp", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();
             (opened.is_socket, opened.udp) = (true, Some((4791, false)));
         }),
-        ("UDP port", Verdict::Doubt, "ss -ulnp", |f| {
+        ("UDP port", Grade::Doubt, "ss -ulnp", |f| {
             f.endpoint.as_mut().ok().unwrap().udp = Some((4791, true));
         }),
-        ("bulk socket", Verdict::Doubt, "dev eth1", |f| f.ip = None),
-        ("bulk socket", Verdict::Doubt, "UDP_SEGMENT", |f| {
+        ("bulk socket", Grade::Doubt, "dev eth1", |f| f.ip = None),
+        ("bulk socket", Grade::Doubt, "UDP_SEGMENT", |f| {
             f.offload = Some(Offload { cuts: false, joins: true });
         }),
-        ("bulk socket", Verdict::Doubt, "UDP_GRO", |f| {
+        ("bulk socket", Grade::Doubt, "UDP_GRO", |f| {
             f.offload = Some(Offload { cuts: true, joins: false });
         }),
-        ("bulk socket", Verdict::Doubt, "IPv6 only", |f| {
+        ("bulk socket", Grade::Doubt, "IPv6 only", |f| {
             f.ip = Some("fd00::1".parse().unwrap());
             f.endpoint.as_mut().ok().unwrap().udp = Some((4791, false));
         }),
-        ("left over", Verdict::Doubt, "ip link del gigae0", |f| {
-            f.left_over = vec!["gigae0".into()]
-        }),
-        ("provider", Verdict::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
+        ("left over", Grade::Doubt, "ip link del gigae0", |f| f.left_over = vec!["gigae0".into()]),
+        ("provider", Grade::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
             f.provider = Provider::Missing { place: Some("/opt/lib/libgigae-fi.so".into()) };
         }),
-        ("provider", Verdict::Doubt, "make install", |f| {
+        ("provider", Grade::Doubt, "make install", |f| {
             f.provider = Provider::Missing { place: None };
         }),
-        ("provider", Verdict::Doubt, "not in FI_PROVIDER_PATH, /opt", |f| {
+        ("provider", Grade::Doubt, "not in FI_PROVIDER_PATH, /opt", |f| {
             (f.provider, f.provider_path) =
                 (Provider::Missing { place: None }, Some("/opt".into()));
         }),
-        ("libfabric", Verdict::Doubt, "apt-get install", |f| f.libfabric = None),
-        ("Open MPI", Verdict::Doubt, "OMPI_MCA_mtl=ofi", |f| {
+        ("libfabric", Grade::Doubt, "apt-get install", |f| f.libfabric = None),
+        ("Open MPI", Grade::Doubt, "OMPI_MCA_mtl=ofi", |f| {
             f.open_mpi = Some("/etc/openmpi/openmpi-mca-params.conf".into());
         }),
-        ("endpoint", Verdict::Fault, "When it does not work", |f| {
+        ("endpoint", Grade::Fault, "When it does not work", |f| {
             f.endpoint = Err("asking the kernel failed".into());
         }),
-        ("endpoint", Verdict::Fault, "is down bring it up", |f| {
+        ("endpoint", Grade::Fault, "is down bring it up", |f| {
             f.endpoint = Err("interface 'eth1' is down; bring it up".into());
         }),
     ];
-    for (about, verdict, part, change) in cases {
+    for (about, grade, part, change) in cases {
         let found = noticed(change);
         let [(line, came, text)] = &found[..] else { panic!("{about}: {found:?}") };
-        assert_eq!((*line, *came), (about, verdict));
+        assert_eq!((*line, *came), (about, grade));
         assert!(text.contains(part), "{text}");
     }
 }
@@ -172,8 +170,10 @@ fn without_privileges_all_depends_on_the_broker() {
         (Says::No("no answer".into()), "no answer", "journalctl -u gigae-broker"),
     ];
     for (case, found, next) in cases {
-        let told = says(case);
-        let [("privileges", missing), ("broker", text)] = &told[..] else { panic!("{told:?}") };
+        let noticed = says(case);
+        let [("privileges", missing), ("broker", text)] = &noticed[..] else {
+            panic!("{noticed:?}")
+        };
         assert!(missing.contains("CAP_NET_RAW") && missing.contains("setcap"), "{missing}");
         assert!(text.contains(found) && text.contains(next), "{text}");
     }
@@ -197,7 +197,7 @@ fn whatever_is_noticed_says_what_to_do() {
     facts.nic.as_mut().unwrap().link_up = false;
     facts.nic.as_mut().unwrap().queues.as_mut().unwrap().combined.current = 8;
     let checks = checks(&facts);
-    let noticed: Vec<_> = checks.iter().filter(|check| check.verdict != Verdict::Good).collect();
+    let noticed: Vec<_> = checks.iter().filter(|check| check.grade != Grade::Good).collect();
     assert!(noticed.len() >= 9, "{noticed:?}");
     assert!(noticed.iter().all(|check| !check.next.is_empty()), "{noticed:?}");
 }
@@ -219,8 +219,7 @@ fn a_socket_without_an_address_sends_nothing() {
         let opened = f.endpoint.as_mut().ok().unwrap();
         (opened.is_socket, opened.udp) = (true, Some((4791, false)));
     });
-    let [("endpoint", Verdict::Doubt, _), ("bulk socket", Verdict::Fault, text)] = &found[..]
-    else {
+    let [("endpoint", Grade::Doubt, _), ("bulk socket", Grade::Fault, text)] = &found[..] else {
         panic!("{found:?}")
     };
     assert!(text.contains("ip address add"), "{text}");

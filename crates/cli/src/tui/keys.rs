@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn arrows_and_pages_come_as_every_terminal_sends_them() {
         use Key::*;
-        let told = all(b"\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[H\x1b[4~jkq\x03?");
-        assert_eq!(told.0, [Up, Down, PageUp, PageDown, First, Last, Down, Up, End, End, Help]);
-        assert!(told.1.is_empty());
+        let parsed = all(b"\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[H\x1b[4~jkq\x03?");
+        assert_eq!(parsed.0, [Up, Down, PageUp, PageDown, First, Last, Down, Up, End, End, Help]);
+        assert!(parsed.1.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use gigae_host::proc::net::{self, Device};
 use gigae_host::proc::{self, CpuTimes};
 use std::time::Instant;
 
-/// Ticks of `/proc/stat` are 10 ms: a share of one CPU is told over so long at least, in seconds.
+/// A share of one CPU is taken over so long at least, in seconds: ticks of `/proc/stat` are 10 ms.
 const LEAST: f64 = 0.2;
 
 /// Where to read.
@@ -101,7 +101,7 @@ fn look(source: &Source) -> Look {
     if !source.interfaces.is_empty() {
         device = net::devices(&of_thread("dev"), &source.interfaces);
     }
-    // Of many ends this one's TCP is a part that they tell together.
+    // In a soak the TCP of all ends is reported together.
     if device.is_some() && !source.machine {
         repeated = net::tcp_counter(&of_thread("snmp"), net::TCP_REPEATED);
     }

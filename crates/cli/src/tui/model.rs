@@ -112,7 +112,7 @@ pub(super) struct Row {
     pub(super) bad: bool,
 }
 
-/// What the view hears.
+/// What a run or a soak reports to the view.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     /// How far it is.
@@ -140,7 +140,7 @@ pub(super) enum Event {
     Said(String),
 }
 
-/// What a key asks of whoever shows the view.
+/// What the thread that shows the view must do for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// End the run.
@@ -204,7 +204,7 @@ impl Model {
     }
 
     /// Takes in what happened.
-    pub(super) fn hear(&mut self, event: Event, at: Duration) {
+    pub(super) fn update(&mut self, event: Event, at: Duration) {
         match event {
             Event::Step { share, count, left, now } => {
                 (self.share, self.count, self.now) = (share.clamp(0.0, 1.0), count, now);

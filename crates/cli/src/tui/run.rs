@@ -1,4 +1,4 @@
-//! What a run tells its view, between repetitions.
+//! What a run reports to its view, between repetitions.
 
 use super::View;
 use super::live::Source;
@@ -31,7 +31,7 @@ pub(super) struct Course {
 impl Progress for View {
     fn step(&mut self, done: u64, total: u64, next: &str) {
         let begin = *self.course.begin.get_or_insert_with(Instant::now);
-        self.tell(Event::Step {
+        self.report(Event::Step {
             share: done as f64 / total.max(1) as f64,
             count: format!("repetition {} of {total}", done + 1),
             left: left(begin.elapsed(), done, total),
@@ -41,12 +41,12 @@ impl Progress for View {
 
     fn wait(&mut self, waiting: &Waiting) {
         let now = waiting.to_string();
-        self.tell(Event::Step { share: 0.0, count: String::new(), left: None, now });
+        self.report(Event::Step { share: 0.0, count: String::new(), left: None, now });
     }
 
     fn link(&mut self, link: &MeasuredLink<'_>) {
         self.course.reads_there = link.answering_cpu.is_some();
-        self.tell(Event::Link {
+        self.report(Event::Link {
             about: link.about.clone(),
             rows: link.cells.clone(),
             source: Box::new(Source::ends(link.site, link.answering_cpu)),
@@ -57,9 +57,9 @@ impl Progress for View {
         let (asked, answered) = match made.outcome {
             Ok(both) => both,
             Err(why) => {
-                self.tell(Event::Last(format!("failed: {}: {why}", made.title)));
+                self.report(Event::Last(format!("failed: {}: {why}", made.title)));
                 let cells = made.so_far.map_or(vec!["failed".into()], |so_far| row(made, &so_far));
-                return self.tell(Event::Row(Row { title: made.title.into(), cells, bad: true }));
+                return self.report(Event::Row(Row { title: made.title.into(), cells, bad: true }));
             }
         };
         let Some(so_far) = made.so_far else { return };
@@ -71,21 +71,21 @@ impl Progress for View {
         };
         let now = with_unit(figure, experiment);
         if let Some(of) = of {
-            self.tell(Event::Value { of, value: figure, now: now.clone(), more });
+            self.report(Event::Value { of, value: figure, now: now.clone(), more });
         }
         if !self.course.reads_there && answered.cost.seconds > 0.0 {
             let there = answered.cost.cpu();
             let (of, value, now) = (Of::CpuThere, there * 100.0, percent(there));
-            self.tell(Event::Value { of, value, now, more: "in the last repetition".into() });
+            self.report(Event::Value { of, value, now, more: "in the last repetition".into() });
         }
         // TCP's are read live.
         if made.cell.transport.starts_with("gigae") && asked.repeated > 0 {
-            self.tell(Event::Again { gigae: asked.repeated, tcp: 0 });
+            self.report(Event::Again { gigae: asked.repeated, tcp: 0 });
         }
         let text = last((made.title, &now), experiment.is_trip(), (asked, answered));
-        self.tell(Event::Last(text));
+        self.report(Event::Last(text));
         let cells = row(made, &so_far);
-        self.tell(Event::Row(Row { title: made.title.into(), cells, bad: false }));
+        self.report(Event::Row(Row { title: made.title.into(), cells, bad: false }));
     }
 
     fn took(&self) -> Option<Took> {
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_told_from_what_was_done() {
+    fn what_is_left_is_estimated_from_what_was_done() {
         assert_eq!(left(Duration::from_secs(5), 0, 100), None);
         assert_eq!(left(Duration::from_secs(5), 10, 100), Some(Duration::from_secs(45)));
         assert_eq!(
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repetition_is_told_with_its_costs() {
+    fn a_repetition_is_shown_with_its_costs() {
         let mut asked = Asked { sent: 1200, samples: vec![5000; 1000], ..Asked::default() };
         (asked.cost.seconds, asked.cost.cpu_thread) = (1.0, 0.5);
         (asked.cost.syscalls, asked.cost.tx_frames) = (2000, 1010);

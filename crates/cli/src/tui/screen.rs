@@ -30,7 +30,7 @@ const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[2J";
 /// Plain letters, the cursor, the first screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
-/// There is one terminal, and whoever ends the process must be able to put it back.
+/// There is one terminal. Every way in which the process ends must be able to put it back.
 static TAKEN: Mutex<Option<TerminalModes>> = Mutex::new(None);
 
 /// What is needed for that.
@@ -294,7 +294,7 @@ impl Backend for Screen {
 
     fn size(&self) -> io::Result<Size> {
         let size = tcgetwinsize(stderr())?;
-        // A serial line does not tell.
+        // A serial line does not know its size.
         match (size.ws_col, size.ws_row) {
             (0, _) | (_, 0) => Ok(Size::new(80, 24)),
             (width, height) => Ok(Size::new(width, height)),

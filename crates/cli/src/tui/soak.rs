@@ -1,4 +1,4 @@
-//! What a soak tells its view, with every sample of its ends.
+//! What a soak reports to its view, with every sample of its ends.
 
 use super::View;
 use super::live::Source;
@@ -23,12 +23,12 @@ impl ProgressSink for View {
     fn line(&mut self, text: &str) {
         // It is said again when the terminal is as it was.
         remark(text);
-        self.tell(Event::Said(text.to_owned()));
+        self.report(Event::Said(text.to_owned()));
     }
 
     fn place(&mut self, site: &Site, about: &str) {
         let source = Box::new(Source::machine(site));
-        self.tell(Event::Link { about: about.to_owned(), rows: Vec::new(), source });
+        self.report(Event::Link { about: about.to_owned(), rows: Vec::new(), source });
     }
 
     fn progress(&mut self, state: &State) {
@@ -40,27 +40,27 @@ impl ProgressSink for View {
             1 => "1 deviation".into(),
             more => format!("{more} deviations"),
         };
-        self.tell(Event::Step {
+        self.report(Event::Step {
             share: elapsed / total.max(f64::MIN_POSITIVE),
             count: format!("{} of {}", duration::say(elapsed), duration::say(total)),
             left: Some(Duration::from_secs_f64(state.left())),
             now: deviations,
         });
         for event in figures(point) {
-            self.tell(event);
+            self.report(event);
         }
         let sums = [state.sums.retransmissions, state.sums.tcp_retransmissions];
-        let [gigae, tcp] = std::array::from_fn(|of| sums[of].saturating_sub(self.told[of]));
+        let [gigae, tcp] = std::array::from_fn(|of| sums[of].saturating_sub(self.reported[of]));
         if gigae + tcp > 0 {
-            self.told = sums;
-            self.tell(Event::Again { gigae, tcp });
+            self.reported = sums;
+            self.report(Event::Again { gigae, tcp });
         }
         for end in &state.ends {
-            self.tell(Event::Row(row(end)));
+            self.report(Event::Row(row(end)));
         }
         let Some(last) = state.deviations.last() else { return };
         let (end, kind) = (&last.end, last.kind.name());
-        self.tell(Event::Last(format!("{} {end}: {kind}: {}", last.utc, last.what)));
+        self.report(Event::Last(format!("{} {end}: {kind}: {}", last.utc, last.what)));
     }
 }
 

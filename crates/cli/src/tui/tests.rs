@@ -53,27 +53,27 @@ fn row(title: &str, figures: [&str; 5]) -> Event {
 fn midst() -> Model {
     let mut model = Model::new("gigae eval --plan quick".into(), run::LINES, run::HEADER);
     let titles = titles();
-    model.hear(place("cable (fabric), MTU 1500, eth0", &titles), seconds(0));
+    model.update(place("cable (fabric), MTU 1500, eth0", &titles), seconds(0));
     for second in 0..30 {
         let at = seconds(second);
         let trip = 2.5 + (second % 5) as f64;
         let words = (format!("{trip:.2} us"), "380k/s".to_owned());
-        model.hear(Event::Value { of: Of::Trip, value: trip, now: words.0, more: words.1 }, at);
+        model.update(Event::Value { of: Of::Trip, value: trip, now: words.0, more: words.1 }, at);
         let busy = if second < 15 { 1.0 } else { 0.4 };
         let wire = [[119e6, 84e3], [1e6, 9e3]];
         model.look(&Rates { wire: Some(wire), cpus: [Some(busy), Some(0.97)], repeated: 0 }, at);
     }
-    model.hear(Event::Again { gigae: 3, tcp: 0 }, seconds(20));
+    model.update(Event::Again { gigae: 3, tcp: 0 }, seconds(20));
     model.look(&Rates { repeated: 2, ..Rates::default() }, seconds(29));
-    model.hear(row(&titles[0], ["2.61 us", "4/6", "2.58 to 2.70", "100 %", "99 %"]), seconds(29));
-    model.hear(row(&titles[4], ["5.02 us", "3/6", "4.90 to 5.11", "98 %", "97 %"]), seconds(29));
+    model.update(row(&titles[0], ["2.61 us", "4/6", "2.58 to 2.70", "100 %", "99 %"]), seconds(29));
+    model.update(row(&titles[4], ["5.02 us", "3/6", "4.90 to 5.11", "98 %", "97 %"]), seconds(29));
     let failed = Row { title: titles[8].clone(), cells: vec!["failed".into()], bad: true };
-    model.hear(Event::Row(failed), seconds(29));
-    model.hear(
+    model.update(Event::Row(failed), seconds(29));
+    model.update(
         Event::Last(format!("last: {}: 2.60 us; 2.00 calls, 1.00 frames each", titles[0])),
         seconds(29),
     );
-    model.hear(step(23, &titles[0]), seconds(30));
+    model.update(step(23, &titles[0]), seconds(30));
     model.own = "view 0.2 % of a CPU".into();
     model
 }
@@ -135,7 +135,7 @@ fn before_the_first_figure_there_are_titles_and_no_numbers() {
     let mut model = Model::new("gigae eval".into(), run::LINES, run::HEADER);
     let text = drawn(&mut model, (80, 24), seconds(0));
     assert!(text.contains("beginning") && text.contains(" 0 %"), "{text}");
-    model.hear(place("memory", &titles()[..2]), seconds(0));
+    model.update(place("memory", &titles()[..2]), seconds(0));
     let text = drawn(&mut model, (80, 24), seconds(0));
     assert!(text.contains("cable rtt udp spin 8 B") && !text.contains("us"), "{text}");
 }
@@ -144,9 +144,9 @@ fn before_the_first_figure_there_are_titles_and_no_numbers() {
 fn a_soak_with_a_deviation_says_it() {
     let mut model = Model::new("gigae soak".into(), soak::LINES, soak::HEADER);
     let said = "first deviation, 2026-01-01T00:00:00Z, 5s after the beginning, client 2: stall";
-    model.hear(Event::Said(said.into()), seconds(5));
+    model.update(Event::Said(said.into()), seconds(5));
     let cells = ["12.0", "3.1", "4.2k", "8.1", "0"].map(str::to_owned).into();
-    model.hear(Event::Row(Row { title: "client 2".into(), cells, bad: false }), seconds(5));
+    model.update(Event::Row(Row { title: "client 2".into(), cells, bad: false }), seconds(5));
     for size in [(80, 24), (60, 12)] {
         let text = drawn(&mut model, size, seconds(6));
         assert!(text.contains("first deviation") && text.contains("GigaE"), "{text}");
@@ -164,7 +164,7 @@ fn rows(text: &str) -> Vec<&str> {
 #[test]
 fn nothing_fails_on_a_screen_of_any_size() {
     let mut model = midst();
-    model.hear(Event::Said("something".into()), seconds(30));
+    model.update(Event::Said("something".into()), seconds(30));
     for help in [false, true] {
         model.help = help;
         for (width, height) in
@@ -211,7 +211,7 @@ fn a_new_link_is_shown_unless_somebody_scrolled() {
         if scrolled {
             model.press(Key::Down);
         }
-        model.hear(place("gigabit", &other), seconds(34));
+        model.update(place("gigabit", &other), seconds(34));
         let text = drawn(&mut model, (40, 8), seconds(34));
         assert_eq!(text.contains("gigabit rtt"), !scrolled, "{text}");
     }
@@ -244,7 +244,7 @@ fn what_is_long_past_is_forgotten() {
     let mut model = midst();
     let value =
         Event::Value { of: Of::Trip, value: 9.0, now: "9.00 us".into(), more: String::new() };
-    model.hear(value, seconds(85));
+    model.update(value, seconds(85));
     let trips = &model.lines[0].past;
     assert!(trips.len() < 10 && trips.front().unwrap().0 >= seconds(25), "{trips:?}");
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An end that sleeps gets a busy processor within milliseconds, so 0.2 s bring something
-/// everywhere. An end that spins may be kept off it for longer. The report tells of that.
+/// everywhere. An end that spins may be kept off it for longer. The report says so.
 pub(crate) const TINY: &str = r#"
 name = "tiny"
 about = "a test: every transport once"
@@ -108,14 +108,14 @@ pub(crate) fn fits_schema(results: &str) {
 
 /// Of the tiny plan's 15 cells only the two that spin may be missing.
 pub(crate) fn sleepers_are_all_measured(results: &Results) {
-    are_told(results);
+    skips_have_reasons(results);
     assert_eq!(results.series.len() + results.skipped.len(), 15, "{:?}", results.skipped);
     let sleepers = results.series.iter().filter(|series| series.wait.name() == "sleep").count();
     assert_eq!(sleepers, 13, "{:?}", results.skipped);
 }
 
 /// What is missing was tried, and is named with its reason.
-pub(crate) fn are_told(results: &Results) {
+pub(crate) fn skips_have_reasons(results: &Results) {
     for skipped in &results.skipped {
         assert!(skipped.what.is_some() && !skipped.reason.is_empty(), "{:?}", results.skipped);
     }

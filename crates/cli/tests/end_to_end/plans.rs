@@ -1,6 +1,8 @@
 //! What comes out of a run, for plans that together use every kind of experiment.
 
-use crate::common::{Place, TINY, are_told, eval, fits_schema, left_by, sleepers_are_all_measured};
+use crate::common::{
+    Place, TINY, eval, fits_schema, left_by, skips_have_reasons, sleepers_are_all_measured,
+};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::{Results, Verdict};
 use std::process::Stdio;
@@ -125,19 +127,19 @@ pub(crate) fn a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run() 
     let text = std::fs::read_to_string(out.join("results.json")).unwrap();
     fits_schema(&text);
     let results = Results::parse(&text).unwrap();
-    are_told(&results);
+    skips_have_reasons(&results);
     assert!(results.skipped.len() < results.series.len() / 2, "{:?}", results.skipped);
     assert_eq!(results.links(), ["own", "gigabit"]);
     assert_eq!(results.environment.link[0].kind, "loopback");
     let own = results.environment.overhead.unwrap();
     assert!(own.round_trip_ns > 0.0 && own.message_ns > 0.0, "{own:?}");
-    // On a busy machine there may be no time for one of them, which is told then.
+    // On a busy machine there may be no time for one of them, which the results say.
     let count = |link: &str, words: &str| {
         let mine =
             results.series.iter().filter(|series| series.link == link && series.median > 0.0);
-        let told = results.skipped.iter().filter(|skipped| skipped.link == link);
+        let skipped = results.skipped.iter().filter(|skipped| skipped.link == link);
         mine.filter(|series| series.label().ends_with(words)).count()
-            + told.filter(|skipped| skipped.transport.ends_with(words)).count()
+            + skipped.filter(|skipped| skipped.transport.ends_with(words)).count()
     };
     assert_eq!((count("own", "on one CPU"), count("gigabit", "on one CPU")), (1, 1));
     assert_eq!((count("gigabit", " 500/s"), count("gigabit", " 1000/s")), (5, 5));
@@ -337,7 +339,7 @@ pub(crate) fn raw_frames_are_as_long_as_a_jumbo_network_allows() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(out.join("results.json")).unwrap();
     let results = Results::parse(&text).unwrap();
-    are_told(&results);
+    skips_have_reasons(&results);
     let full = results.series.iter().filter(|series| series.size == 8968).count();
     let (all, missing) = (results.series.len(), results.skipped.len());
     assert_eq!(all + missing, 9, "{:?}, {:?}", results.series, results.skipped);

@@ -10,7 +10,7 @@ pub(crate) const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/wiresha
 /// between.
 pub(crate) fn read(file: &Path, options: &[&str], fields: &[&str]) -> Vec<Vec<String>> {
     let mut tshark = Command::new("tshark");
-    // Whoever runs this may have preferences and plugins of their own.
+    // The user who runs this may have preferences and plugins.
     tshark.env("HOME", "/nonexistent").env("XDG_CONFIG_HOME", "/nonexistent");
     tshark.args(["-n", "-X", &format!("lua_script:{DISSECTOR}"), "-r"]).arg(file).args(options);
     tshark.args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a"]);
