@@ -312,7 +312,10 @@ fn bad_input_is_one_line_and_a_failure() {
     fails(&["--rate", "much"], "200mbit");
     fails(&["--rate", "1mbit"], "--rate");
     fails(&["--peer", "198.18.0.9", "--nic", "lo", "--key", "/nonexistent"], "key file");
-    fails(&["--peer", "127.0.0.1:1", "--nic", "nosuch0", "--key", "/dev/null"], "no secret");
+    fails(
+        &["--peer", "127.0.0.1:1", "--nic", "nosuch0", "--key", "/dev/null"],
+        "accessible to every user",
+    );
     let nowhere = place.soak(&["--resume"]).arg(place.out()).output().unwrap();
     assert!(says(&nowhere.stderr).contains("name the directory"), "{}", both(&nowhere));
     let wrong = place.soak(&["--duration", "soon"]).output().unwrap();

@@ -69,7 +69,7 @@ fn why_af_packet_is_the_better_one_is_said_and_is_no_obstacle() {
     (opened.mode, opened.is_packet) = ("packet".into(), true);
     opened.reason = "AF_XDP has generic mode only".into();
     let check = checks(&facts).into_iter().find(|check| check.about == "endpoint").unwrap();
-    assert_eq!(check.verdict, Verdict::Good);
+    assert_eq!(check.grade, Grade::Good);
     assert_eq!(check.found, "packet, 1 answer: n2; AF_XDP has generic mode only");
 }
 

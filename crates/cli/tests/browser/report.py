@@ -66,7 +66,7 @@ class Report(unittest.TestCase):
         """A page in a window of its own; quiet means that nothing else may be asked for or logged."""
         context = self.browser.new_context(**({"viewport": WIDE} | settings))
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(300_000)
         asked, logged = [], []
         page.on("request", lambda request: asked.append(request.url))
         page.on("console", lambda message: logged.append(message.text))

@@ -30,15 +30,8 @@ use tracing::{debug, info};
 /// Interfaces with a smaller MTU are refused.
 const LEAST_MESSAGE: usize = 128;
 
-/// Longest frame in bytes that needs no test (`PROTOCOL.md` §12). Over Ethernet, the frame of MTU
-/// 1500, which any Ethernet carries. In the UDP envelope, the frame of MTU 1280, since routers and
-/// tunnels may carry no more (RFC 8200 §5).
-fn sure_frame(envelope: Envelope) -> usize {
-    match envelope {
-        Envelope::Ethernet { .. } => 1514,
-        Envelope::Udp { .. } => 1294,
-    }
-}
+/// Longest frame in bytes that any Ethernet carries: that of MTU 1500.
+const SURE_FRAME: usize = 1514;
 
 /// What frames of bulk data bear on a simulated network.
 const SIMULATED_BULK: Envelope = Envelope::Udp { port: 49_152 };
@@ -433,7 +426,7 @@ impl Options {
         let mut config = Config {
             max_payload: payload(longest),
             max_operations: payload(longest_operations.max(longest)),
-            sure_payload: payload(sure_frame(self.envelope)),
+            sure_payload: payload(SURE_FRAME),
             receive_frames: u32::try_from(rx_frames / segments).unwrap_or(u32::MAX),
             bulk: links.bulk(),
             ..self.protocol.clone()

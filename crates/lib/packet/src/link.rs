@@ -13,11 +13,12 @@ use gigae_wire::Envelope;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Empty polls between looks at the interface, some milliseconds of spinning. So a spinning caller
-/// learns that the interface is down, for two system calls in 65,536 polls.
+/// learns that the interface is down, for three system calls in 65,536 polls.
 const POLLS_PER_CHECK: u32 = 1 << 16;
 
 /// How to open a [`PacketLink`].
@@ -126,6 +127,8 @@ impl PacketLink {
         match result {
             Ok(0) | Err(Errno::INTR) => self.interface.check().map(|()| false),
             Ok(_) if polled[0].revents().contains(PollFlags::ERR) => {
+                // Else the error of an outage that is over would end each sleep at once.
+                let _ = sockopt::socket_error(&self.socket);
                 self.interface.check().map(|()| true)
             }
             Ok(_) => Ok(true),
@@ -253,6 +256,8 @@ impl Link for PacketLink {
             if self.empty_polls == POLLS_PER_CHECK {
                 self.empty_polls = 0;
                 self.interface.check()?;
+                // What an outage left keeps the socket readable for who sleeps outside.
+                let _ = sockopt::socket_error(&self.socket);
             }
         }
         Ok(count)
@@ -270,13 +275,17 @@ impl Link for PacketLink {
         self.counters.waits += 1;
         let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut left = timeout;
-        // An error of the interface that is over. Then sleep on.
+        // An error of the interface that is over, or a frame that the kernel still writes while a
+        // later one is there. Then sleep on.
         while self.sleep(left)? {
             if self.ring.ready() {
                 self.counters.wakeups += 1;
                 return Ok(true);
             }
             left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break;
+            }
         }
         Ok(self.ring.ready())
     }

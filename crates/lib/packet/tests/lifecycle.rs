@@ -27,6 +27,7 @@ fn main() {
         ("what_cannot_be_opened_is_refused_in_one_line", what_cannot_be_opened_is_refused),
         ("a_missing_capability_is_named", a_missing_capability_is_named),
         ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),
+        ("an_outage_that_is_over_keeps_nobody_awake", an_outage_that_is_over_keeps_nobody_awake),
         ("an_interface_that_is_deleted_is_reported", deletion_is_reported),
     ]);
 }
@@ -216,6 +217,21 @@ fn going_down_is_reported() {
     drain(&mut peer);
     let ours = frame(&to_b, CHANNEL, 2, 100);
     send_until_received(&mut link, &mut peer, &ours);
+}
+
+/// Its error stays at the socket until somebody takes it.
+fn an_outage_that_is_over_keeps_nobody_awake() {
+    let fabric = testing::fabric("over", |_| ());
+    let mut link = open(&fabric, 1, config(Envelope::DEFAULT, CHANNEL)).unwrap();
+    ip(&fabric, "link set eth0 down");
+    ip(&fabric, "link set eth0 up");
+    fabric.await_links().unwrap();
+    for timeout in [Duration::ZERO, Duration::from_millis(1)] {
+        assert!(!link.wait(Some(timeout)).unwrap());
+    }
+    let mut peer = open(&fabric, 2, config(Envelope::DEFAULT, CHANNEL)).unwrap();
+    let ours = frame(&ethernet(&fabric, 2, 1), CHANNEL, 1, 100);
+    send_until_received(&mut peer, &mut link, &ours);
 }
 
 fn deletion_is_reported() {

@@ -23,7 +23,7 @@ pub struct Config {
     /// less than `max_payload`.
     pub max_operations: u16,
     /// Longest payload in bytes that this end uses without asking whether the network carries it
-    /// (`PROTOCOL.md` §12): that of MTU 1500, or 1280 in the UDP envelope.
+    /// (`PROTOCOL.md` §12): that of MTU 1500.
     pub sure_payload: u16,
     /// Frames that may be unacknowledged per peer; a power of two up to 32,768. The default covers
     /// the buffer of a small switch port (256 full frames are 387 kB).

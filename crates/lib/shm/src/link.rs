@@ -73,7 +73,7 @@ pub struct ShmLink<L> {
     written: Box<[Option<Written>]>,
     watch: Option<Watch>,
     polls: u32,
-    /// Looks since the last sleep.
+    /// Looks since the caller last prepared to sleep by itself.
     looks: u32,
     /// The neighbours were asked for doorbells.
     asleep: bool,
@@ -272,7 +272,7 @@ impl<L: Link> ShmLink<L> {
     /// Asks for doorbells. Returns whether a frame had already come, or the last look left some
     /// connections for the next one: nothing else wakes a sleeper for them.
     fn fall_asleep(&mut self) -> bool {
-        (self.asleep, self.looks) = (true, 0);
+        self.asleep = true;
         self.neighbours.sleep();
         self.has_neighbours_frame() || self.neighbours.look_soon
     }
@@ -467,6 +467,7 @@ impl<L: Link> Link for ShmLink<L> {
     }
 
     fn prepare_to_wait(&mut self) -> bool {
+        self.looks = 0;
         if let (Some(watch), Some(link)) = (&mut self.watch, self.link.fd())
             && !watch.add(link)
         {

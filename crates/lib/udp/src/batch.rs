@@ -92,7 +92,8 @@ impl Batch {
             let begin = self.pieces.len();
             self.pieces.push(piece(arena, &first));
             let (mut bytes, mut last) = (first.length, first.length);
-            // A shorter one ends the buffer.
+            // A shorter one ends the buffer. It does not join a single longer one: of two Probes of
+            // `PROTOCOL.md` §12, one must be able to get lost without the other.
             // What was lost in one piece would be lost so again.
             while joins
                 && !first.repeated
@@ -102,7 +103,8 @@ impl Batch {
                 && let Some(next) = rest.next_if(|next| {
                     (next.to, next.from) == (first.to, first.from)
                         && !next.repeated
-                        && next.length <= first.length
+                        && (next.length == first.length
+                            || next.length < first.length && self.pieces.len() - begin > 1)
                         && (bytes + next.length) as usize <= BYTES
                 })
             {

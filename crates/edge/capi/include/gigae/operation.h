@@ -124,8 +124,8 @@ int gigae_outstanding(gigae_endpoint *endpoint, size_t *operations);
 
 /*
  * Every peer that knows the key of a registered memory may use it. The key has 64 bits from the
- * operating system's random numbers. The owner's program need not call anything: a background thread
- * executes the operations while the program makes no call.
+ * operating system's random numbers. The owner's program need not call anything: a background
+ * thread executes the operations while the program makes no call.
  *
  * The operations of one endpoint at one peer are executed in the order of their start: a write is
  * in place before a later write, tagged message or notice is seen.

@@ -318,10 +318,6 @@ fn main() {
             a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_link,
         ),
         (
-            "a_path_that_carries_less_than_its_interfaces_is_noticed",
-            a_path_that_carries_less_than_its_interfaces_is_noticed,
-        ),
-        (
             "an_mtu_that_shrinks_on_the_way_costs_no_long_message",
             an_mtu_that_shrinks_on_the_way_costs_no_long_message,
         ),

@@ -132,30 +132,6 @@ pub(crate) fn an_mtu_that_shrinks_on_the_way_costs_no_long_message() {
     }
 }
 
-/// A tunnel on the way carries less than the interfaces at its ends. Short messages and long ones
-/// pass. A plain message that is too long fails, with the length that passes.
-pub(crate) fn a_path_that_carries_less_than_its_interfaces_is_noticed() {
-    for backend in [Backend::Udp, Backend::Packet] {
-        let fabric = testing::fabric("tunnel", |_| ());
-        run(&fabric, 0, "ip", "link set p2 mtu 1400");
-        let [a, b] = pair(&fabric, &options(backend).envelope(UDP));
-        let to_b = IpAddr::from(fabric.node(2).ipv4);
-        let peer = a.peer(to_b).unwrap();
-        there_and_back(&a, &b, peer, &[7; 1_200]);
-        exchange_long(&a, &b, &to_b.into(), 0..5);
-        a.send(peer, &vec![7; a.max_message()]).unwrap();
-        let end = std::time::Instant::now() + PATIENCE;
-        let failure = loop {
-            assert!(std::time::Instant::now() < end, "the message neither fails nor arrives");
-            a.progress().unwrap();
-            if let Some(failure) = a.take_failure() {
-                break failure;
-            }
-        };
-        assert!(failure.to_string().contains("1200"), "{failure}");
-    }
-}
-
 pub(crate) fn nodes_with_ipv6_alone_have_a_socket_for_long_messages() {
     let fabric = testing::fabric("bulkv6", |_| ());
     for node in [1, 2] {
