@@ -85,8 +85,7 @@ pub enum Lie {
 }
 
 impl Form {
-    /// Two nodes, of which the first sends, without any fault. The session begins with the
-    /// handshake.
+    /// Two nodes without faults. The first one sends. The session begins with the handshake.
     pub fn new(name: impl Into<String>, messages: u8) -> Self {
         let config = Config {
             send_window: 2,

@@ -75,9 +75,9 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-// virtio's card sends in another thread of QEMU's, of which the guest's clock knows nothing, unless
-// a timer of that clock (in nanoseconds) has it do so, and unless the driver reports at once what
-// there is to send.
+// By default, virtio's card sends in a thread of QEMU that does not follow the guest's clock. Two
+// settings change that: a timer of that clock (in nanoseconds) starts the sending, and the driver
+// reports at once what there is to send.
 
 /// Its bus and itself.
 const VIRTIO: &[&str] = &["virtio_pci", "virtio_net"];

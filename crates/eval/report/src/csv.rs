@@ -51,8 +51,8 @@ pub fn page(results: &Results) -> String {
     text
 }
 
-/// Ours and a program's, made in turns: two lines, of which the second has the program as its
-/// transport, and both as their number the pairs.
+/// A comparison of ours with another program: two lines. The second names the program as its
+/// transport. Both give the number of pairs.
 fn lines(beside: &Beside) -> [[String; COLUMNS.len()]; 2] {
     let line = |transport: &str, variant: String, median: f64| {
         let cell = |column: &str| match column {

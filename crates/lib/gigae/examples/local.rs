@@ -28,11 +28,13 @@ const PIECE: usize = 64 << 10;
 const LARGE: usize = 1 << 20;
 const LARGES: usize = 30;
 
-/// What goes round, so often, and looks in vain after which who waits offers its processor: as the
-/// provider for libfabric does.
+/// Bytes of the messages that go round.
 const RING: [usize; 3] = [8, 30_000, 300_000];
+/// How often each goes round.
 const TURNS: usize = 30;
-const VAIN: u32 = 50;
+/// After so many empty polls, an end that waits yields its processor, as the libfabric provider
+/// does.
+const EMPTY_POLLS: u32 = 50;
 
 /// Nothing takes longer, or the run ends.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -321,16 +323,16 @@ fn ring(node: &Node, count: usize, len: usize, memory: bool) -> Outcome<Ring> {
 fn turns(end: &Endpoint, to: Address, len: usize, first: bool) -> Outcome<Ring> {
     let peer = end.peer(to)?;
     let wait = || -> Outcome<Vec<u8>> {
-        let (deadline, mut vain) = (Instant::now() + PATIENCE, 0);
+        let (deadline, mut empty) = (Instant::now() + PATIENCE, 0);
         loop {
             if let Some(completion) = end.try_completion()? {
                 return back(Some(completion));
             }
-            vain += 1;
-            if vain >= VAIN {
+            empty += 1;
+            if empty >= EMPTY_POLLS {
                 yield_now();
             }
-            if vain.is_multiple_of(1024) && Instant::now() > deadline {
+            if empty.is_multiple_of(1024) && Instant::now() > deadline {
                 return Err("a message did not come".into());
             }
         }

@@ -56,8 +56,8 @@ const MOST_VAIN_POLLS: u64 = 100_000_000;
 /// Polls for each look at who has come, gone or rung, where memory is used: a system call.
 const PER_LOOK: u64 = 64;
 
-/// Polls of both ends for each message, at most, besides those in vain: with what is sent, with
-/// what is received, and with the acknowledgements of both.
+/// Most polls of both ends for a message, empty polls not counted: as it is sent and received, and
+/// for the acknowledgements of both.
 const POLLS: u64 = 6;
 
 /// Callgrind's names for instructions that lock the bus, and for system calls.
@@ -69,9 +69,9 @@ const CALLS: &str = "sysCount";
 /// price of the call.
 const CANCELLATION: [&str; 2] = ["__pthread_enable_asynccancel", "__pthread_disable_asynccancel"];
 
-/// Where whoever writes into memory looks whether the reader sleeps: between the two is a fence,
-/// which is such an instruction here. One per doorbell that the library would ring, and so at most
-/// one per message.
+/// A writer of shared memory looks here whether the reader sleeps. A fence lies between its write
+/// and that look; it is such an instruction on this processor. There is one for each doorbell that
+/// the library would ring, so at most one for each message.
 const FENCES: &str = "Link>::flush";
 
 /// Tells this program, when it runs under valgrind, over which backend.

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 /// messages of eight ranks on two processors took seconds.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// Looks without a sleep in between, 1,024 polls, after which the link below is not watched any
-/// more: what watches a socket costs the kernel some 100 ns for each frame.
+/// After so many looks (some 1,024 polls) since the caller last prepared to sleep by itself,
+/// nothing watches the link below any more: a watch costs the kernel some 100 ns for each frame.
 const LOOKS_AWAKE: u32 = 16;
 
 /// Sleep while the link below has frames that it has no room for: its descriptor stays readable.
