@@ -155,6 +155,7 @@ fn a_capture_has_every_frame_that_the_endpoints_count() {
     let cases = [
         (generic, Envelope::DEFAULT, 1500),
         (Backend::Packet, udp, 1500),
+        (Backend::Udp, udp, 1500),
         (generic, udp, 9000),
         (Backend::Packet, Envelope::DEFAULT, 9000),
     ];

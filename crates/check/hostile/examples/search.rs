@@ -2,11 +2,12 @@
 //! [TARGET...], all if none is named. Several targets run at once, as many as there are processors.
 //!
 //! It needs no other compiler and no instrumented build, so CI runs it (`make search`); unlike
-//! `make fuzz` it does not see what an input reaches. What fails, or takes longer than 20 s, is
-//! written to `fuzz/artifacts`; the seed repeats the whole search.
+//! `make fuzz` it does not see what an input reaches. What fails, takes more than 20 s of a processor,
+//! or does not end is written to `fuzz/artifacts`; the seed repeats the whole search.
 
 use gigae_hostile::Meter;
 use gigae_hostile::search::{self, Random, TARGETS, Target};
+use rustix::time::{ClockId, clock_gettime};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -18,14 +19,20 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static METER: Meter = Meter;
 
-/// An input that takes longer hangs or does too much work. Seconds, because a machine may be busy.
-const LONGEST: Duration = Duration::from_secs(20);
+/// An input that takes more of a processor does too much work, or does not end. Counted is the CPU
+/// time of all workers: how long an input takes on a busy machine says nothing.
+const MOST_WORK: Duration = Duration::from_secs(20);
+
+/// One that takes longer waits for something that does not come.
+const LONGEST: Duration = Duration::from_secs(600);
 
 /// The input that a worker runs now.
 type Worker = Mutex<Option<Running>>;
 
 struct Running {
     begin: Instant,
+    /// CPU time of this process until then.
+    worked: Duration,
     name: &'static str,
     file: String,
     input: Vec<u8>,
@@ -71,19 +78,28 @@ fn main() -> ExitCode {
         let running: Vec<_> = workers.iter().map(run).collect();
         while running.iter().any(|worker| !worker.is_finished()) {
             std::thread::sleep(Duration::from_millis(100));
-            workers.iter().for_each(watch);
+            workers.iter().for_each(|worker| watch(worker, count));
         }
     });
     if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Ends the program if a worker's input takes too long: nothing else ends a target that loops.
-fn watch(worker: &Worker) {
+/// Ends the program if an input of one of so many workers takes too long: nothing else ends a
+/// target that loops.
+fn watch(worker: &Worker, workers: usize) {
     let worker = worker.lock().expect("no panic holds it");
-    if let Some(running) = worker.as_ref().filter(|running| running.begin.elapsed() > LONGEST) {
-        keep(running, &format!("took longer than {LONGEST:?}"));
+    let Some(running) = worker.as_ref() else { return };
+    let worked = worked().saturating_sub(running.worked);
+    if worked > MOST_WORK * workers as u32 || running.begin.elapsed() > LONGEST {
+        keep(running, &format!("took {:?}", running.begin.elapsed()));
         std::process::exit(1);
     }
+}
+
+/// CPU time of this process so far.
+fn worked() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// Runs inputs for some time, until the first that fails.
@@ -101,7 +117,8 @@ fn passes(
         let input = random.input(&kept);
         count += 1;
         let file = format!("search-{seed}-{count}");
-        let running = Running { begin: Instant::now(), name, file, input: input.clone() };
+        let running =
+            Running { begin: Instant::now(), worked: worked(), name, file, input: input.clone() };
         *worker.lock().expect("no panic holds it") = Some(running);
         let outcome = catch_unwind(AssertUnwindSafe(|| target(&input)));
         let running = worker.lock().expect("no panic holds it").take();

@@ -10,6 +10,8 @@ thread_local! {
     /// question.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
+    /// Bytes that this thread has ever allocated; of what grows in place, by how much it grew.
+    static ALL: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counted per thread. To be declared as the global one in every program
@@ -28,6 +30,7 @@ fn count(bytes: isize) {
     let _ = HELD.try_with(|held| {
         held.set(held.get() + bytes);
         MOST.with(|most| most.set(most.get().max(held.get())));
+        ALL.with(|all| all.set(all.get() + bytes.max(0).cast_unsigned() as u64));
     });
 }
 
@@ -57,6 +60,11 @@ unsafe impl GlobalAlloc for Meter {
         // SAFETY: passed on to the caller.
         unsafe { System.realloc(place, layout, size) }
     }
+}
+
+/// Bytes that this thread has allocated so far, freed ones included; of what grew, by how much.
+pub(crate) fn allocated() -> u64 {
+    ALL.get()
 }
 
 /// Runs something that may hold no more than so many bytes beyond what was held before, at any

@@ -7,6 +7,7 @@
 //! concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
 use crate::frames::network;
+use crate::meter::allocated;
 use crate::scenario::{Scenario, play};
 use crate::script::Script;
 use crate::speaker::Speaker;
@@ -36,6 +37,11 @@ const UNASKED: u64 = 20_000;
 /// many in a frame.
 const READ_FRAMES: u64 = 4;
 
+/// Bytes that the victim may allocate for each frame that it received or sent, and beside them. The
+/// simulated network's copies of frames are among them.
+const BYTES: u64 = 8 << 10;
+const BYTES_UNASKED: u64 = 64 << 20;
+
 /// Frames of others that the spy remembers.
 const SEEN: usize = 64;
 
@@ -59,6 +65,9 @@ struct Resources {
     reads: bool,
     takes: bool,
     receives: u32,
+    /// Calls what the victim's program does at a look, and bytes that it allocated there.
+    measured: Measured,
+    allocated: u64,
     /// Frames sent by liars, and looks.
     sent: u64,
     made_up: u32,
@@ -72,6 +81,49 @@ struct Resources {
 /// may, or if the endpoint answers with more frames than it should.
 pub fn resources(input: &[u8]) {
     play::<Resources>(input);
+}
+
+/// Kinds of hostile frames whose [`work`] is looked at.
+pub const KINDS: [&str; 7] = [
+    "messages",
+    "offers",
+    "writes with a notice",
+    "sessions",
+    "proposals in made-up names",
+    "repeated frames",
+    "repeated frames with other numbers",
+];
+
+/// Calls what the victim does for its frames; who measures that gives a function of his own.
+pub type Measured = fn(&mut dyn FnMut());
+
+/// Frames before the first ones that are measured: the session is up, and little is kept. Frames
+/// that are measured each time, and frames between the two times: tables are full then.
+const BEFORE: u64 = 20;
+const COUNTED: u64 = 200;
+const BETWEEN: u64 = 10_000;
+
+/// Looks at once within which a victim receives frames, or the liars cannot send any more.
+const MOST_LOOKS: u32 = 1_000;
+
+/// Sends a victim, whose program takes no notice, hostile frames of one of the [`KINDS`]. What the
+/// victim does for 200 frames is called by the first function, and what it does for 200 others by
+/// the second, after 10,000 more. Returns how many frames it received each time.
+///
+/// # Panics
+/// If the victim does.
+pub fn work(kind: usize, measured: [Measured; 2]) -> [u64; 2] {
+    const TAKES_NOTHING: u8 = 4;
+    let mut all = Resources::new(&mut Script::new(&[TAKES_NOTHING]), 0);
+    let mut first = BEFORE;
+    measured.map(|measured| {
+        all.hostile(kind, std::mem::replace(&mut first, BETWEEN));
+        let unmeasured = std::mem::replace(&mut all.measured, measured);
+        let before = all.victim.counters().link.rx_frames;
+        all.hostile(kind, COUNTED);
+        all.measured = unmeasured;
+        all.victim.counters().link.rx_frames - before
+    })
 }
 
 impl Scenario for Resources {
@@ -117,6 +169,8 @@ impl Scenario for Resources {
             reads: setup & 2 == 0,
             takes: setup & 4 == 0,
             receives: 0,
+            measured: |look| look(),
+            allocated: 0,
             sent: 0,
             made_up: 0,
             incarnations: 8,
@@ -186,10 +240,42 @@ impl Resources {
         let reads = READ_FRAMES * self.victim.accesses().reads;
         let most = ANSWERS * link.rx_frames + reads + UNASKED;
         assert!(link.tx_frames <= most, "{} for {} frames", link.tx_frames, link.rx_frames);
+        let frames = link.rx_frames + link.tx_frames;
+        let most = BYTES * frames + BYTES_UNASKED;
+        assert!(self.allocated <= most, "{} bytes for {frames} frames", self.allocated);
     }
 
     // -----------------------------------------------------------------------------------------
     // What liars do
+
+    /// Frames of one of the [`KINDS`], until the victim has received so many.
+    fn hostile(&mut self, kind: usize, frames: u64) {
+        const OFFER: [u8; TEMPLATE] = [4, 128, 0, 200, 3, 0, 0, 0, 0, 0, 0, 0];
+        const WRITE: [u8; TEMPLATE] = [9, 128, 0, 64, 2, 0, 0, 0, 64, 2, 0, 0];
+        let received = |all: &Self| all.victim.counters().link.rx_frames;
+        let (until, mut looks) = (received(self) + frames, 0);
+        let mut last = received(self);
+        while received(self) < until {
+            (last, looks) = match received(self) {
+                now if now == last => (last, looks + 1),
+                now => (now, 0),
+            };
+            assert!(looks < MOST_LOOKS, "the liars cannot send any more");
+            match kind {
+                0 => self.send(0, BURST, |speaker| speaker.message(vec![9; 1000])),
+                1 => self.operations(0, &OFFER, BURST),
+                2 => self.operations(0, &WRITE, BURST),
+                3 => {
+                    self.begin_anew(0, false);
+                    self.operations(0, &OFFER, 1);
+                }
+                4 => self.made_up_names(BURST),
+                5 => self.say_again(&[0, 255], BURST),
+                _ => self.say_again(&[0, 255, 0, 0x33, 0], BURST),
+            }
+            self.small_talk();
+        }
+    }
 
     /// Frames full of one operation, over and over, each with another number.
     fn operations(&mut self, liar: usize, template: &[u8], count: usize) {
@@ -359,28 +445,11 @@ impl Resources {
     }
 
     fn look(&mut self) {
-        for (end, reads) in [(&self.victim, self.reads), (&self.honest, true)] {
-            end.progress().expect("no link fails");
-            loop {
-                match end.try_recv() {
-                    Ok(Some(_)) if reads => {}
-                    Ok(Some(message)) => {
-                        // It is handed out once; a program that does not look again keeps nothing.
-                        drop(message);
-                        break;
-                    }
-                    Ok(None) => break,
-                    Err(_) => while end.take_failure().is_some() {},
-                }
-            }
-            while let Some(done) = end.try_completion().expect("no link fails") {
-                self.receives = self.receives.saturating_sub(1);
-                drop(done);
-            }
-        }
-        if self.takes {
-            while self.victim.try_notice().expect("no link fails").is_some() {}
-        }
+        let (mut done, before) = (0, allocated());
+        (self.measured)(&mut || done = look(&self.victim, self.reads, self.takes));
+        self.allocated += allocated() - before;
+        self.receives = self.receives.saturating_sub(done);
+        look(&self.honest, true, false);
     }
 
     /// Liars receive what is for them; the spy receives all that passes.
@@ -411,6 +480,29 @@ impl Resources {
         }
         self.count();
     }
+}
+
+/// What a program does at one look. Returns how many operations ended.
+fn look(end: &Endpoint, reads: bool, takes: bool) -> u32 {
+    end.progress().expect("no link fails");
+    loop {
+        match end.try_recv() {
+            Ok(Some(_)) if reads => {}
+            Ok(Some(message)) => {
+                // It is handed out once; a program that does not look again keeps nothing.
+                drop(message);
+                break;
+            }
+            Ok(None) => break,
+            Err(_) => while end.take_failure().is_some() {},
+        }
+    }
+    let mut done = 0;
+    while end.try_completion().expect("no link fails").is_some() {
+        done += 1;
+    }
+    while takes && end.try_notice().expect("no link fails").is_some() {}
+    done
 }
 
 fn named(envelope: Envelope, mac: MacAddr) -> Address {

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Valgrind's own exit code for errors and leaks, which no program here uses.
 const VALGRIND: &[&str] = &[
@@ -24,6 +25,9 @@ const VALGRIND: &[&str] = &[
     // Threads take turns. Otherwise one that computes may keep the others from running for long.
     "--fair-sched=try",
 ];
+
+/// Long enough for a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One test at a time has its programs run under valgrind: it makes them some forty times as slow,
 /// and ten pairs at once would take each other for dead.
@@ -228,6 +232,45 @@ fn a_one_sided_write_with_a_notice_is_clean_under_valgrind() {
     assert_eq!((written.as_str(), said.as_str()), ("hello, and 42\n", "no error\n"));
 }
 
+/// With default settings, and for longer than its peer waits for an answer.
+fn a_c_program_that_computes_receives_and_lends_its_memory_without_a_call() {
+    const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+    const MESSAGES: u32 = 20;
+    let fabric = testing::fabric("computes", |_| ());
+    let program = Installed::once().compile("tests/c/computes.c", Linking::Shared);
+    let mut command = inside(&fabric, 1, &program, false);
+    let waiting = Waiting::start({
+        command.args(["5", &MESSAGES.to_string()]);
+        command
+    });
+    let endpoint = {
+        let node = fabric.node(2);
+        let _inside = node.enter().unwrap();
+        gigae::Options::new("eth0").peer_timeout(PEER_TIMEOUT).open().unwrap()
+    };
+    let peer = endpoint.peer(waiting.mac.parse::<gigae::Address>().unwrap()).unwrap();
+    endpoint.send(peer, b"which key?").unwrap();
+    let answer = endpoint.recv_timeout(PATIENCE).unwrap().expect("the key");
+    let key = gigae::RegionKey(u64::from_ne_bytes(answer[..].try_into().unwrap()));
+    // From here on the C program makes no call for 5 s. There is a pause of 150 ms 20 times.
+    for n in 0..MESSAGES {
+        for started in [
+            endpoint.start_write(peer, key, 8, b"by nobody's call\0".to_vec(), None),
+            endpoint.start_fetch_add(peer, key, 0, 1),
+        ] {
+            started.unwrap();
+            let done = endpoint.completion_timeout(PATIENCE).unwrap().expect("in time");
+            assert_eq!(done.result, Ok(()));
+        }
+        // The last of them ends the program, which has its memory until then.
+        endpoint.send(peer, &n.to_ne_bytes()).unwrap();
+        endpoint.drain(PATIENCE).unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    assert!(endpoint.take_failure().is_none());
+    assert_eq!(waiting.end(), "20 messages, counted to 20, wrote 'by nobody's call'\n");
+}
+
 /// The nodes of a fabric in the form for PM programs, numbered from 0.
 fn pm_nodes(fabric: &Fabric) -> String {
     let netdev = format!("netdev {}\n", fabric.node(1).interface);
@@ -394,6 +437,10 @@ fn main() {
         (
             "a_one_sided_write_with_a_notice_is_clean_under_valgrind",
             a_one_sided_write_with_a_notice_is_clean_under_valgrind,
+        ),
+        (
+            "a_c_program_that_computes_receives_and_lends_its_memory_without_a_call",
+            a_c_program_that_computes_receives_and_lends_its_memory_without_a_call,
         ),
         ("a_pm_ping_pong_is_clean_under_valgrind", a_pm_ping_pong_is_clean_under_valgrind),
         (

@@ -426,6 +426,24 @@ mod tests {
     }
 
     #[test]
+    fn progress_is_automatic_unless_the_program_asks_for_manual() {
+        const MANUAL: u32 = 2;
+        for (asked, given) in [
+            (0, sys::FI_PROGRESS_AUTO),
+            (sys::FI_PROGRESS_AUTO, sys::FI_PROGRESS_AUTO),
+            (MANUAL, MANUAL),
+        ] {
+            let ask = |attr: &mut sys::fi_domain_attr| {
+                (attr.control_progress, attr.data_progress) = (asked, asked);
+            };
+            let info = described(sys::FI_MSG, ask, None).unwrap();
+            // SAFETY: a description has its parts.
+            let domain = unsafe { &*info.domain_attr };
+            assert_eq!((domain.control_progress, domain.data_progress), (given, given));
+        }
+    }
+
+    #[test]
     fn a_source_names_the_nic_and_may_name_a_port_of_it() {
         let source = |text: &str| {
             let info = described(sys::FI_MSG, |_| (), Some(text.parse().unwrap()))?;

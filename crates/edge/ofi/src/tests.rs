@@ -2,7 +2,7 @@
 
 use crate::address::{LEN, UNSPECIFIED};
 use crate::core::Core;
-use crate::domain::Domain;
+use crate::domain::{Domain, Opener};
 use crate::endpoint::Ep;
 use crate::error::Code;
 use crate::object::inner;
@@ -89,6 +89,11 @@ impl Node {
             let options = options.progress(progress);
             options.peer_timeout(Duration::from_millis(10)).open_simulated(&net, seed)
         });
+        Self::opened(opener, asked)
+    }
+
+    /// One whose endpoint the opener opens.
+    fn opened(opener: Opener, asked: NodeOptions) -> Self {
         let mut domain = null_mut();
         let inner = Domain::new(opener, asked.own_keys, None);
         // SAFETY: a place to write to.
@@ -302,6 +307,7 @@ const TSEND: u64 = FI_SEND | FI_TAGGED;
 const TRECV: u64 = FI_RECV | FI_TAGGED;
 
 mod budget;
+mod calls;
 mod closing;
 mod memory;
 mod messages;

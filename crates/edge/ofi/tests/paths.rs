@@ -12,34 +12,19 @@
 //! See `crates/lib/gigae/tests/paths.rs` for what is in these counts and what is not.
 #![allow(missing_docs)]
 
+mod built;
 #[path = "../../../lib/proto/tests/callgrind/mod.rs"]
 mod callgrind;
 
 use callgrind::snapshot::{self, Counts};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const COUNTED: [&str; 3] =
     ["--exact", "tests::paths::tagged_messages_pass_from_queue_to_queue", "--nocapture"];
 
-/// The unit tests as releases are built.
-fn program() -> PathBuf {
-    let arguments = [
-        "test",
-        "-p",
-        "gigae-ofi",
-        "--lib",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ];
-    let said = String::from_utf8(snapshot::cargo(&arguments).stdout).expect("cargo prints text");
-    let mut found = said.lines().filter_map(|line| line.split_once("\"executable\":\""));
-    let (_, rest) = found.next_back().expect("cargo names the program");
-    rest.split('"').next().expect("a string ends").into()
-}
-
 fn every_path_through_the_provider_takes_as_many_instructions_as_the_snapshot_says() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ofi-paths.callgrind");
-    let (profile, output) = callgrind::run_with(&program(), &COUNTED, &[], &[], &out);
+    let (profile, output) = callgrind::run_with(&built::unit_tests(), &COUNTED, &[], &[], &out);
     snapshot::check(
         &Counts::of(&profile, &output),
         &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/paths.txt"),

@@ -8,6 +8,7 @@
 
 use gigae::{Endpoint, Memory, Options, Peer, RegionKey, Rights, Wanted};
 use gigae_sim::{Faults, Network};
+use std::hint::black_box;
 use std::time::Duration;
 
 /// Messages of each case that are counted, and before that some that are not: until windows, credit
@@ -40,14 +41,25 @@ struct Loans {
     received: Vec<u8>,
 }
 
+impl Pair {
+    /// With or without a socket for bulk data at each end.
+    fn new(bulk: bool) -> Self {
+        let net = Network::new(1, Faults { delay: Duration::from_micros(2), ..Faults::default() });
+        let open = |seed| {
+            let options = Options::new("sim").bulk(bulk);
+            options.open_simulated(&net, seed).expect("a simulated port")
+        };
+        let (a, b) = (open(1), open(2));
+        let to_b = a.peer(b.link().mac).expect("the table is empty");
+        let key = b.register(vec![0; LONG], Rights::ALL).expect("the table is empty");
+        let pair = Self { net, a, b, to_b, key };
+        begin(&pair);
+        pair
+    }
+}
+
 fn main() {
-    let net = Network::new(1, Faults { delay: Duration::from_micros(2), ..Faults::default() });
-    let open = |seed| Options::new("sim").open_simulated(&net, seed).expect("a simulated port");
-    let (a, b) = (open(1), open(2));
-    let to_b = a.peer(b.link().mac).expect("the table is empty");
-    let key = b.register(vec![0; LONG], Rights::ALL).expect("the table is empty");
-    let pair = Pair { net, a, b, to_b, key };
-    begin(&pair);
+    let pair = Pair::new(false);
     let mut loans = Loans { sent: vec![3; LONG], received: vec![0; LONG] };
     // One case after the other, or each would pay for what the one before has left to be
     // acknowledged.
@@ -59,8 +71,23 @@ fn main() {
     (0..MESSAGES).for_each(|_| measured_message_64_kib(&pair, &mut loans));
     (0..WARM / 8).for_each(|_| write(&pair, &mut loans));
     (0..MESSAGES).for_each(|_| measured_write_64_kib(&pair, &mut loans));
+    let pair = Pair::new(true);
+    (0..WARM / 8).for_each(|_| long_message(&pair, &mut loans));
+    let before = pair.a.paths()[0].link.tx_frames;
+    (0..MESSAGES).for_each(|_| measured_bulk_message_64_kib(&pair, &mut loans));
+    (0..WARM / 8).for_each(|_| write(&pair, &mut loans));
+    (0..MESSAGES).for_each(|_| measured_bulk_write_64_kib(&pair, &mut loans));
+    let by_link = pair.a.paths()[0].link.tx_frames - before;
+    assert!(by_link < 10 * MESSAGES as u64, "{by_link} frames did not go by the socket");
     assert_eq!(loans.received, loans.sent);
-    for case in ["message_8_bytes", "full_frame", "message_64_kib", "write_64_kib"] {
+    for case in [
+        "message_8_bytes",
+        "full_frame",
+        "message_64_kib",
+        "write_64_kib",
+        "bulk_message_64_kib",
+        "bulk_write_64_kib",
+    ] {
         println!("measured_{case} {MESSAGES}");
     }
 }
@@ -95,6 +122,19 @@ fn measured_message_64_kib(pair: &Pair, loans: &mut Loans) {
 
 #[inline(never)]
 fn measured_write_64_kib(pair: &Pair, loans: &mut Loans) {
+    write(pair, loans);
+}
+
+// The compiler makes one function of two that do the same.
+#[inline(never)]
+fn measured_bulk_message_64_kib(pair: &Pair, loans: &mut Loans) {
+    black_box(pair);
+    long_message(pair, loans);
+}
+
+#[inline(never)]
+fn measured_bulk_write_64_kib(pair: &Pair, loans: &mut Loans) {
+    black_box(pair);
     write(pair, loans);
 }
 

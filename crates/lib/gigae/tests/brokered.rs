@@ -2,13 +2,13 @@
 //! namespaces. Needs root.
 #![allow(missing_docs)]
 
-use gigae::{Address, Broker, Envelope, OpenError, Options, Sharing};
+use gigae::{Address, Broker, Envelope, OpenError, Options, RegionKey, Rights, Sharing};
 use gigae_fabric::{Fabric, Node, testing};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a process is to be, and by what.
 const ROLE: &str = "GIGAE_TEST_ROLE";
@@ -21,6 +21,11 @@ const NOBODY: u32 = 65534;
 /// Far more than anything bounded here takes, on a busy machine.
 const BOUND: Duration = Duration::from_secs(60);
 
+/// How long a peer may be silent where one computes, and how long that computes: more than twice
+/// as long.
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+const COMPUTES: Duration = Duration::from_secs(5);
+
 fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("broker") => return broker(),
@@ -29,6 +34,10 @@ fn main() {
     }
     testing::run(&[
         ("a_user_without_privileges_exchanges_messages_with_another_node", exchanges as fn()),
+        (
+            "a_user_that_computes_acknowledges_and_lends_its_memory",
+            a_user_that_computes_acknowledges_and_lends_its_memory,
+        ),
         ("users_of_one_nic_exchange_messages_with_each_other", neighbours),
         ("what_the_broker_refuses_is_told", what_the_broker_refuses_is_told),
         ("without_a_broker_the_missing_capability_is_told", without_a_broker),
@@ -72,6 +81,13 @@ fn client(role: &str) {
         }
     };
     println!("{} {}", Address::from(endpoint.link().mac), endpoint.link().reason);
+    if role == "computes" {
+        let key = endpoint.register(vec![0; 4096], Rights::ALL).unwrap();
+        let from = endpoint.recv_timeout(BOUND).unwrap().expect("a greeting").from();
+        endpoint.send(from, &key.0.to_ne_bytes()).unwrap();
+        let end = Instant::now() + COMPUTES;
+        while Instant::now() < end {}
+    }
     while let Ok(Some(message)) = endpoint.recv_timeout(BOUND) {
         let (from, bytes) = (message.from(), message.to_vec());
         drop(message);
@@ -139,6 +155,45 @@ fn exchanges() {
         let endpoint = Options::new("eth0").open().unwrap();
         drop(inside);
         echoes(&endpoint, &client);
+    }
+}
+
+fn a_user_that_computes_acknowledges_and_lends_its_memory() {
+    const MESSAGES: u32 = 20;
+    let (fabric, directory, _broker) = place("computes", &format!("users = [{NOBODY}]"));
+    let client = Part::start(&fabric.node(1), "computes", directory.path(), "");
+    let endpoint = {
+        let node = fabric.node(2);
+        let _inside = node.enter().unwrap();
+        Options::new("eth0").peer_timeout(PEER_TIMEOUT).open().unwrap()
+    };
+    let (address, _) = client.1.split_once(' ').unwrap();
+    let peer = endpoint.peer(address.parse::<Address>().unwrap()).unwrap();
+    endpoint.send(peer, b"which key?").unwrap();
+    let answer = endpoint.recv_timeout(BOUND).unwrap().expect("the key");
+    let key = RegionKey(u64::from_ne_bytes(answer[..].try_into().unwrap()));
+    drop(answer);
+    // From here on the user's program makes no call.
+    for n in 0..MESSAGES {
+        endpoint.send(peer, &n.to_ne_bytes()).unwrap();
+        endpoint.drain(BOUND).unwrap();
+        endpoint.start_write(peer, key, 8, vec![n as u8; 4000], None).unwrap();
+        endpoint.start_fetch_add(peer, key, 0, 1).unwrap();
+        for _ in 0..2 {
+            let done = endpoint.completion_timeout(BOUND).unwrap().expect("in time");
+            assert_eq!(done.result, Ok(()));
+        }
+        std::thread::sleep(COMPUTES / (MESSAGES + 5));
+    }
+    assert!(endpoint.take_failure().is_none());
+    endpoint.start_read(peer, key, 0, vec![0; 4008]).unwrap();
+    let read = endpoint.completion_timeout(BOUND).unwrap().expect("in time");
+    let memory = read.memory.and_then(gigae::Memory::into_vec).expect("it comes back");
+    assert_eq!(memory[..8], u64::from(MESSAGES).to_ne_bytes());
+    assert!(memory[8..].iter().all(|&byte| u32::from(byte) == MESSAGES - 1));
+    for n in 0..MESSAGES {
+        let back = endpoint.recv_timeout(BOUND).unwrap().expect("an echo");
+        assert_eq!(back[..], n.to_ne_bytes());
     }
 }
 

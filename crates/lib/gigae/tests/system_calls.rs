@@ -16,15 +16,15 @@
 
 #[path = "../../proto/tests/callgrind/mod.rs"]
 mod callgrind;
+mod strace;
 
 use gigae::{
     Backend, Endpoint, Memory, Mode, Options, Peer, Progress, RegionKey, Rights, Wait, Wanted,
 };
 use gigae_fabric::{Fabric, testing};
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
+use strace::{Calls, Counts, Trace, compare, mark, parse, read, text};
 
 /// Messages of each case, and before that as many that are not counted.
 const MESSAGES: usize = 400;
@@ -32,17 +32,8 @@ const MESSAGES: usize = 400;
 const LONG: usize = 64 << 10;
 const TAG: u64 = 7;
 
-/// Per cent by which a case may differ from the snapshot, and calls per message: a loss on a busy
-/// machine costs one.
-const PER_CENT: f64 = 3.0;
-const ALWAYS: f64 = 0.02;
-
 /// Tells this program over which backend to go, when it runs under strace.
 const TRACED: &str = "GIGAE_SYSTEM_CALLS_TRACED";
-
-/// Directory, which is not there, that marks a place in the trace: `MARK/CASE`. Between two marks
-/// is the case of the first.
-const MARK: &str = "/gigae-system-calls";
 
 const BACKENDS: [(&str, Backend); 2] =
     [("xdp", Backend::XdpMode(Mode::XdpGeneric)), ("packet", Backend::Packet)];
@@ -124,11 +115,6 @@ impl Pair {
     }
 }
 
-/// Leaves a line in the trace.
-fn mark(case: &str) {
-    assert!(std::fs::metadata(format!("{MARK}/{case}")).is_err());
-}
-
 /// What this program does under strace.
 fn traced(name: &str) {
     let backend = BACKENDS.into_iter().find(|known| known.0 == name).expect("one of these").1;
@@ -150,93 +136,19 @@ fn traced(name: &str) {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What the trace says
-
-/// Calls by case and name, of the thread that works and of others.
-type Trace = BTreeMap<String, [BTreeMap<String, usize>; 2]>;
-
-/// Reads what strace wrote: `PID CALL(ARGUMENTS) = RESULT`, a call that others interrupt in two
-/// lines.
-fn read(trace: &str) -> Trace {
-    let mut found = Trace::new();
-    let (mut case, mut worker) = (None, "");
-    for line in trace.lines() {
-        let Some((pid, rest)) = line.split_once(' ') else { continue };
-        let Some((call, arguments)) = rest.trim_start().split_once('(') else { continue };
-        // The second line of a call, a signal, an end.
-        if !call.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-            continue;
-        }
-        if let Some((_, marked)) = arguments.split_once(&format!("\"{MARK}/")) {
-            let name = marked.split('"').next().expect("a string ends").to_owned();
-            (case, worker) = ((name != "end").then_some(name), pid);
-        } else if let Some(case) = &case {
-            let other = usize::from(pid != worker);
-            let counts = &mut found.entry(case.clone()).or_default()[other];
-            *counts.entry(call.to_owned()).or_default() += 1;
-        }
-    }
-    found
-}
-
-/// Calls per message by backend and case, as the snapshot has them.
-fn text(counts: &BTreeMap<String, f64>) -> String {
-    let head = "# system calls per message; made by tests/system_calls.rs\n".to_owned();
-    counts.iter().fold(head, |text, (case, count)| text + &format!("{case:<40} {count:8.3}\n"))
-}
-
-fn parse(text: &str) -> BTreeMap<String, f64> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let split =
-        |line: &str| line.rsplit_once(' ').map(|(a, b)| (a.trim().to_owned(), b.to_owned()));
-    lines.filter_map(split).map(|(case, n)| (case, n.parse().expect("a number"))).collect()
-}
-
-/// What differs from the snapshot by more than it may, one line each.
-fn compare(counts: &BTreeMap<String, f64>, snapshot: &BTreeMap<String, f64>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (case, &was) in snapshot {
-        match counts.get(case) {
-            None => wrong.push(format!("{case}: not counted any more")),
-            Some(&is) if (is - was).abs() > ALWAYS.max(was * PER_CENT / 100.0) => {
-                wrong.push(format!("{case}: {is:.3} system calls per message instead of {was:.3}"));
-            }
-            Some(_) => {}
-        }
-    }
-    let new = counts.keys().filter(|&case| !snapshot.contains_key(case));
-    wrong.extend(new.map(|case| format!("{case}: not in the snapshot")));
-    wrong
-}
-
-// ---------------------------------------------------------------------------------------------
 // Tests
 
 fn every_path_makes_as_many_system_calls_as_the_snapshot_says() {
-    let mut counts = BTreeMap::new();
+    let mut counts = Counts::new();
     for (name, _) in BACKENDS {
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("calls-{name}.strace"));
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-qq", "-e", "trace=all", "-o"]).arg(&out);
-        let output = strace.arg(std::env::current_exe().unwrap()).env(TRACED, name).output();
-        let output = output.expect("strace is there");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let trace = std::fs::read_to_string(&out).unwrap();
-        for (case, [worker, others]) in read(&trace) {
-            let all: usize = worker.values().sum();
-            counts.insert(format!("{name}_{case}"), all as f64 / MESSAGES as f64);
-            println!("{name} {case}: {MESSAGES} messages: {worker:?}; other threads: {others:?}");
-        }
+        let program = std::env::current_exe().unwrap();
+        let trace = strace::run(&program, &[], &[(TRACED, name)], &out);
+        counts.extend(strace::per_message(name, &trace, MESSAGES));
     }
     assert_eq!(counts.len(), 2 * 4, "{counts:?}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/system_calls.txt");
-    print!("{}", text(&counts));
-    if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
-        return std::fs::write(path, text(&counts)).expect("the snapshot is writable");
-    }
-    let wrong = compare(&counts, &parse(&std::fs::read_to_string(path).unwrap())).join("\n");
-    let command = "UPDATE_SNAPSHOT=1 cargo test -p gigae --test system_calls";
-    assert!(wrong.is_empty(), "{wrong}\nif that is meant: {command}");
+    strace::check(&counts, &path, "cargo test -p gigae --test system_calls");
 }
 
 fn every_call_between_two_marks_is_counted() {
@@ -250,19 +162,19 @@ fn every_call_between_two_marks_is_counted() {
 7 statx(AT_FDCWD, "/gigae-system-calls/end", 0, 0, 0x7f) = -1 ENOENT (No such file)
 7 close(3) = 0
 "#;
-    let one = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+    let one = |name: &str, count| Calls::from([(name.to_owned(), count)]);
     let expected = [one("sendto", 2), one("poll", 1)];
     assert_eq!(read(trace), Trace::from([("one".to_owned(), expected)]));
 }
 
 fn a_count_that_has_changed_in_either_direction_is_reported() {
-    let counts = |value| BTreeMap::from([("xdp_long".to_owned(), value)]);
+    let counts = |value| Counts::from([("xdp_long".to_owned(), value)]);
     let snapshot = parse(&text(&counts(10.0)));
     assert_eq!(snapshot, counts(10.0));
     assert_eq!(compare(&counts(10.2), &snapshot).len(), 0);
     assert_eq!(compare(&counts(10.4), &snapshot).len(), 1);
     assert_eq!(compare(&counts(9.6), &snapshot).len(), 1);
-    assert_eq!(compare(&BTreeMap::from([("other".to_owned(), 1.0)]), &snapshot).len(), 2);
+    assert_eq!(compare(&Counts::from([("other".to_owned(), 1.0)]), &snapshot).len(), 2);
 }
 
 fn main() {
@@ -270,10 +182,7 @@ fn main() {
         return traced(&name);
     }
     let no_fabric = Fabric::preflight().and_then(|()| Fabric::down_abandoned()).err();
-    let no_strace = Command::new("strace").arg("-V").output().err();
-    let obstacle = no_fabric
-        .map(|error| error.to_string())
-        .or_else(|| no_strace.map(|_| "strace is missing; make test installs it".to_owned()));
+    let obstacle = no_fabric.map(|error| error.to_string()).or_else(strace::obstacle);
     let trials = vec![
         callgrind::trial(
             "every_call_between_two_marks_is_counted",
