@@ -138,8 +138,8 @@ impl Links {
 
     /// Whether to poll the links behind the first in this round.
     #[inline]
-    pub(crate) fn are_others_due(&self) -> bool {
-        self.several() && self.bulk.as_ref().is_none_or(BulkSocket::is_due)
+    pub(crate) fn are_others_due(&mut self) -> bool {
+        self.several() && self.bulk.as_mut().is_none_or(BulkSocket::is_due)
     }
 
     /// This many frames came by the links behind the first.
@@ -287,7 +287,7 @@ impl Links {
 
     #[inline(never)]
     fn has_arrived_by_others(&mut self) -> bool {
-        if let Some(bulk) = &self.bulk {
+        if let Some(bulk) = &mut self.bulk {
             return bulk.is_due();
         }
         self.rest.iter_mut().any(|member| member.link.has_arrived())

@@ -2,8 +2,8 @@
 //!
 //! Looking at a socket is a system call, which a program that waits for short messages must not
 //! make in each round. So each round polls the socket for a while after something came by it, was
-//! asked for, or went by it and may be answered. Otherwise a round polls it now and then, also for
-//! a sender whose frames get no answer. The socket wakes an endpoint that sleeps.
+//! asked for, or went by it and may be answered, unless the program goes on sending. Otherwise a
+//! round polls it now and then. The socket wakes an endpoint that sleeps.
 
 use gigae_proto::{BulkConfig, Instant};
 use std::time::Duration;
@@ -13,6 +13,10 @@ const PATIENCE: Duration = Duration::from_micros(50);
 
 /// The same after something went by it: 64 KiB there and back take some 70 us over a cable.
 const ANSWER: Duration = Duration::from_micros(250);
+
+/// Rounds after a frame has gone by it, that of the send included, until an answer is waited for. A
+/// program that sends one message after the other makes one or two between them.
+const ROUNDS: u8 = 3;
 
 /// Time between two polls otherwise. A system call takes some 200 ns, so this costs a spinning
 /// program one part in a hundred.
@@ -29,6 +33,8 @@ pub(super) struct BulkSocket {
     until: Instant,
     /// The last poll brought something.
     brings: bool,
+    /// Rounds until an answer is waited for; zero if none is.
+    rounds: u8,
     /// When it is due again.
     next: Instant,
 }
@@ -36,12 +42,16 @@ pub(super) struct BulkSocket {
 impl BulkSocket {
     pub(super) fn new(config: BulkConfig) -> Self {
         let (until, next) = (Instant(0), Instant(0));
-        Self { config, due: false, expected: false, until, brings: false, next }
+        Self { config, due: false, expected: false, until, brings: false, rounds: 0, next }
     }
 
-    /// Whether to poll the socket in this round.
+    /// Whether to poll the socket in this round, which it counts.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    pub(super) fn is_due(&mut self) -> bool {
+        if self.rounds > 0 {
+            self.rounds -= 1;
+            self.due |= self.rounds == 0;
+        }
         self.due | self.expected
     }
 
@@ -56,7 +66,7 @@ impl BulkSocket {
         if self.brings {
             self.until = self.until.max(now + PATIENCE);
         }
-        (self.due, self.expected) = (now < self.until, false);
+        (self.due, self.expected, self.rounds) = (now < self.until, false, 0);
         self.next = now + SELDOM;
     }
 
@@ -71,6 +81,7 @@ impl BulkSocket {
     pub(super) fn sent(&mut self, now: Instant) {
         self.until = self.until.max(now + ANSWER);
         self.due = self.brings || now >= self.next;
+        self.rounds = ROUNDS;
     }
 
     /// The next round polls it: something may have come since the last poll.
@@ -117,7 +128,7 @@ mod tests {
         bulk.polled(0, Instant(1_400_000));
         // An answer is waited for.
         bulk.sent(Instant(1_400_000));
-        assert_eq!(polls(&mut bulk), 81, "often after a first time");
+        assert_eq!(polls(&mut bulk), 98, "after some rounds without a further frame");
         assert_eq!(polls(&mut bulk), 100);
         // A sender that goes on looks now and then, unless something comes.
         for (brings, looks) in [(0, 4), (1, 100)] {
