@@ -64,7 +64,12 @@ const CAPABILITIES: [(u32, &str, &str); 3] = [
     (12, "CAP_NET_ADMIN", "attaching the XDP program"),
     (39, "CAP_BPF", "loading it"),
 ];
+const CAP_NET_ADMIN: u32 = 12;
 const CAP_IPC_LOCK: u32 = 14;
+
+/// What a UDP socket that is a link asks the kernel to keep of received frames with MTU 1500, in
+/// bytes. A socket for bulk data asks for half of it.
+const SOCKET_MEMORY: u64 = 16 << 20;
 
 /// What an AF_XDP endpoint's memory is by default: 1,024 frames to send and 4,096 to receive, of 4
 /// KiB each. The kernel adds up those of all processes of a user.
@@ -112,6 +117,7 @@ fn checks(facts: &Facts) -> Vec<Check> {
     checks.push(endpoint(facts));
     checks.extend(udp_port(facts));
     checks.push(sockets(facts));
+    checks.extend(receive_memory(facts));
     checks.extend(users(facts));
     checks.extend(children(facts));
     checks.push(broker(facts));
@@ -316,6 +322,22 @@ fn sockets(facts: &Facts) -> Check {
             Check::good(about, format!("{ip}; the kernel has UDP_SEGMENT and UDP_GRO"))
         }
     }
+}
+
+/// What a UDP socket of a process without CAP_NET_ADMIN may keep. The kernel drops what exceeds it.
+fn receive_memory(facts: &Facts) -> Option<Check> {
+    let limit = facts.rmem_max.filter(|&limit| limit < SOCKET_MEMORY)?;
+    let exempt = facts.capabilities >> CAP_NET_ADMIN & 1 == 1 || facts.ip.is_none();
+    (!exempt).then(|| {
+        Check::doubt(
+            "receive memory",
+            format!(
+                "UDP sockets keep at most {} KiB: bursts of long messages may get lost",
+                limit >> 10
+            ),
+            format!("sysctl -w net.core.rmem_max={SOCKET_MEMORY}"),
+        )
+    })
 }
 
 /// One AF_XDP endpoint per NIC; what stands there explains why another gets less.

@@ -2,7 +2,9 @@
 
 use crate::meter::within;
 use crate::script::Script;
-use gigae_broker::{Answer, Config, PeerProcess, PortGrant, Quotas, REQUEST_LEN, Request, Usage};
+use gigae_broker::{
+    Answer, BrokerConfig, PeerProcess, PortGrant, Quotas, REQUEST_LEN, Request, Usage,
+};
 use std::path::Path;
 
 /// A configuration, some grants and texts of a kilobyte.
@@ -22,7 +24,7 @@ pub(crate) const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = 
 /// the sums in the quotas are wrong.
 pub fn broker(input: &[u8]) {
     within(MEMORY, || {
-        let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
+        let config = BrokerConfig::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
         let mut quotas = Quotas::new(config);
         let mut grants: Vec<(u32, u64, PortGrant)> = Vec::new();
         let mut script = Script::new(input);

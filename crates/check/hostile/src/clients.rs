@@ -9,7 +9,7 @@ use crate::broker::{CONFIG, request};
 use crate::meter::within;
 use crate::script::Script;
 use gigae_broker::{
-    Answer, Broker, Config, Kernel, MadePort, PeerProcess, Quotas, Request, filled,
+    Answer, Broker, BrokerConfig, Kernel, MadePort, PeerProcess, Quotas, Request, filled,
 };
 use gigae_link::{Arena, Mode, OpenError};
 use gigae_wire::MacAddr;
@@ -222,7 +222,7 @@ impl Clients {
             interfaces: Rc::clone(&interfaces),
             cost: Some(Duration::ZERO),
         };
-        let config = Config::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
+        let config = BrokerConfig::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
         let broker = Broker::new(Quotas::new(config), listener, kernel).expect("an epoll instance");
         Self { broker, address, interfaces, clients: VecDeque::new(), before }
     }

@@ -4,7 +4,7 @@ use crate::frames::{HONEST, Hostile, network, payload_of, sealed};
 use crate::scenario::{Scenario, body, play};
 use crate::script::Script;
 use gigae_proto::{
-    Arrival, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+    Arrival, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, ProtocolConfig, Transmit,
 };
 use gigae_sim::{Network, Port};
 use gigae_wire::{Discard, Envelope, Header, Kind, MacAddr, NodeAddr, PathAddr, Route, batch, op};
@@ -181,9 +181,9 @@ impl Protocols {
 
 impl End {
     fn new(me: usize, links: Vec<(Port, MacAddr)>, setup: u8, secret: u128) -> Self {
-        let mut config = Config {
+        let mut config = ProtocolConfig {
             links: if links.len() > 1 { links.iter().map(|l| l.1).collect() } else { Vec::new() },
-            ..Config::default()
+            ..ProtocolConfig::default()
         };
         if setup & 2 > 0 {
             config.receive_frames = 128;

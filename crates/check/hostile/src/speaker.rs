@@ -2,7 +2,7 @@
 
 use crate::frames::{payload_of, sealed};
 use gigae_proto::{
-    Arrival, Config, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, Transmit,
+    Arrival, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, ProtocolConfig, Transmit,
 };
 use gigae_sim::{Network, Port};
 use gigae_wire::{Envelope, Header, Kind, MacAddr, NodeAddr, Route};
@@ -22,7 +22,7 @@ pub(crate) struct Speaker {
 
 impl Speaker {
     pub(crate) fn new(envelope: Envelope, own: NodeAddr, victim: NodeAddr, seed: u32) -> Self {
-        let mut proto = Protocol::new(Config::default(), seed.into());
+        let mut proto = Protocol::new(ProtocolConfig::default(), seed.into());
         let key = PeerKey { node: victim, port: 0, channel: 0 };
         let to = proto.peer(key).expect("the table is empty");
         Self { proto, envelope, own, victim, to, now: 0 }

@@ -6,7 +6,7 @@ use crate::script::Script;
 use gigae_proto::{PeerId, Reason};
 use gigae_sim::{Faults, Network};
 use gigae_transfer::{
-    Config, OpError, OpId, RegionKey, Rights, Selector, Transfer, predictable_keys,
+    OpError, OpId, RegionKey, Rights, Selector, Transfer, TransferConfig, predictable_keys,
 };
 use gigae_wire::{Epoch, MacAddr, Pieces, op};
 
@@ -55,7 +55,8 @@ impl Scenario for Transfers {
         let net = Network::new(1, Faults::default());
         let mac = |n| vec![MacAddr([2, 0, 0, 0, 1, n])];
         let mut hostile = Hostile::new(&net, [mac(1), mac(2)]);
-        let config = Config { most_notices: 64, fetches: true, ..Config::default() };
+        let config =
+            TransferConfig { most_notices: 64, fetches: true, ..TransferConfig::default() };
         let mut owner = Transfer::new(config, predictable_keys(0x5eed));
         let mut register = |rights| owner.register(vec![0; LEN], rights).expect("there is room");
         let secret = register(Rights::ALL);
@@ -63,7 +64,7 @@ impl Scenario for Transfers {
         let open = register(Rights::ALL);
         hostile.keys = [open.0, fixed.0];
         hostile.secret = secret.0;
-        let honest = Transfer::new(Config::default(), predictable_keys(0x600d));
+        let honest = Transfer::new(TransferConfig::default(), predictable_keys(0x600d));
         let epochs = [Epoch(7); 3];
         let expected = vec![0; LEN];
         let (started, done, frames) = (0, 0, 0);

@@ -1,7 +1,7 @@
 //! What is checked: a form is a small network, and what it may do at worst.
 
 use crate::sight::Sight;
-use gigae_proto::Config;
+use gigae_proto::ProtocolConfig;
 use std::time::Duration;
 
 /// A few nodes with tiny windows, the messages that their programs send, and how often the network
@@ -17,7 +17,7 @@ pub struct Form {
     /// The sender, the receiver, and how many messages.
     pub flows: Vec<(usize, usize, u8)>,
     /// Of all nodes.
-    pub config: Config,
+    pub config: ProtocolConfig,
     /// What the epochs of all nodes are computed from in their first lives, and so their sequence
     /// numbers.
     pub secret: u128,
@@ -87,7 +87,7 @@ pub enum Lie {
 impl Form {
     /// Two nodes without faults. The first one sends. The session begins with the handshake.
     pub fn new(name: impl Into<String>, messages: u8) -> Self {
-        let config = Config {
+        let config = ProtocolConfig {
             send_window: 2,
             receive_window: 2,
             reorder_window: 2,
@@ -99,7 +99,7 @@ impl Form {
             min_rto: Duration::from_millis(1),
             max_rto: Duration::from_millis(1),
             peer_timeout: Duration::MAX,
-            ..Config::default()
+            ..ProtocolConfig::default()
         };
         Self {
             name: name.into(),

@@ -2,7 +2,7 @@
 
 use crate::history::Message;
 use crate::network::Way;
-use gigae_proto::{Body, Config, Destination, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Body, Destination, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_wire::{Epoch, Flags, Header, Kind, MacAddr, NodeAddr, SeqNo};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -78,7 +78,7 @@ fn node_at(address: &NodeAddr) -> usize {
 }
 
 impl Node {
-    pub(crate) fn new(config: &Config, nodes: usize, secret: u128, life: u8) -> Self {
+    pub(crate) fn new(config: &ProtocolConfig, nodes: usize, secret: u128, life: u8) -> Self {
         Self {
             proto: Protocol::new(config.clone(), secret),
             secret,

@@ -7,7 +7,7 @@ use crate::lie::distort;
 use crate::network::{Network, Way, digest};
 use crate::node::{Frame, Node, Payload, Reported, address, addresses};
 use crate::rule::Rule;
-use gigae_proto::{Arrival, Config, Counters, Instant, PeerId};
+use gigae_proto::{Arrival, Instant, PeerId, ProtocolConfig, ProtocolCounters};
 use gigae_wire::Epoch;
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ impl System {
     pub(crate) fn new(form: &Form) -> Self {
         let count = form.nodes;
         let node = |i| {
-            let config = Config { links: addresses(i, form.paths), ..form.config.clone() };
+            let config = ProtocolConfig { links: addresses(i, form.paths), ..form.config.clone() };
             Arc::new(Node::new(&config, count, form.secret, 0))
         };
         let mut system = Self {
@@ -183,7 +183,7 @@ impl System {
     }
 
     /// Whether any node has counted something.
-    pub(crate) fn counts(&self, what: impl Fn(&Counters) -> u64) -> bool {
+    pub(crate) fn counts(&self, what: impl Fn(&ProtocolCounters) -> u64) -> bool {
         self.nodes.iter().any(|node| what(node.proto.counters()) > 0)
     }
 

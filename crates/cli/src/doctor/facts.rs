@@ -44,6 +44,8 @@ pub(super) struct Facts {
     pub(super) confining: Kernel,
     /// Bytes that may be locked, if limited.
     pub(super) memlock: Option<u64>,
+    /// Most bytes that a UDP socket may keep for an unprivileged process, if the kernel says it.
+    pub(super) rmem_max: Option<u64>,
     /// The interface, if it is there.
     pub(super) nic: Option<Nic>,
     /// The address by which nodes in the UDP envelope reach it.
@@ -127,6 +129,7 @@ impl Facts {
             capabilities: process::capabilities(&proc::read("/proc/self/status")).unwrap_or(0),
             confining: Kernel::look(),
             memlock: memlock(&proc::read("/proc/self/limits")),
+            rmem_max: proc::read("/proc/sys/net/core/rmem_max").trim().parse().ok(),
             nic: inventory(Some(nic)).ok().and_then(|nics| nics.into_iter().next()),
             ip: gigae::ip_of(nic),
             offload: Offload::look().ok(),

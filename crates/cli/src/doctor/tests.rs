@@ -13,6 +13,7 @@ fn healthy() -> Facts {
         capabilities: u64::MAX,
         confining: Kernel { landlock: Landlock::FilesTcpAndSignals, seccomp: Seccomp::Calls },
         memlock: Some(8 << 20),
+        rmem_max: Some(16 << 20),
         nic: Some(Nic {
             name: "eth1".into(),
             driver: Some("igb".into()),
@@ -76,7 +77,7 @@ fn why_af_packet_is_the_better_one_is_said_and_is_no_obstacle() {
 #[test]
 fn each_obstacle_is_one_line_with_what_to_do() {
     type Change = fn(&mut Facts);
-    let cases: [(&str, Grade, &str, Change); 24] = [
+    let cases: [(&str, Grade, &str, Change); 25] = [
         ("kernel", Grade::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
         ("confining", Grade::Doubt, "Landlock: not in this kernel", |f| {
             f.confining.landlock = Landlock::Absent;
@@ -89,6 +90,10 @@ fn each_obstacle_is_one_line_with_what_to_do() {
         }),
         ("locked memory", Grade::Doubt, "memlock", |f| {
             (f.capabilities, f.memlock) = (!(1 << 14), Some(8 << 20));
+        }),
+        ("receive memory", Grade::Doubt, "rmem_max=16777216", |f| {
+            (f.capabilities, f.rmem_max) = (!(1 << 12), Some(212_992));
+            f.broker.says = Says::Nics(vec!["eth1".into()]);
         }),
         ("link", Grade::Fault, "ip link set eth1 up", |f| {
             f.nic.as_mut().unwrap().link_up = false;

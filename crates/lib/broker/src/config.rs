@@ -33,7 +33,7 @@ const LEAST_ETHERTYPE: u16 = 0x0600;
 
 /// The configuration of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct BrokerConfig {
     /// The file that it was read from.
     pub path: PathBuf,
     /// NICs on which ports may be made, the preferred one first.
@@ -123,7 +123,7 @@ enum Who {
 /// What is wrong, and where.
 type Wrong = (Range<usize>, String);
 
-impl Config {
+impl BrokerConfig {
     /// Reads the file. Looks up the names of users and groups once.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let read = |source| ConfigError::Read { path: path.into(), source };
@@ -144,7 +144,7 @@ impl Config {
     }
 }
 
-fn check(entries: Entries) -> Result<Config, Wrong> {
+fn check(entries: Entries) -> Result<BrokerConfig, Wrong> {
     let mut nics: Vec<String> = Vec::new();
     for entry in entries.nics.get_ref() {
         let name = entry.get_ref();
@@ -198,7 +198,7 @@ fn check(entries: Entries) -> Result<Config, Wrong> {
     if entries.ethertypes.is_none() {
         ethertypes.push(usual);
     }
-    Ok(Config { path: PathBuf::new(), nics, user, allowed, ethertypes, per_user, in_all })
+    Ok(BrokerConfig { path: PathBuf::new(), nics, user, allowed, ethertypes, per_user, in_all })
 }
 
 fn number(
@@ -228,8 +228,8 @@ fn limit(entry: Option<Spanned<u32>>, usual: u32, most: u32) -> Result<u32, Wron
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(text, Path::new("b.toml")).map_err(|e| e.to_string())
+    fn parse(text: &str) -> Result<BrokerConfig, String> {
+        BrokerConfig::parse(text, Path::new("b.toml")).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             assert!(error.starts_with(&format!("b.toml:{line}: ")), "{error}");
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
         }
-        let error = Config::read(Path::new("/nowhere/broker.toml")).unwrap_err().to_string();
+        let error = BrokerConfig::read(Path::new("/nowhere/broker.toml")).unwrap_err().to_string();
         assert!(error.contains("/nowhere/broker.toml") && error.contains("--config"), "{error}");
     }
 }

@@ -1,6 +1,6 @@
 //! The daemon around a [`Broker`]: configuration, socket, privileges, supervisor.
 
-use crate::config::Config;
+use crate::config::BrokerConfig;
 use crate::kernel::Linux;
 use crate::privileges;
 use crate::quotas::Quotas;
@@ -36,7 +36,7 @@ pub fn run(
     stop: &AtomicBool,
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Box<dyn Error>> {
-    let quotas = Quotas::new(Config::read(config)?);
+    let quotas = Quotas::new(BrokerConfig::read(config)?);
     let (nics, user) = (quotas.config().nics.join(", "), quotas.config().user.clone());
     // Everything below needs them, and would only report that it is not permitted.
     gigae_confine::require(privileges::KEPT)?;

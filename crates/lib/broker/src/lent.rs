@@ -188,7 +188,7 @@ mod tests {
     fn lend() -> Loan<()> {
         let memory = Arena::reserve(8192).unwrap();
         let config = "nics = ['eth1']\nusers = ['*']";
-        let config = crate::Config::parse(config, "b.toml".as_ref()).unwrap();
+        let config = crate::BrokerConfig::parse(config, "b.toml".as_ref()).unwrap();
         let mut quotas = crate::Quotas::new(config);
         let peer = crate::PeerProcess { uid: 1, groups: Vec::new(), pid: 1, elsewhere: false };
         let channels = gigae_link::ChannelSet::EMPTY;

@@ -48,7 +48,7 @@ mod quotas;
 mod server;
 
 pub use client::{BrokerError, Offer, Port, SOCKET, VARIABLE, nics, socket};
-pub use config::{Allowed, CONFIG, Config, ConfigError, Limits};
+pub use config::{Allowed, BrokerConfig, CONFIG, ConfigError, Limits};
 pub use daemon::{listen, run};
 pub use kernel::{Kernel, MadePort};
 pub use names::PeerProcess;

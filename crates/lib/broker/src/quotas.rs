@@ -1,6 +1,6 @@
 //! What each user has, and whether a user may have more: the broker's rules, without a socket.
 
-use crate::config::{Config, Limits};
+use crate::config::{BrokerConfig, Limits};
 use crate::names::PeerProcess;
 use crate::protocol::{Refusal, RefusalCode, Request};
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ impl PortGrant {
 /// What each user may have, and what each user has.
 #[derive(Debug)]
 pub struct Quotas {
-    config: Config,
+    config: BrokerConfig,
     /// Users with ports: never more entries than ports.
     users: HashMap<u32, Usage>,
     in_all: Usage,
@@ -48,12 +48,12 @@ pub struct Quotas {
 
 impl Quotas {
     /// Nobody has a port yet.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: BrokerConfig) -> Self {
         Self { config, users: HashMap::new(), in_all: Usage::default() }
     }
 
     /// The configuration.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &BrokerConfig {
         &self.config
     }
 
@@ -169,7 +169,7 @@ mod tests {
     use std::path::Path;
 
     fn quotas(text: &str) -> Quotas {
-        Quotas::new(Config::parse(text, Path::new("/etc/gigae/broker.toml")).unwrap())
+        Quotas::new(BrokerConfig::parse(text, Path::new("/etc/gigae/broker.toml")).unwrap())
     }
 
     fn peer(uid: u32) -> PeerProcess {

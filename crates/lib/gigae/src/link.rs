@@ -6,7 +6,7 @@
 
 use crate::tapped::Tapped;
 use gigae_link::{
-    Counters, FrameMemory, Held, Info, Link, LinkError, Posted, RxFrame, Segment, TxFrame,
+    FrameMemory, Held, Info, Link, LinkCounters, LinkError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_packet::PacketLink;
 use gigae_shm::ShmLink;
@@ -112,7 +112,7 @@ impl Link for AnyLink {
         each!(self, link => link.fd())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> LinkCounters {
         each!(self, link => link.counters())
     }
 }

@@ -15,10 +15,10 @@ use crate::simulated;
 use crate::sources::{Resolver, Sources};
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
-use gigae_proto::{BulkConfig, Config, Protocol};
+use gigae_proto::{BulkConfig, Protocol, ProtocolConfig};
 use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
-use gigae_transfer::{Config as TransferConfig, Transfer, predictable_keys};
+use gigae_transfer::{Transfer, TransferConfig, predictable_keys};
 use gigae_udp::{BulkLink, UdpConfig, UdpLink};
 use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr, beyond, port_id_beyond};
 use gigae_xdp::{XdpConfig, XdpLink};
@@ -423,7 +423,7 @@ impl Options {
         }
         let info = links.info(0);
         let payload = |frame: usize| u16::try_from(frame - headers).unwrap_or(u16::MAX);
-        let mut config = Config {
+        let mut config = ProtocolConfig {
             max_payload: payload(longest),
             max_operations: payload(longest_operations.max(longest)),
             sure_payload: payload(SURE_FRAME),

@@ -3,7 +3,7 @@
 use crate::error::OperationError;
 use crate::memory::Memory;
 use crate::peer::Peer;
-use gigae_transfer::{Completion as Ended, Selector};
+use gigae_transfer::{Selector, TransferCompletion};
 
 pub use gigae_transfer::{Accesses, Bytes, Label, OpError, OpId, RegionKey, Rights};
 pub use gigae_wire::op::{Action, Change, MOST_FETCHED, Number, Status};
@@ -75,9 +75,10 @@ pub struct Completion {
     pub result: Result<(), OpError>,
 }
 
-impl From<Ended<Memory>> for Completion {
-    fn from(ended: Ended<Memory>) -> Self {
-        let Ended { id, peer, tag, data, len, total, at, value, memory, result } = ended;
+impl From<TransferCompletion<Memory>> for Completion {
+    fn from(ended: TransferCompletion<Memory>) -> Self {
+        let TransferCompletion { id, peer, tag, data, len, total, at, value, memory, result } =
+            ended;
         Self { id, peer: peer.map(Peer), tag, data, len, total, at, value, memory, result }
     }
 }
@@ -98,9 +99,9 @@ pub struct Notice {
     pub value: u64,
 }
 
-impl From<gigae_transfer::Notice> for Notice {
-    fn from(notice: gigae_transfer::Notice) -> Self {
-        let gigae_transfer::Notice { peer, key, offset, len, value } = notice;
+impl From<gigae_transfer::TransferNotice> for Notice {
+    fn from(notice: gigae_transfer::TransferNotice) -> Self {
+        let gigae_transfer::TransferNotice { peer, key, offset, len, value } = notice;
         Self { peer: Peer(peer), key, offset, len, value }
     }
 }

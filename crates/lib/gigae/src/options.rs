@@ -3,7 +3,7 @@
 use crate::sharing::Sharing;
 use crate::wait::Wait;
 use gigae_link::{ChannelSet, Mode};
-use gigae_proto::Config;
+use gigae_proto::ProtocolConfig;
 use gigae_wire::{Envelope, is_node_name};
 use gigae_xdp::BusyPoll;
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub struct Options {
     pub(crate) aggregate: bool,
     pub(crate) progress: Progress,
     pub(crate) busy_poll: BusyPoll,
-    pub(crate) protocol: Config,
+    pub(crate) protocol: ProtocolConfig,
     pub(crate) simulated_frames: usize,
     pub(crate) name: Option<String>,
     /// Unless said, endpoints on kernel interfaces are.
@@ -114,7 +114,7 @@ impl Options {
             aggregate: true,
             progress: Progress::default(),
             busy_poll: BusyPoll::Auto,
-            protocol: Config::default(),
+            protocol: ProtocolConfig::default(),
             simulated_frames: SIMULATED_FRAMES,
             name: None,
             observable: None,
@@ -317,7 +317,11 @@ impl Options {
     /// protocol that no program has to know.
     #[doc(hidden)]
     #[must_use]
-    pub fn tuned(mut self, simulated_frames: usize, tune: impl FnOnce(&mut Config)) -> Self {
+    pub fn tuned(
+        mut self,
+        simulated_frames: usize,
+        tune: impl FnOnce(&mut ProtocolConfig),
+    ) -> Self {
         self.simulated_frames = simulated_frames;
         tune(&mut self.protocol);
         self

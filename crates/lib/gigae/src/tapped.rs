@@ -3,7 +3,7 @@
 
 use crate::link::AnyLink;
 use gigae_link::{
-    Counters, FrameMemory, Held, Info, Link, LinkError, Posted, RxFrame, Segment, TxFrame,
+    FrameMemory, Held, Info, Link, LinkCounters, LinkError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_observe::{Direction, Tap};
 use gigae_udp::BulkLink;
@@ -212,7 +212,7 @@ impl Link for Tapped {
         self.link().fd()
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> LinkCounters {
         self.link().counters()
     }
 }

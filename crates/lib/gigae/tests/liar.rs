@@ -5,7 +5,7 @@
 mod heap;
 
 use gigae::{Address, Endpoint, Options, Rights};
-use gigae_proto::{Arrival, Body, Config, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Body, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::Op;
 use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
@@ -33,7 +33,7 @@ impl Liar {
     }
 
     fn life(seed: u32, victim: PeerKey) -> (Protocol<Vec<u8>, Vec<u8>>, PeerId) {
-        let mut proto = Protocol::new(Config::default(), seed.into());
+        let mut proto = Protocol::new(ProtocolConfig::default(), seed.into());
         let peer = proto.peer(victim).unwrap();
         (proto, peer)
     }

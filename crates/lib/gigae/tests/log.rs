@@ -4,7 +4,7 @@
 //! (`tracing_core::callsite` keeps who is interested).
 #![allow(missing_docs)]
 
-use gigae::{Address, Endpoint, Options};
+use gigae::{Address, Endpoint, Options, Wanted};
 use gigae_sim::{Faults, Network};
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
@@ -59,6 +59,9 @@ impl Subscriber for Kept {
     fn exit(&self, _: &Id) {}
 }
 
+/// A message that goes by the sockets for bulk data.
+const LONG: usize = 64 << 10;
+
 fn faults() -> Faults {
     Faults { delay: Duration::from_micros(5), ..Faults::default() }
 }
@@ -72,6 +75,42 @@ fn run(net: &Network, ends: [&Endpoint; 2], time: Duration) {
         }
         net.advance_to(net.now() + 1_000);
     }
+}
+
+/// A firewall drops what is for the sockets for bulk data, and is taken away.
+fn sockets_for_bulk_data(log: &dyn Fn(&str, &[&str]) -> usize) {
+    let net = Network::new(2, faults());
+    let open = |seed| Options::new("sim").bulk(true).open_simulated(&net, seed).unwrap();
+    let [a, b] = [open(1), open(2)];
+    let sockets = [a.paths()[1].info.mac, b.paths()[1].info.mac];
+    let firewall = |drops| {
+        for mac in sockets {
+            net.cut(net.port_of(mac).unwrap(), drops, drops);
+        }
+    };
+    let to_b = a.peer(Address::from(b.link().mac)).unwrap();
+    let peer = format!("peer={}", b.link().mac);
+    let exchange = || {
+        b.start_recv(Wanted::tag(1), vec![0; LONG]).unwrap();
+        a.start_send(to_b, 1, vec![1; LONG]).unwrap();
+        for _ in 0..100 {
+            run(&net, [&a, &b], Duration::from_micros(100));
+        }
+        let done = [&a, &b].map(|end| end.try_completion().unwrap().map(|done| done.result));
+        assert_eq!(done, [Some(Ok(())); 2]);
+    };
+    let silent = || log("no answer from the peer's UDP socket", &[&peer]);
+    let up = || log("path up", &[&peer, "path=1"]);
+    firewall(true);
+    for _ in 0..300 {
+        exchange();
+    }
+    assert_eq!((silent(), up()), (1, 0), "once, however long it lasts");
+    firewall(false);
+    for _ in 0..300 {
+        exchange();
+    }
+    assert_eq!((silent(), up()), (1, 1));
 }
 
 #[test]
@@ -105,6 +144,8 @@ fn a_subscriber_sees_a_session_come_up_lose_a_frame_and_end_and_no_secret() {
         assert_eq!(log("session ended", &["reason=Closed"]), 1);
         assert_eq!(log("session ended", &[&peer, "was=\"up\"", "reason=Reset"]), 1);
         assert_eq!(kept.count("gigae::endpoint::closing endpoint closed", &[]), 1);
+        drop(a);
+        sockets_for_bulk_data(&log);
     });
     for word in ["epoch", "token", "key"] {
         assert_eq!(kept.count("gigae", &[word]), 0, "{word}");

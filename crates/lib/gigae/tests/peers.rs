@@ -6,7 +6,7 @@ mod crowd;
 
 use crowd::Crowd;
 use crowd::heap::allocations;
-use gigae_proto::{Arrival, Body, Config, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Body, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_sim::Faults;
 use gigae_wire::{Header, MacAddr};
 use std::ops::Deref;
@@ -108,11 +108,13 @@ fn key(mac: MacAddr, port: usize) -> PeerKey {
 
 impl Star {
     fn new(count: usize) -> Self {
-        let mut hub = Protocol::new(Config::default(), 1);
+        let mut hub = Protocol::new(ProtocolConfig::default(), 1);
         let rim = (0..count).map(|n| {
             hub.peer(key(RIM, n)).unwrap();
-            let mut proto =
-                Protocol::new(Config { port: n as u16, ..Config::default() }, 2 + n as u128);
+            let mut proto = Protocol::new(
+                ProtocolConfig { port: n as u16, ..ProtocolConfig::default() },
+                2 + n as u128,
+            );
             proto.peer(key(HUB, 0)).unwrap();
             proto
         });

@@ -5,8 +5,8 @@
 #![allow(missing_docs, unreachable_pub)]
 
 use gigae_link::{
-    Arena, ChannelSet, Counters, Filter, FrameMemory, Held, Info, Link, LinkError, Mode, Posted,
-    Posting, RxFrame, Segment, TxFrame, TxHolds,
+    Arena, ChannelSet, Filter, FrameMemory, Held, Info, Link, LinkCounters, LinkError, Mode,
+    Posted, Posting, RxFrame, Segment, TxFrame, TxHolds,
 };
 use gigae_wire::{Envelope, MacAddr, Route};
 use rustix::event::{EventfdFlags, eventfd};
@@ -78,7 +78,7 @@ pub struct Cable {
     posted: Vec<(u32, Vec<u8>)>,
     outgoing: Arc<Wire>,
     incoming: Arc<Wire>,
-    counters: Counters,
+    counters: LinkCounters,
 }
 
 impl Cable {
@@ -112,7 +112,7 @@ impl Cable {
                 posted: Vec::new(),
                 outgoing: Arc::clone(outgoing),
                 incoming: Arc::clone(incoming),
-                counters: Counters::default(),
+                counters: LinkCounters::default(),
                 info,
             })
         };
@@ -205,9 +205,9 @@ impl Link for Cable {
         Some(self.incoming.bell.as_fd())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> LinkCounters {
         let lost = self.incoming.lost.load(Ordering::Relaxed);
-        Counters { rx_dropped: self.counters.rx_dropped + lost, ..self.counters }
+        LinkCounters { rx_dropped: self.counters.rx_dropped + lost, ..self.counters }
     }
 }
 

@@ -34,7 +34,7 @@ pub const OTHER_CHANNEL: u8 = 8;
 
 /// What a test wants of its links.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PairOptions {
     /// Which frames both links take.
     pub filter: Filter,
     /// Transmit frames of each link.
@@ -45,7 +45,7 @@ pub struct Options {
     pub mtu: usize,
 }
 
-impl Options {
+impl PairOptions {
     /// Small enough that a test reaches the limits; the transmit frames are several times what a
     /// kernel sends in one call (32). MTU 1500.
     pub fn new(envelope: Envelope) -> Self {
@@ -63,7 +63,7 @@ impl Options {
 }
 
 /// Opens two links that can reach each other.
-pub type Maker = fn(&Options) -> Pair;
+pub type Maker = fn(&PairOptions) -> Pair;
 
 /// Moves the calling thread to where the link's node is, until the returned guard is dropped.
 pub type Enter = Box<dyn Fn() -> Box<dyn Any> + Send + Sync>;
@@ -95,7 +95,8 @@ pub struct Kernels {
 /// Makes the list of tests for a maker: `conformance_tests!("generic", open_pair)` is an array of
 /// names and functions, for a runner. A number behind it is the MTU, by default 1500. A second
 /// number limits the unread frames that the carrier holds, a card's ring or a socket's queue
-/// ([`Options::within`](crate::conformance::Options::within)); by default there is no limit.
+/// ([`PairOptions::within`](crate::conformance::PairOptions::within)); by default there is no
+/// limit.
 #[macro_export]
 macro_rules! conformance_tests {
     ($prefix:literal, $envelope:expr, $maker:path) => {
@@ -143,7 +144,7 @@ macro_rules! conformance_tests {
         [$((
             concat!($prefix, "::", stringify!($test)),
             (|| {
-                let mut options = $crate::conformance::Options::new($envelope).within($held);
+                let mut options = $crate::conformance::PairOptions::new($envelope).within($held);
                 options.mtu = $mtu;
                 $crate::conformance::$test(&options, $maker)
             }) as fn(),

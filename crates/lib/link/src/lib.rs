@@ -40,7 +40,7 @@ pub use arena::{Arena, Held, Posted, RxFrame, RxPart, TxFrame};
 pub use error::{LinkError, OpenError};
 pub use holds::TxHolds;
 pub use interface::Interface;
-pub use link::{ChannelSet, Counters, Filter, Info, Link, Mode, Segment};
+pub use link::{ChannelSet, Filter, Info, Link, LinkCounters, Mode, Segment};
 pub use memory::FrameMemory;
 pub use posting::Posting;
 pub use shared::SharedFrame;

@@ -73,7 +73,7 @@ pub trait Link: Send {
     /// A frame longer than [`Info::segment_size`] is several tokens in a row, of which all but the
     /// last say [`RxFrame::continues`]. It is always handed over whole, so with such a frame at the
     /// end there may be up to [`Info::max_segments`] - 1 tokens more. The link drops a frame of
-    /// which a segment is missing, and counts it ([`Counters::rx_dropped`]).
+    /// which a segment is missing, and counts it ([`LinkCounters::rx_dropped`]).
     ///
     /// With busy polling on (an option of the backend), an empty ring makes the link drive the
     /// driver from the caller's own context and look again, as in GigaE PM II §4.4; that is the
@@ -126,8 +126,8 @@ pub trait Link: Send {
     /// What the link has counted so far; by default nothing. The conformance suite checks
     /// `tx_frames`, `rx_frames` and `rx_dropped`. No system call beyond what the kernel's
     /// own counters need.
-    fn counters(&self) -> Counters {
-        Counters::default()
+    fn counters(&self) -> LinkCounters {
+        LinkCounters::default()
     }
 }
 
@@ -283,7 +283,7 @@ impl FromIterator<u8> for ChannelSet {
 
 /// What a link counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LinkCounters {
     /// Frames posted, each counted once, however many segments it has.
     pub tx_frames: u64,
     /// Frames polled, counted likewise.

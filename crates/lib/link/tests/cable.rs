@@ -4,7 +4,7 @@
 mod cable;
 
 use cable::Cable;
-use gigae_link::conformance::{Options, Pair};
+use gigae_link::conformance::{Pair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_wire::{Envelope, Route};
 use libtest_mimic::{Arguments, Trial};
@@ -20,8 +20,8 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), tests.map(trial).into()).exit();
 }
 
-fn pair(options: &Options) -> Pair {
-    let Options { filter, tx_frames, rx_frames, .. } = options;
+fn pair(options: &PairOptions) -> Pair {
+    let PairOptions { filter, tx_frames, rx_frames, .. } = options;
     let [a, b] =
         Cable::pair(0, filter, *tx_frames, *rx_frames).expect("memory and two descriptors");
     let (at_a, at_b) = (a.info().mac.into(), b.info().mac.into());

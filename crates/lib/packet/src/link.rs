@@ -6,8 +6,8 @@ use crate::ring::{Layout, RxRing};
 use crate::socket::PacketSocket;
 use crate::transmit::{QueuedFrame, TransmitQueue};
 use gigae_link::{
-    Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError, Posted,
-    Posting, RxFrame, Segment, TxFrame, TxHolds,
+    Filter, FrameMemory, Held, Info, Interface, Link, LinkCounters, LinkError, Mode, OpenError,
+    Posted, Posting, RxFrame, Segment, TxFrame, TxHolds,
 };
 use gigae_wire::Envelope;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -64,7 +64,7 @@ pub struct PacketLink {
     queue: TransmitQueue,
     ring: RxRing,
     socket: PacketSocket,
-    counters: Counters,
+    counters: LinkCounters,
     empty_polls: u32,
     _claim: Option<PortClaim>,
 }
@@ -104,7 +104,7 @@ impl PacketLink {
             queue: TransmitQueue::new(layout.tx_slots),
             ring,
             socket,
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             empty_polls: 0,
             _claim: claim,
         })
@@ -302,7 +302,7 @@ impl Link for PacketLink {
         Some(self.socket.as_fd())
     }
 
-    fn counters(&self) -> Counters {
-        Counters { rx_dropped: self.socket.dropped(), ..self.counters }
+    fn counters(&self) -> LinkCounters {
+        LinkCounters { rx_dropped: self.socket.dropped(), ..self.counters }
     }
 }

@@ -1,7 +1,7 @@
 //! The packet backend on a fabric, held to the suite for all links.
 
 use gigae_fabric::{Node, testing};
-use gigae_link::conformance::{Kernels, Options, Pair};
+use gigae_link::conformance::{Kernels, Pair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_macvlan::Child;
 use gigae_packet::{PacketConfig, PacketLink};
@@ -22,24 +22,28 @@ fn main() {
     testing::for_users_except(&[]).run(&tests);
 }
 
-fn over_ipv4(options: &Options) -> Pair {
+fn over_ipv4(options: &PairOptions) -> Pair {
     pair(options, |node| node.ipv4.into())
 }
 
-fn over_ipv6(options: &Options) -> Pair {
+fn over_ipv6(options: &PairOptions) -> Pair {
     pair(options, |node| node.ipv6.into())
 }
 
 /// Links on children of the NICs.
-fn children(options: &Options) -> Pair {
+fn children(options: &PairOptions) -> Pair {
     pair_on(options, |node| node.ipv4.into(), |node| Some(Child::make(node.interface).unwrap()))
 }
 
-fn pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
+fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
     pair_on(options, ip, |_| None)
 }
 
-fn pair_on(options: &Options, ip: fn(&Node) -> IpAddr, child: fn(&Node) -> Option<Child>) -> Pair {
+fn pair_on(
+    options: &PairOptions,
+    ip: fn(&Node) -> IpAddr,
+    child: fn(&Node) -> Option<Child>,
+) -> Pair {
     let fabric =
         testing::fabric("a pair of packet links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];

@@ -2,7 +2,7 @@
 
 use gigae_fabric::{Fabric, testing};
 use gigae_link::conformance::{
-    CHANNEL, OTHER_CHANNEL, Options, drain, frame, only, post, send, send_until_received,
+    CHANNEL, OTHER_CHANNEL, PairOptions, drain, frame, only, post, send, send_until_received,
 };
 use gigae_link::{ChannelSet, Link, LinkError, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
@@ -33,7 +33,7 @@ fn main() {
 }
 
 fn config(envelope: Envelope, channel: u8) -> PacketConfig {
-    let mut filter = Options::new(envelope).filter;
+    let mut filter = PairOptions::new(envelope).filter;
     filter.channels = ChannelSet::EMPTY.with(channel);
     PacketConfig::new("eth0", filter)
 }

@@ -1,7 +1,7 @@
 //! What `tests/instructions.rs` counts: each case is a function `measured_...` that does one thing
 //! once. Prints how many messages passed through each. Alone it does nothing of use.
 
-use gigae_proto::{Arrival, Config, Instant, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_wire::{
     Discard, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
     batch,
@@ -175,7 +175,8 @@ impl Pair {
     /// Two protocols whose session is up, and whose windows and credit have grown to their full
     /// size.
     fn new() -> Self {
-        let [mut near, mut far] = [1, 2].map(|secret| Proto::new(Config::default(), secret));
+        let [mut near, mut far] =
+            [1, 2].map(|secret| Proto::new(ProtocolConfig::default(), secret));
         let key = |node: MacAddr| PeerKey { node: node.into(), port: 0, channel: 3 };
         let to_far = near.peer(key(FAR)).expect("the table is empty");
         let to_near = far.peer(key(NEAR)).expect("the table is empty");
@@ -420,7 +421,7 @@ fn measured_proto_append(near: &mut Proto, to: PeerId) -> bool {
 /// them.
 fn proto_hostile() {
     const KNOWN: u16 = 4096;
-    let mut end = Proto::new(Config::default(), 7);
+    let mut end = Proto::new(ProtocolConfig::default(), 7);
     let key = |n: u16| {
         let [a, b] = n.to_be_bytes();
         PeerKey { node: MacAddr([2, 1, 0, 0, a, b]).into(), port: 0, channel: 3 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Parameters of a [`crate::Protocol`]. The default suits one Ethernet segment.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ProtocolConfig {
     /// This endpoint's port id; frames for other ports are discarded.
     pub port: u16,
     /// The addresses of this endpoint's links in order, if it has several (`PROTOCOL.md` §11): at
@@ -86,7 +86,7 @@ impl BulkConfig {
     }
 }
 
-impl Default for Config {
+impl Default for ProtocolConfig {
     fn default() -> Self {
         Self {
             port: 0,
@@ -110,7 +110,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl ProtocolConfig {
     /// Turns selective repeat off: everything after a missing frame is sent again, as in the
     /// papers.
     #[must_use]

@@ -4,7 +4,7 @@ use gigae_wire::Discard;
 
 /// Events since the protocol began. All counts are of frames unless they say otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ProtocolCounters {
     /// Messages accepted for sending.
     pub messages_sent: u64,
     /// Messages that the application received.
@@ -53,7 +53,7 @@ pub struct Counters {
     pub refused: u64,
 }
 
-impl Counters {
+impl ProtocolCounters {
     /// Counts a discarded frame under its reason.
     pub fn discard(&mut self, reason: Discard) {
         *match reason {

@@ -34,8 +34,8 @@ mod time;
 mod timers;
 mod types;
 
-pub use config::{BulkConfig, Config, LEAST_PART};
-pub use counters::Counters;
+pub use config::{BulkConfig, LEAST_PART, ProtocolConfig};
+pub use counters::ProtocolCounters;
 pub use path::PathCounters;
 pub use peer::{PeerSnapshot, SessionPhase};
 pub use protocol::Protocol;
@@ -43,5 +43,5 @@ pub use reason::Reason;
 pub use time::Instant;
 pub use types::{
     Arrival, Body, DataFrame, Delivery, Destination, Ended, Failure, PathTo, PeerId, PeerKey,
-    SendError, Transmit,
+    Transmit, Unsent,
 };

@@ -102,6 +102,13 @@ pub(crate) fn path_up(peer: &PeerKey, path: usize) {
     info!(%peer, path, "path up");
 }
 
+/// The peer's socket for bulk data has answered no probe for more than a second.
+#[cold]
+#[inline(never)]
+pub(crate) fn no_bulk_answer(peer: &PeerKey) {
+    info!(%peer, "no answer from the peer's UDP socket: long messages stay on the link; check the firewalls");
+}
+
 /// Whether the datagrams of bulk frames come one by one changes.
 #[cold]
 #[inline(never)]

@@ -5,7 +5,7 @@
 //! transmissions: what goes by one path arrives in order or not at all, whatever overtakes it on
 //! another. A path knows only one sequence number: that of the frame that it times.
 
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
 use gigae_wire::{MAX_PATHS, SeqNo};
@@ -109,6 +109,17 @@ enum PathState {
     Dead(Since, u64),
 }
 
+/// What follows when a probe of a path got no answer in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterProbe {
+    /// Another probe.
+    Probe,
+    /// None until somebody wants the path, for the first time since it was alive.
+    FirstLeft,
+    /// None.
+    Nothing,
+}
+
 /// What a path knows of the queues on its way.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Queues {
@@ -151,11 +162,13 @@ pub(crate) struct Path {
     state: PathState,
     /// The path was in use before it died.
     given_up: bool,
+    /// No probe of the dead path was answered for so long that it was left.
+    was_left: bool,
     pub(crate) counters: PathCounters,
 }
 
 impl Path {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &ProtocolConfig) -> Self {
         Self {
             in_flight: 0,
             flight: INITIAL_FLIGHT.min(config.send_window.into()),
@@ -173,12 +186,13 @@ impl Path {
             queues: None,
             state: PathState::Sound,
             given_up: false,
+            was_left: false,
             counters: PathCounters::default(),
         }
     }
 
     /// Another session begins. Only the counters remain.
-    pub(crate) fn begin_anew(&mut self, config: &Config) {
+    pub(crate) fn begin_anew(&mut self, config: &ProtocolConfig) {
         *self = Self { counters: self.counters, ..Self::new(config) };
     }
 
@@ -485,21 +499,31 @@ impl Path {
         }
     }
 
-    /// The same for a path that is probed only while it is wanted. Whether to probe it now: not
-    /// after the longest wait. Then it rests, and is left.
-    pub(crate) fn probed_or_left(&mut self, now: Instant) -> bool {
-        let PathState::Dead(_, wait) = self.state else { return false };
+    /// The same for a path that is probed only while it is wanted: after the longest wait it rests,
+    /// and then it is left.
+    pub(crate) fn probed_or_left(&mut self, now: Instant) -> AfterProbe {
+        let PathState::Dead(_, wait) = self.state else { return AfterProbe::Nothing };
         match wait.cmp(&LONGEST_PROBE_INTERVAL) {
-            Ordering::Less => self.probed(now),
-            Ordering::Equal => self.state = PathState::Dead(Since::At(now), REST),
-            Ordering::Greater => self.leave(),
+            Ordering::Less => {
+                self.probed(now);
+                return AfterProbe::Probe;
+            }
+            Ordering::Equal => {
+                self.state = PathState::Dead(Since::At(now), REST);
+            }
+            Ordering::Greater => {
+                self.leave();
+                if !std::mem::replace(&mut self.was_left, true) {
+                    return AfterProbe::FirstLeft;
+                }
+            }
         }
-        wait < LONGEST_PROBE_INTERVAL
+        AfterProbe::Nothing
     }
 
     /// A probe was answered: the path begins again with almost nothing known. False if it is
     /// already alive.
-    pub(crate) fn revive(&mut self, config: &Config) -> bool {
+    pub(crate) fn revive(&mut self, config: &ProtocolConfig) -> bool {
         if self.is_alive() {
             return false;
         }

@@ -20,7 +20,7 @@ mod timing;
 
 use crate::secret::Secret;
 use crate::session::Session;
-use crate::{Config, Counters, Instant, PathCounters, PathTo, PeerId, PeerKey};
+use crate::{Instant, PathCounters, PathTo, PeerId, PeerKey, ProtocolConfig, ProtocolCounters};
 use gigae_wire::{AckReport, Epoch, Flags, Paths};
 use memory::MemoryUse;
 use outputs::Outputs;
@@ -54,7 +54,7 @@ enum ReplyKind {
 /// See the crate's description. `T` is a transmit buffer, `R` a received one.
 #[derive(Clone, Debug)]
 pub struct Protocol<T, R> {
-    config: Config,
+    config: ProtocolConfig,
     sessions: Vec<Session<T, R>>,
     table: Table,
     secret: Secret,
@@ -76,7 +76,7 @@ pub struct Protocol<T, R> {
     outputs: Outputs<T, R>,
     memory: MemoryUse<T>,
     report: [u8; 4 + AckReport::MAX_BITMAP],
-    counters: Counters,
+    counters: ProtocolCounters,
 }
 
 impl<T, R> Protocol<T, R> {
@@ -86,7 +86,7 @@ impl<T, R> Protocol<T, R> {
     ///
     /// # Panics
     /// If the configuration is outside its stated ranges.
-    pub fn new(config: Config, secret: u128) -> Self {
+    pub fn new(config: ProtocolConfig, secret: u128) -> Self {
         config.check();
         Self {
             sessions: Vec::new(),
@@ -104,23 +104,23 @@ impl<T, R> Protocol<T, R> {
             outputs: Outputs::new(&config),
             memory: MemoryUse::new(config.receive_frames / 2),
             report: [0; 4 + AckReport::MAX_BITMAP],
-            counters: Counters::default(),
+            counters: ProtocolCounters::default(),
             config,
         }
     }
 
     /// The counters.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &ProtocolCounters {
         &self.counters
     }
 
     /// For counting frames that are discarded before they reach the protocol.
-    pub fn counters_mut(&mut self) -> &mut Counters {
+    pub fn counters_mut(&mut self) -> &mut ProtocolCounters {
         &mut self.counters
     }
 
     /// The parameters given to [`new`](Self::new).
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ProtocolConfig {
         &self.config
     }
 

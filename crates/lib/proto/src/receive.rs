@@ -5,7 +5,7 @@
 //! buffers that really exist. Frames that the application has not released yet still occupy
 //! buffers, so they hold the credit back.
 
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::time::{Instant, Since};
 use gigae_wire::{AckReport, Discard, SeqNo};
 
@@ -57,7 +57,7 @@ pub(crate) struct ReceiveWindow<R> {
 
 /// Frames of credit that a new session begins with. Hello and HelloAck advertise them, and they are
 /// not withdrawn.
-pub(crate) fn initial_credit(config: &Config) -> u16 {
+pub(crate) fn initial_credit(config: &ProtocolConfig) -> u16 {
     let most = config.receive_frames.min(config.receive_window.into());
     u16::try_from(INITIAL_WINDOW.min(most)).expect("at most 64")
 }
@@ -71,7 +71,7 @@ pub(crate) struct Owed {
 }
 
 impl<R> ReceiveWindow<R> {
-    pub(crate) fn new(first: SeqNo, config: &Config) -> Self {
+    pub(crate) fn new(first: SeqNo, config: &ProtocolConfig) -> Self {
         let window = u32::from(initial_credit(config));
         Self {
             next: first,
@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     fn window() -> ReceiveWindow<u32> {
-        ReceiveWindow::new(SeqNo(u32::MAX - 2), &Config::default())
+        ReceiveWindow::new(SeqNo(u32::MAX - 2), &ProtocolConfig::default())
     }
 
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn credit_runs_out_while_the_application_holds_and_comes_back_when_it_releases() {
-        let config = Config { receive_window: 4, ..Config::default() };
+        let config = ProtocolConfig { receive_window: 4, ..ProtocolConfig::default() };
         let mut w = ReceiveWindow::new(SeqNo(0), &config);
         for i in 0..4 {
             assert!(w.take(SeqNo(i), (&mut Some(i), DataKind::Messages), 8, |_, _| ()).is_ok());

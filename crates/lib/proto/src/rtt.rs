@@ -1,6 +1,6 @@
 //! Round-trip time and the retransmission timeout (RFC 6298). All times are nanoseconds.
 
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::time::nanos;
 
 /// Smoothed round-trip time of one peer.
@@ -17,7 +17,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &ProtocolConfig) -> Self {
         let (least, most) = (nanos(config.min_rto), nanos(config.max_rto));
         Self { smoothed: 0, variation: 0, least, most, backoff: 0 }
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_steady_round_trip_settles_at_the_lower_bound() {
-        let mut rtt = Rtt::new(&Config::default());
+        let mut rtt = Rtt::new(&ProtocolConfig::default());
         assert_eq!(rtt.timeout(), LEAST * 8);
         for _ in 0..100 {
             rtt.sample(20_000);
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn timeouts_in_a_row_double_up_to_the_upper_bound_and_progress_ends_that() {
-        let mut rtt = Rtt::new(&Config::default());
+        let mut rtt = Rtt::new(&ProtocolConfig::default());
         rtt.sample(400_000);
         let first = rtt.timeout();
         rtt.back_off();

@@ -18,7 +18,7 @@ mod paths;
 mod slots;
 mod statistics;
 
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::frame_kind::FrameKind;
 use crate::path::Path;
 use crate::time::Instant;
@@ -67,7 +67,7 @@ pub(crate) struct Transmission {
 }
 
 impl<T> SendWindow<T> {
-    pub(crate) fn new(first: SeqNo, config: &Config) -> Self {
+    pub(crate) fn new(first: SeqNo, config: &ProtocolConfig) -> Self {
         Self {
             slots: Box::default(),
             window: config.send_window,

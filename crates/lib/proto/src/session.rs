@@ -12,7 +12,7 @@ use crate::receive::ReceiveWindow;
 use crate::send::SendWindow;
 use crate::size::Sizes;
 use crate::time::{Instant, Since};
-use crate::{Config, PeerKey};
+use crate::{PeerKey, ProtocolConfig};
 use gigae_wire::{Epoch, Hello, Paths};
 use state::{CLOSE_INTERVAL, REPETITIONS};
 
@@ -182,7 +182,7 @@ impl<T, R> Session<T, R> {
     }
 
     /// Proposes a session with this epoch.
-    pub(crate) fn propose(&mut self, now: Instant, local: Epoch, config: &Config) {
+    pub(crate) fn propose(&mut self, now: Instant, local: Epoch, config: &ProtocolConfig) {
         self.local = local;
         self.remote = Epoch::UNKNOWN;
         self.state = SessionState::Proposing(Repeated::begin(now));
@@ -208,7 +208,7 @@ impl<T, R> Session<T, R> {
         }
     }
 
-    fn open_send(&mut self, config: &Config) {
+    fn open_send(&mut self, config: &ProtocolConfig) {
         let first = self.local.first_seq();
         match &mut self.send {
             Some(send) => send.restart(first),
@@ -222,7 +222,7 @@ impl<T, R> Session<T, R> {
         with: SessionParameters,
         state: SessionState,
         by: usize,
-        config: &Config,
+        config: &ProtocolConfig,
     ) {
         self.local = with.local;
         if !matches!(self.state, SessionState::Proposing(_)) {

@@ -134,7 +134,7 @@ pub struct Failure<T> {
 
 /// A message was not admitted; its buffer comes back.
 #[derive(Debug)]
-pub enum SendError<T> {
+pub enum Unsent<T> {
     /// The window towards this peer is full.
     WouldBlock(T),
     /// Longer than this peer can receive, which is so many bytes.

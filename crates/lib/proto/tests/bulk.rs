@@ -3,7 +3,7 @@
 
 mod world;
 
-use gigae_proto::Config;
+use gigae_proto::ProtocolConfig;
 use gigae_sim::Faults;
 use gigae_wire::{Epoch, Flags, Header, Kind};
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn stream(w: &mut World, range: std::ops::Range<u32>) {
 
 /// A session that is up, and a first bulk frame, which asks for the socket.
 fn begun(has: [bool; 2], seed: u64, faults: Faults) -> World {
-    let mut w = World::with_bulk(has, seed, faults, &Config::default());
+    let mut w = World::with_bulk(has, seed, faults, &ProtocolConfig::default());
     w.send(0, 1, &frame(0));
     w.run(micros(500));
     stream(&mut w, 1..2);
@@ -61,7 +61,7 @@ fn bulk_frames_go_by_the_socket_once_it_is_known_to_work() {
 /// Frames are put together there from datagrams without numbers.
 #[test]
 fn by_the_socket_the_checksum_always_covers_the_payload() {
-    let config = Config { payload_checksum: false, ..Config::default() };
+    let config = ProtocolConfig { payload_checksum: false, ..ProtocolConfig::default() };
     let mut w = World::with_bulk([true, true], 1, quiet(), &config);
     w.send(0, 1, &frame(0));
     w.run(micros(500));
@@ -85,7 +85,7 @@ fn by_the_socket_the_checksum_always_covers_the_payload() {
 
 #[test]
 fn nothing_is_asked_of_a_socket_that_nobody_wants() {
-    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    let mut w = World::with_bulk([true, true], 1, quiet(), &ProtocolConfig::default());
     for n in 0..100 {
         w.send(0, 1, &frame(n));
         w.run(micros(100));
@@ -151,7 +151,7 @@ fn an_end_without_a_socket_gets_everything_by_the_link() {
 #[test]
 fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
     let dead = Faults { loss: 1.0, ..quiet() };
-    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    let mut w = World::with_bulk([true, true], 1, quiet(), &ProtocolConfig::default());
     let socket = w.nodes[1].links[1].0;
     w.net.set_port_faults(socket, dead);
     w.send(0, 1, &frame(0));
@@ -171,7 +171,7 @@ fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
 
 /// Fifty frames have gone to a node to which datagrams come one by one.
 fn fifty_one_by_one() -> World {
-    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    let mut w = World::with_bulk([true, true], 1, quiet(), &ProtocolConfig::default());
     w.nodes[1].apart = Some(true);
     w.send(0, 1, &frame(0));
     w.run(micros(500));
@@ -328,7 +328,7 @@ fn nothing_is_lost_or_doubled_whatever_the_networks_do() {
             disorder_by: micros(30),
             ..quiet()
         };
-        let mut w = World::with_bulk([true, true], seed, faults, &Config::default());
+        let mut w = World::with_bulk([true, true], seed, faults, &ProtocolConfig::default());
         w.send(0, 1, &frame(0));
         w.run(Duration::from_millis(5));
         stream(&mut w, 1..400);
@@ -339,7 +339,7 @@ fn nothing_is_lost_or_doubled_whatever_the_networks_do() {
 /// The peer names the address of a third, which never sees what it would have to repeat.
 #[test]
 fn nothing_but_questions_goes_to_an_address_that_does_not_repeat_them() {
-    let mut w = World::with_bulk([true, true], 1, quiet(), &Config::default());
+    let mut w = World::with_bulk([true, true], 1, quiet(), &ProtocolConfig::default());
     w.send(0, 1, &frame(0));
     w.run(micros(500));
     // Node 1 does not get the question, but answers in the name of its socket.

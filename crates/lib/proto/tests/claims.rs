@@ -7,7 +7,7 @@ mod world;
 
 use crafted::{End, LIAR, confirm, header, propose, said};
 use gigae_proto::{
-    Arrival, Body, BulkConfig, Config, Destination, PathTo, PeerId, PeerKey, Transmit,
+    Arrival, Body, BulkConfig, Destination, PathTo, PeerId, PeerKey, ProtocolConfig, Transmit,
 };
 use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn ways(end: &mut End) -> Vec<PathTo> {
 
 /// Two honest nodes with two links each and a session over both.
 fn honest() -> World {
-    let mut w = World::with_links(&[2, 2], 1, quiet(), &Config::default());
+    let mut w = World::with_links(&[2, 2], 1, quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"up");
     w.run(Duration::from_millis(5));
     assert_eq!(w.received(0), [b"up"]);
@@ -70,7 +70,7 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
     assert_eq!(ways(end), []);
     // Nor is what goes by the second link answered to somebody else, or the liar could speak as the
     // other.
-    for w in [w, World::with_links(&[2, 2], 1, quiet(), &Config::default())] {
+    for w in [w, World::with_links(&[2, 2], 1, quiet(), &ProtocolConfig::default())] {
         let mut w = w;
         let end = &mut w.nodes[0].proto;
         let proposal = header(Kind::Hello, 1001, Epoch::UNKNOWN);
@@ -88,9 +88,9 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
 
 #[test]
 fn addresses_that_were_claimed_and_given_up_are_forgotten() {
-    let config = Config {
+    let config = ProtocolConfig {
         links: (1..=MAX_PATHS as u8).map(|n| MacAddr([2, 0, 0, 0, 9, n])).collect(),
-        ..Config::default()
+        ..ProtocolConfig::default()
     };
     let mut end = End::new(config, 7);
     for n in 0..10_000_u32 {
@@ -113,7 +113,7 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
 
 #[test]
 fn a_peer_that_has_no_room_for_any_operation_is_none() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     for max_operations in [0, 1, 40, 127] {
         let header = header(Kind::Hello, 1000, Epoch::UNKNOWN);
         let payload = said(&[], 0, max_operations);
@@ -152,7 +152,7 @@ fn read(end: &mut End) -> Vec<Vec<u8>> {
 #[test]
 fn gaps_never_take_more_than_half_of_the_receive_frames() {
     const HALF: usize = 64;
-    let config = Config { receive_frames: 2 * HALF as u32, ..Config::default() };
+    let config = ProtocolConfig { receive_frames: 2 * HALF as u32, ..ProtocolConfig::default() };
     let mut end = End::new(config, 7);
     let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 1, n as u8]);
     // Four that leave gaps, and an honest one; each has credit for 60 frames, more than a quarter
@@ -197,7 +197,7 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
 fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() {
     let at = (std::net::Ipv4Addr::new(198, 18, 0, 1), 4792).into();
     let bulk = Some(BulkConfig { at, datagram: 1468, most: 44 });
-    let mut end = End::new(Config { bulk, ..Config::default() }, 7);
+    let mut end = End::new(ProtocolConfig { bulk, ..ProtocolConfig::default() }, 7);
     let [a, b] = [0, 1].map(|n| {
         let node = MacAddr([2, 0, 0xbb, 0, 2, n]);
         let offer = propose(&mut end, node, 1000 + u32::from(n), &[]);

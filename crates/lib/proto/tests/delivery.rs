@@ -3,7 +3,7 @@
 
 mod world;
 
-use gigae_proto::{Config, SendError};
+use gigae_proto::{ProtocolConfig, Unsent};
 use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn transfer(w: &mut World, count: u32, limit: Duration) {
         while next < count {
             match w.try_send(0, 1, &next.to_be_bytes()) {
                 Ok(()) => next += 1,
-                Err(SendError::WouldBlock(_)) => break,
+                Err(Unsent::WouldBlock(_)) => break,
                 Err(other) => panic!("{other:?}"),
             }
         }
@@ -31,7 +31,7 @@ fn transfer(w: &mut World, count: u32, limit: Duration) {
 }
 
 /// A session that is up, with nothing in flight.
-fn warm(config: &Config) -> World {
+fn warm(config: &ProtocolConfig) -> World {
     let mut w = World::pair(quiet(), config);
     w.send(0, 1, b"warm-up");
     w.send(1, 0, b"warm-up");
@@ -45,7 +45,7 @@ fn warm(config: &Config) -> World {
 
 #[test]
 fn a_stream_without_faults_is_never_sent_twice_and_rarely_acknowledged() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     transfer(&mut w, 10_000, Duration::from_secs(10));
     assert_eq!(w.nodes[0].proto.counters().retransmissions, 0);
     assert!(w.nodes[1].count(Kind::Ack) <= 10_000 / 16 + 200, "one in sixteen, and stragglers");
@@ -53,7 +53,7 @@ fn a_stream_without_faults_is_never_sent_twice_and_rarely_acknowledged() {
 
 #[test]
 fn a_ping_pong_needs_no_acknowledgement_frames() {
-    let mut w = warm(&Config::default());
+    let mut w = warm(&ProtocolConfig::default());
     for i in 0..100u8 {
         w.send(0, 1, &[i]);
         w.run(micros(6));
@@ -69,7 +69,11 @@ fn a_ping_pong_needs_no_acknowledgement_frames() {
 fn after_one_loss_go_back_n_repeats_what_flew_and_nothing_else() {
     let link = Faults { rate: 125_000_000, delay: micros(10), ..Faults::default() };
     for window in [4, 16, 64, 256] {
-        let config = Config { send_window: window, receive_window: window, ..Config::default() };
+        let config = ProtocolConfig {
+            send_window: window,
+            receive_window: window,
+            ..ProtocolConfig::default()
+        };
         let mut w = World::pair(link, &config.go_back_n());
         w.nodes[0].drop_sent = vec![1000];
         let mut next = 0_u32;
@@ -90,7 +94,7 @@ fn after_one_loss_go_back_n_repeats_what_flew_and_nothing_else() {
 
 #[test]
 fn one_lost_message_costs_one_resend() {
-    let mut w = warm(&Config::default());
+    let mut w = warm(&ProtocolConfig::default());
     w.nodes[0].drop_sent = vec![3];
     for i in 0..20u8 {
         w.send(0, 1, &[i]);
@@ -103,7 +107,7 @@ fn one_lost_message_costs_one_resend() {
 
 #[test]
 fn one_lost_message_costs_everything_behind_it_under_go_back_n() {
-    let mut w = warm(&Config::default().go_back_n());
+    let mut w = warm(&ProtocolConfig::default().go_back_n());
     w.nodes[0].drop_sent = vec![3];
     for i in 0..20u8 {
         w.send(0, 1, &[i]);
@@ -117,7 +121,7 @@ fn one_lost_message_costs_everything_behind_it_under_go_back_n() {
 
 #[test]
 fn what_a_receiver_could_not_keep_goes_again_without_waiting_for_a_timeout() {
-    let mut w = warm(&Config { reorder_window: 1, ..Config::default() });
+    let mut w = warm(&ProtocolConfig { reorder_window: 1, ..ProtocolConfig::default() });
     w.nodes[0].drop_sent = vec![3];
     for i in 0..20u8 {
         w.send(0, 1, &[i]);
@@ -129,7 +133,7 @@ fn what_a_receiver_could_not_keep_goes_again_without_waiting_for_a_timeout() {
 
 #[test]
 fn one_lost_ack_costs_nothing_when_a_later_one_comes() {
-    let mut w = warm(&Config::default());
+    let mut w = warm(&ProtocolConfig::default());
     w.nodes[1].drop_sent = vec![0];
     for i in 0..40u8 {
         w.send(0, 1, &[i]);
@@ -142,7 +146,7 @@ fn one_lost_ack_costs_nothing_when_a_later_one_comes() {
 
 #[test]
 fn one_lost_ack_of_the_last_message_costs_one_resend() {
-    let mut w = warm(&Config::default());
+    let mut w = warm(&ProtocolConfig::default());
     w.nodes[1].drop_sent = vec![0];
     w.send(0, 1, b"last");
     w.run(Duration::from_millis(10));
@@ -154,7 +158,7 @@ fn one_lost_ack_of_the_last_message_costs_one_resend() {
 
 #[test]
 fn a_resend_that_is_lost_too_is_sent_again() {
-    let mut w = warm(&Config::default());
+    let mut w = warm(&ProtocolConfig::default());
     w.nodes[0].drop_sent = vec![3, 20];
     for i in 0..20u8 {
         w.send(0, 1, &[i]);
@@ -166,7 +170,7 @@ fn a_resend_that_is_lost_too_is_sent_again() {
 
 #[test]
 fn a_receiver_that_does_not_read_stops_the_sender_before_a_frame_must_be_dropped() {
-    let config = Config { receive_window: 64, ..Config::default() };
+    let config = ProtocolConfig { receive_window: 64, ..ProtocolConfig::default() };
     let mut w = warm(&config);
     w.nodes[1].reads = false;
     for i in 0..200u8 {
@@ -184,7 +188,7 @@ fn a_receiver_that_does_not_read_stops_the_sender_before_a_frame_must_be_dropped
 
 #[test]
 fn a_lost_go_does_not_hang_the_sender() {
-    let config = Config { receive_window: 64, ..Config::default() };
+    let config = ProtocolConfig { receive_window: 64, ..ProtocolConfig::default() };
     let mut w = warm(&config);
     w.nodes[1].reads = false;
     for i in 0..100u8 {
@@ -201,7 +205,7 @@ fn a_lost_go_does_not_hang_the_sender() {
 
 #[test]
 fn channels_do_not_wait_for_each_other() {
-    let config = Config { receive_window: 64, ..Config::default() };
+    let config = ProtocolConfig { receive_window: 64, ..ProtocolConfig::default() };
     let mut w = warm(&config);
     w.nodes[1].reads = false;
     for i in 0..100u8 {
@@ -230,9 +234,11 @@ fn nothing_is_lost_doubled_or_reordered_under_every_mix_of_faults() {
             ..Faults::default()
         };
         let config = match seed % 3 {
-            0 => Config::default().go_back_n(),
-            1 => Config { reorder_window: 16, send_window: 64, ..Config::default() },
-            _ => Config::default(),
+            0 => ProtocolConfig::default().go_back_n(),
+            1 => {
+                ProtocolConfig { reorder_window: 16, send_window: 64, ..ProtocolConfig::default() }
+            }
+            _ => ProtocolConfig::default(),
         };
         let mut w = World::new(2, seed.try_into().unwrap(), faults, &config);
         transfer(&mut w, 1000, Duration::from_secs(60));
@@ -242,7 +248,7 @@ fn nothing_is_lost_doubled_or_reordered_under_every_mix_of_faults() {
 #[test]
 fn a_shaped_link_with_a_small_buffer_is_used_to_the_full() {
     let faults = Faults { rate: 125_000_000, buffer: 128 * 1024, ..quiet() };
-    let mut w = World::pair(faults, &Config::default());
+    let mut w = World::pair(faults, &ProtocolConfig::default());
     let mut sent = 0u32;
     let body = [7; 1468];
     let end = w.now() + Duration::from_millis(200);
@@ -258,7 +264,7 @@ fn a_shaped_link_with_a_small_buffer_is_used_to_the_full() {
 
 #[test]
 fn many_to_one_shares_the_receiver_and_loses_nothing() {
-    let config = Config { receive_frames: 256, ..Config::default() };
+    let config = ProtocolConfig { receive_frames: 256, ..ProtocolConfig::default() };
     let faults = Faults { rate: 125_000_000, buffer: 128 * 1024, ..quiet() };
     let mut w = World::new(9, 5, faults, &config);
     let mut next = [0u32; 9];
@@ -283,7 +289,7 @@ fn many_to_one_shares_the_receiver_and_loses_nothing() {
 
 #[test]
 fn the_window_grows_only_for_a_sender_that_uses_it() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     for i in 0..200 {
         w.send(0, 1, &[i]);
         w.run(micros(100));
@@ -298,7 +304,8 @@ fn the_window_grows_only_for_a_sender_that_uses_it() {
 
 #[test]
 fn a_peer_gets_the_credit_of_one_that_has_left() {
-    let config = Config { receive_frames: 64, receive_window: 64, ..Config::default() };
+    let config =
+        ProtocolConfig { receive_frames: 64, receive_window: 64, ..ProtocolConfig::default() };
     let mut w = World::new(3, 1, quiet(), &config);
     for from in [1, 2] {
         w.send(from, 0, b"here");

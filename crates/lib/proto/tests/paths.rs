@@ -4,7 +4,7 @@
 mod trunk;
 mod world;
 
-use gigae_proto::{Config, Instant, PeerId, Reason};
+use gigae_proto::{Instant, PeerId, ProtocolConfig, Reason};
 use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
@@ -250,7 +250,7 @@ fn a_few_answers_lost_while_a_link_is_cut_cost_no_peer() {
 #[test]
 fn a_stopped_sender_asks_by_every_link_whether_a_go_was_lost() {
     for path in [0, 1] {
-        let config = Config { receive_window: 4, ..config(2) };
+        let config = ProtocolConfig { receive_window: 4, ..config(2) };
         let mut w = World::with_links(&[2, 2], 1, quiet(), &config);
         round_trips(&mut w, 20);
         w.nodes[1].reads = false;
@@ -267,7 +267,7 @@ fn a_stopped_sender_asks_by_every_link_whether_a_go_was_lost() {
 #[test]
 fn the_question_for_the_length_of_frames_goes_by_every_link() {
     for (path, out, moment) in (0..4 * 50).map(|n| (n & 1, n & 2 > 0, 12 + n as u64 / 4)) {
-        let config = Config { sure_payload: 500, ..config(2) };
+        let config = ProtocolConfig { sure_payload: 500, ..config(2) };
         let mut w = World::with_links(&[2, 2], 1, quiet(), &config);
         // Behind the Hello: it is lost at first, and the peer has nothing to ask for.
         w.nodes[0].drop_sent = vec![1, 2];
@@ -285,7 +285,8 @@ fn the_question_for_the_length_of_frames_goes_by_every_link() {
 
 #[test]
 fn a_question_about_a_path_is_answered_at_once_whatever_else_is_to_be_said() {
-    let mut w = World::with_links(&[2, 2], 1, quiet(), &Config { sure_payload: 500, ..config(2) });
+    let mut w =
+        World::with_links(&[2, 2], 1, quiet(), &ProtocolConfig { sure_payload: 500, ..config(2) });
     w.nodes[0].drop_sent = vec![1, 2];
     w.send(0, 1, b"hello");
     // The peer's question about the first path comes with two about the length of frames.
@@ -315,7 +316,7 @@ fn when_all_links_are_cut_messages_wait_and_flow_again_by_whichever_is_back() {
 
 #[test]
 fn when_all_links_stay_cut_the_peer_is_lost() {
-    let config = Config { peer_timeout: millis(500), ..config(2) };
+    let config = ProtocolConfig { peer_timeout: millis(500), ..config(2) };
     let mut w = World::with_links(&[2, 2], 1, quiet(), &config);
     w.send(0, 1, b"arrives");
     w.run(millis(10));

@@ -3,7 +3,7 @@
 
 mod world;
 
-use gigae_proto::{Config, Instant, Reason, SendError};
+use gigae_proto::{Instant, ProtocolConfig, Reason, Unsent};
 use gigae_sim::Faults;
 use gigae_wire::Kind;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use world::{World, micros, quiet};
 
 #[test]
 fn the_first_message_brings_the_session_up_by_itself() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"hello");
     w.run(micros(100));
     assert_eq!(w.received(1), [b"hello"]);
@@ -24,8 +24,12 @@ fn the_first_message_brings_the_session_up_by_itself() {
 /// first.
 #[test]
 fn an_answer_about_the_length_takes_back_the_question_that_is_about_to_be_repeated() {
-    let config =
-        Config { max_payload: 1400, max_operations: 1400, sure_payload: 500, ..Config::default() };
+    let config = ProtocolConfig {
+        max_payload: 1400,
+        max_operations: 1400,
+        sure_payload: 500,
+        ..ProtocolConfig::default()
+    };
     let after = |delay| Faults { delay, ..Faults::default() };
     let mut w = World::pair(after(micros(400)), &config);
     // The peer's own question, behind its answers, would put the mistake right.
@@ -45,8 +49,11 @@ fn an_answer_about_the_length_takes_back_the_question_that_is_about_to_be_repeat
 /// It has only asked about the length itself, when nothing waited to be sent to it.
 #[test]
 fn a_peer_that_vanishes_as_its_session_begins_is_lost_in_the_stated_time() {
-    let config =
-        Config { sure_payload: 500, peer_timeout: Duration::from_millis(100), ..Config::default() };
+    let config = ProtocolConfig {
+        sure_payload: 500,
+        peer_timeout: Duration::from_millis(100),
+        ..ProtocolConfig::default()
+    };
     let mut w = World::pair(quiet(), &config);
     w.send(1, 0, b"hello");
     w.run(micros(12));
@@ -62,7 +69,7 @@ fn a_peer_that_vanishes_as_its_session_begins_is_lost_in_the_stated_time() {
 
 #[test]
 fn two_nodes_that_speak_first_at_once_share_one_session() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"a");
     w.send(1, 0, b"b");
     w.run(micros(200));
@@ -73,7 +80,7 @@ fn two_nodes_that_speak_first_at_once_share_one_session() {
 
 #[test]
 fn one_lost_hello_is_repeated() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.nodes[0].drop_sent = vec![0];
     w.send(0, 1, b"hello");
     w.run(Duration::from_millis(5));
@@ -83,7 +90,7 @@ fn one_lost_hello_is_repeated() {
 
 #[test]
 fn one_lost_answer_to_a_hello_is_repeated() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.nodes[1].drop_sent = vec![0];
     w.send(0, 1, b"hello");
     w.run(Duration::from_millis(5));
@@ -93,7 +100,7 @@ fn one_lost_answer_to_a_hello_is_repeated() {
 
 #[test]
 fn a_peer_that_never_answers_is_lost_in_the_stated_time_and_every_message_comes_back() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     let port = w.nodes[1].links[0].0;
     w.net.cut(port, true, true);
     for i in 0..10 {
@@ -109,7 +116,7 @@ fn a_peer_that_never_answers_is_lost_in_the_stated_time_and_every_message_comes_
 
 #[test]
 fn a_peer_that_vanishes_in_the_middle_is_lost_in_the_stated_time() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"first");
     w.run(micros(200));
     let port = w.nodes[1].links[0].0;
@@ -126,20 +133,20 @@ fn a_peer_that_vanishes_in_the_middle_is_lost_in_the_stated_time() {
 
 #[test]
 fn nothing_is_admitted_while_failures_wait_to_be_taken() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     let port = w.nodes[1].links[0].0;
     w.net.cut(port, true, true);
     w.send(0, 1, b"lost");
     w.nodes[0].proto.advance(Instant(1));
     w.nodes[0].proto.advance(Instant(10_000_000_001));
-    assert!(matches!(w.try_send(0, 1, b"next"), Err(SendError::Failed(_))));
+    assert!(matches!(w.try_send(0, 1, b"next"), Err(Unsent::Failed(_))));
     assert!(w.nodes[0].proto.poll_failure().is_some());
     w.send(0, 1, b"next");
 }
 
 #[test]
 fn a_restarted_peer_is_detected_at_once_and_gets_only_new_messages() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"old");
     w.run(micros(200));
     w.restart(1);
@@ -155,7 +162,7 @@ fn a_restarted_peer_is_detected_at_once_and_gets_only_new_messages() {
 
 #[test]
 fn a_restarted_peer_that_speaks_first_replaces_its_predecessor() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"old");
     w.run(micros(200));
     w.restart(1);
@@ -170,7 +177,7 @@ fn a_restarted_peer_that_speaks_first_replaces_its_predecessor() {
 
 #[test]
 fn a_frame_of_a_former_epoch_that_was_long_on_the_way_is_refused() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"first");
     w.run(micros(200));
     // The message stays on the wire for a second; meanwhile its sender restarts and speaks anew.
@@ -189,7 +196,7 @@ fn a_frame_of_a_former_epoch_that_was_long_on_the_way_is_refused() {
 
 #[test]
 fn a_late_hello_of_a_former_incarnation_does_not_disturb_the_session() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.net.set_faults(gigae_sim::Faults { delay: Duration::from_secs(1), ..quiet() });
     w.send(1, 0, b"never sent");
     w.settle();
@@ -208,7 +215,7 @@ fn a_late_hello_of_a_former_incarnation_does_not_disturb_the_session() {
 
 #[test]
 fn a_peer_that_closes_tells_so() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"first");
     w.run(micros(200));
     w.nodes[1].proto.close();
@@ -219,7 +226,7 @@ fn a_peer_that_closes_tells_so() {
 
 /// Node 1 has received a message, and its acknowledgement was lost.
 fn with_a_lost_acknowledgement() -> World {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"first");
     w.run(micros(200));
     w.nodes[1].drop_sent = vec![w.nodes[1].sent.len()];
@@ -298,7 +305,7 @@ fn a_closing_end_takes_no_part_in_new_sessions() {
 
 #[test]
 fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.net.cut(w.nodes[1].links[0].0, true, true);
     w.send(0, 1, b"hello");
     w.settle();
@@ -315,7 +322,7 @@ fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
 
 #[test]
 fn frames_of_another_version_in_a_peers_name_do_not_end_a_proposal_that_is_answered() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     // The first proposals are lost.
     w.nodes[0].drop_sent = vec![0, 1, 2];
     w.send(0, 1, b"hello");
@@ -330,13 +337,13 @@ fn frames_of_another_version_in_a_peers_name_do_not_end_a_proposal_that_is_answe
 
 #[test]
 fn a_message_longer_than_the_peer_receives_fails_and_later_ones_are_refused() {
-    let mut w = World::pair(quiet(), &Config::default());
-    let small = Config { max_payload: 100, ..Config::default() };
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
+    let small = ProtocolConfig { max_payload: 100, ..ProtocolConfig::default() };
     w.nodes[1].proto = gigae_proto::Protocol::new(small, 77);
     w.send(0, 1, &[7; 200]);
     w.run(micros(200));
     assert_eq!(w.nodes[0].failed[0].reason, Reason::TooLong(100));
-    assert!(matches!(w.try_send(0, 1, &[7; 101]), Err(SendError::TooLong(_, 100))));
+    assert!(matches!(w.try_send(0, 1, &[7; 101]), Err(Unsent::TooLong(_, 100))));
     w.send(0, 1, &[7; 100]);
     w.run(micros(200));
     assert_eq!(w.received(1), [&[7; 100]]);
@@ -344,8 +351,8 @@ fn a_message_longer_than_the_peer_receives_fails_and_later_ones_are_refused() {
 
 #[test]
 fn a_peer_that_is_first_to_use_the_session_may_receive_less_than_what_waits_for_it() {
-    let mut w = World::pair(quiet(), &Config::default());
-    let small = Config { max_payload: 100, ..Config::default() };
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
+    let small = ProtocolConfig { max_payload: 100, ..ProtocolConfig::default() };
     w.nodes[1].proto = gigae_proto::Protocol::new(small, 77);
     // Only the other's proposal arrives, and its first message finds the long one waiting.
     w.nodes[0].drop_sent = vec![0];
@@ -363,7 +370,7 @@ fn a_peer_that_is_first_to_use_the_session_may_receive_less_than_what_waits_for_
 #[test]
 fn a_peer_that_acknowledged_all_and_is_gone_is_noticed_when_it_is_asked() {
     for restarts in [true, false] {
-        let mut w = World::pair(quiet(), &Config::default());
+        let mut w = World::pair(quiet(), &ProtocolConfig::default());
         w.send(0, 1, b"acknowledged");
         w.run(Duration::from_millis(10));
         let peer = w.peer(0, 1);
@@ -389,7 +396,7 @@ fn a_peer_that_acknowledged_all_and_is_gone_is_noticed_when_it_is_asked() {
 
 #[test]
 fn more_peers_than_the_table_holds_are_refused_and_counted() {
-    let config = Config { max_peers: 2, ..Config::default() };
+    let config = ProtocolConfig { max_peers: 2, ..ProtocolConfig::default() };
     let mut w = World::new(4, 1, quiet(), &config);
     for from in 1..4 {
         w.send(from, 0, &[from as u8]);

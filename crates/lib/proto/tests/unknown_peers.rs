@@ -6,7 +6,7 @@ mod crafted;
 mod world;
 
 use crafted::{End, LIAR, Offer, confirm, header, propose, said};
-use gigae_proto::{Arrival, Body, Config, Destination, Instant, PeerKey, Reason};
+use gigae_proto::{Arrival, Body, Destination, Instant, PeerKey, ProtocolConfig, Reason};
 use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Kind, MacAddr};
 use std::time::Duration;
 use world::{CHANNEL, World, micros, quiet};
@@ -77,7 +77,7 @@ fn attack(end: &mut End, other: MacAddr) {
 
 #[test]
 fn who_does_not_see_the_traffic_cannot_end_a_session_or_put_data_into_it() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"first");
     w.run(micros(200));
     let bob = w.nodes[1].links[0].1;
@@ -97,7 +97,7 @@ fn who_does_not_see_the_traffic_cannot_end_a_session_or_put_data_into_it() {
 #[test]
 fn who_does_not_see_the_traffic_cannot_open_a_session_in_the_name_of_another() {
     for named in [false, true] {
-        let mut end = End::new(Config::default(), 7);
+        let mut end = End::new(ProtocolConfig::default(), 7);
         if named {
             end.peer(key(BOB)).unwrap();
         }
@@ -110,7 +110,7 @@ fn who_does_not_see_the_traffic_cannot_open_a_session_in_the_name_of_another() {
 
 #[test]
 fn an_answer_to_a_proposal_that_does_not_repeat_its_token_is_refused() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     let bob = end.peer(key(BOB)).unwrap();
     end.send(bob, 5, b"hello".to_vec()).unwrap();
     let (_, hello, payload) = sent(&mut end).remove(0);
@@ -129,7 +129,7 @@ fn an_answer_to_a_proposal_that_does_not_repeat_its_token_is_refused() {
 
 #[test]
 fn an_offer_holds_for_the_node_and_the_proposal_that_it_was_made_for_and_for_some_seconds() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     let offer = propose(&mut end, LIAR, 1000, &[]);
     let answered = |end: &mut End, from, own, offer: Offer, change: fn(&mut Header)| {
         let mut header = header(Kind::Confirm, own, offer.epoch);
@@ -156,7 +156,7 @@ fn an_offer_holds_for_the_node_and_the_proposal_that_it_was_made_for_and_for_som
 
 #[test]
 fn epochs_have_nothing_to_do_with_each_other() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     let mut epochs: Vec<u32> =
         (0..1000).map(|n| propose(&mut end, node(n), 1, &[]).epoch.0).collect();
     let steps =
@@ -169,7 +169,7 @@ fn epochs_have_nothing_to_do_with_each_other() {
 
 #[test]
 fn a_proposal_leaves_nothing_behind_and_is_answered_once() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     for n in 0..100_000 {
         let hello = header(Kind::Hello, 1 + n, Epoch::UNKNOWN);
         hand(&mut end, node(n), &hello, &said(&[], 0, 1468)).unwrap();
@@ -182,7 +182,7 @@ fn a_proposal_leaves_nothing_behind_and_is_answered_once() {
 #[test]
 fn no_answer_is_longer_than_what_it_answers() {
     let macs: Vec<_> = (1..=8).map(|n| MacAddr([2, 0, 0, 0, 9, n])).collect();
-    let mut end = End::new(Config { links: macs, ..Config::default() }, 7);
+    let mut end = End::new(ProtocolConfig { links: macs, ..ProtocolConfig::default() }, 7);
     let hello = header(Kind::Hello, 1, Epoch::UNKNOWN);
     let payload = said(&[], 0, 1468);
     for len in 0..payload.len() {
@@ -205,7 +205,7 @@ fn no_answer_is_longer_than_what_it_answers() {
 
 #[test]
 fn data_in_front_of_the_confirmation_is_not_taken_and_does_not_end_the_session() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     // The Confirm is lost, and what comes behind it is not.
     w.nodes[0].drop_sent = vec![1];
     for n in 0..20 {
@@ -223,7 +223,7 @@ fn data_in_front_of_the_confirmation_is_not_taken_and_does_not_end_the_session()
 
 #[test]
 fn a_confirmation_that_is_never_answered_is_repeated_ever_more_rarely_until_the_peer_is_lost() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"hello");
     w.run(micros(12));
     assert_eq!(w.nodes[0].count(Kind::Confirm), 1);
@@ -238,7 +238,7 @@ fn a_confirmation_that_is_never_answered_is_repeated_ever_more_rarely_until_the_
 
 #[test]
 fn the_first_message_goes_in_the_same_doorbell_as_the_confirmation() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"hello");
     w.run(micros(16));
     let kinds: Vec<_> = w.nodes[0].sent.iter().map(|header| header.kind).collect();
@@ -251,7 +251,7 @@ fn the_first_message_goes_in_the_same_doorbell_as_the_confirmation() {
 #[test]
 fn late_duplicates_of_a_former_session_neither_end_the_present_one_nor_bring_it_back() {
     for restarts in [false, true] {
-        let mut end = End::new(Config::default(), 7);
+        let mut end = End::new(ProtocolConfig::default(), 7);
         let mut old = Vec::new();
         for session in 0..3_u32 {
             let own = if restarts { 50 + session } else { 50 + 2 * session };
@@ -288,7 +288,7 @@ fn late_duplicates_of_a_former_session_neither_end_the_present_one_nor_bring_it_
 /// may have overtaken the confirmation.
 #[test]
 fn a_late_reset_does_not_end_a_session_that_is_up() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"hello");
     w.run(micros(200));
     let data = *w.nodes[0].sent.iter().find(|header| header.kind.is_data()).unwrap();
@@ -309,7 +309,7 @@ fn a_late_reset_does_not_end_a_session_that_is_up() {
 
 #[test]
 fn unnamed_peers_leave_room_for_peers_that_the_program_names() {
-    let mut end = End::new(Config { max_peers: 64, ..Config::default() }, 7);
+    let mut end = End::new(ProtocolConfig { max_peers: 64, ..ProtocolConfig::default() }, 7);
     for n in 0..56 {
         let offer = propose(&mut end, node(n), 1, &[]);
         confirm(&mut end, (0, node(n)), (1, offer), &[]).unwrap();
@@ -326,7 +326,7 @@ fn unnamed_peers_leave_room_for_peers_that_the_program_names() {
 /// Offers are kept nowhere, so the bound must hold for the Confirms of many of them, too.
 #[test]
 fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     let from = |kind, port, to| Header { src_port: port, ..header(kind, 1, to) };
     let mut offers = Vec::new();
     for port in 0..300 {
@@ -353,7 +353,7 @@ fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
 
 #[test]
 fn a_node_is_known_until_the_last_of_its_visitors_has_made_room() {
-    let mut end = End::new(Config { max_peers: 8, ..Config::default() }, 7);
+    let mut end = End::new(ProtocolConfig { max_peers: 8, ..ProtocolConfig::default() }, 7);
     for port in 0..2 {
         let hello = Header { src_port: port, ..header(Kind::Hello, 1, Epoch::UNKNOWN) };
         hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)).unwrap();
@@ -374,7 +374,7 @@ fn a_node_is_known_until_the_last_of_its_visitors_has_made_room() {
 #[test]
 fn an_end_with_several_links_answers_what_it_takes_in_from_all_of_them() {
     let links: Vec<_> = (1..=2).map(|n| MacAddr([2, 0, 0, 0, 9, n])).collect();
-    let mut end = End::new(Config { links, ..Config::default() }, 7);
+    let mut end = End::new(ProtocolConfig { links, ..ProtocolConfig::default() }, 7);
     for n in 0..200 {
         let hello = header(Kind::Hello, 1, Epoch::UNKNOWN);
         hand(&mut end, node(n), &hello, &said(&[], 0, 1468)).unwrap();
@@ -398,7 +398,7 @@ fn visit(end: &mut End, from: MacAddr) -> bool {
 
 #[test]
 fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
-    let mut end = End::new(Config { max_peers: 8, ..Config::default() }, 7);
+    let mut end = End::new(ProtocolConfig { max_peers: 8, ..ProtocolConfig::default() }, 7);
     assert!((0..7).all(|n| visit(&mut end, node(n))));
     // One of them sends something: the program may keep its id.
     let offer = propose(&mut end, node(0), 2, &[]);
@@ -424,7 +424,7 @@ fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
 
 #[test]
 fn silent_unnamed_peers_take_no_credit_from_peers_that_the_program_has_named() {
-    let mut w = World::pair(quiet(), &Config::default());
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
     let bob = w.peer(0, 1);
     for n in 0..2_000 {
         assert!(visit(&mut w.nodes[0].proto, node(n)));
@@ -441,7 +441,7 @@ fn silent_unnamed_peers_take_no_credit_from_peers_that_the_program_has_named() {
 
 #[test]
 fn a_frame_of_another_version_ends_every_unanswered_proposal_to_its_node_and_no_other() {
-    let mut end = End::new(Config::default(), 7);
+    let mut end = End::new(ProtocolConfig::default(), 7);
     let mut to = |mac, port, channel| {
         let peer = end.peer(PeerKey { node: MacAddr::into(mac), port, channel }).unwrap();
         end.send(peer, 1, vec![1]).unwrap();

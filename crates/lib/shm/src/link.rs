@@ -4,7 +4,7 @@ use crate::frames::Frames;
 use crate::meeting::RingHello;
 use crate::neighbours::{Neighbours, Via, Written, key, words_for};
 use gigae_link::{
-    Counters, Filter, FrameMemory, Held, Info, Link, LinkError, OpenError, Posted, Posting,
+    Filter, FrameMemory, Held, Info, Link, LinkCounters, LinkError, OpenError, Posted, Posting,
     RxFrame, Segment, TxFrame,
 };
 use gigae_wire::MacAddr;
@@ -77,7 +77,7 @@ pub struct ShmLink<L> {
     looks: u32,
     /// The neighbours were asked for doorbells.
     asleep: bool,
-    counters: Counters,
+    counters: LinkCounters,
 }
 
 /// What ended a sleep.
@@ -158,7 +158,7 @@ impl<L: Link> ShmLink<L> {
             polls: 0,
             looks: 0,
             asleep: false,
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             link,
             neighbours,
             frames,
@@ -483,9 +483,9 @@ impl<L: Link> Link for ShmLink<L> {
         self.watch.as_ref().map(|watch| watch.both.as_fd())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> LinkCounters {
         let (own, below) = (&self.counters, self.link.counters());
-        Counters {
+        LinkCounters {
             tx_frames: below.tx_frames + own.memory_tx_frames,
             rx_frames: below.rx_frames + own.memory_rx_frames,
             doorbells: below.doorbells + own.doorbells,

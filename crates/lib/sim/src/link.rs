@@ -2,7 +2,7 @@
 
 use crate::network::{Network, Port};
 use gigae_link::{
-    Arena, Counters, Filter, FrameMemory, Held, Info, Link, LinkError, Mode, OpenError, Posted,
+    Arena, Filter, FrameMemory, Held, Info, Link, LinkCounters, LinkError, Mode, OpenError, Posted,
     Posting, RxFrame, Segment, TxFrame,
 };
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub struct SimLink {
     /// Segments of a frame whose last one is still missing.
     begun: Vec<u8>,
     posting: Posting,
-    counters: Counters,
+    counters: LinkCounters,
 }
 
 impl SimLink {
@@ -90,7 +90,7 @@ impl SimLink {
             free_rx,
             posted: Vec::new(),
             begun: Vec::new(),
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
         })
     }
 
@@ -216,7 +216,7 @@ impl Link for SimLink {
         Ok(arrived)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> LinkCounters {
         self.counters
     }
 }

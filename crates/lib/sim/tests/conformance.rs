@@ -1,6 +1,6 @@
 //! The simulated link, held to the suite for all links. Needs no privileges.
 
-use gigae_link::conformance::{Options, Pair};
+use gigae_link::conformance::{Pair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, Route};
@@ -22,7 +22,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 
-fn pair(options: &Options) -> Pair {
+fn pair(options: &PairOptions) -> Pair {
     let network = Network::new(1, Faults::default());
     network.set_mtu(options.mtu);
     let open = || {

@@ -5,7 +5,7 @@ use crate::log;
 use crate::matching::{Unexpected, UnexpectedBody};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
 use crate::operation::{
-    DataSource, Matched, Notice, Offer, OpError, Operation, Receive, Send, SendState,
+    DataSource, Matched, Offer, OpError, Operation, Receive, Send, SendState, TransferNotice,
 };
 use crate::peer::{Answer, Reassembly, ReassemblyBuffer, Serving, Source, Writing};
 use crate::pool::{LONGEST_UNASKED, MOST_BYTES, MOST_OFFERED};
@@ -305,7 +305,8 @@ impl<M: Bytes> Transfer<M> {
     fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Checked {
         let Op::Write { id, key, offset, total, at, notice } = op else { return Err(Invalid) };
         let part = Writing { id, key: RegionKey(key), offset, total, notice, at };
-        let mut found = self.begun(peer, part, data.len())?;
+        self.check_part(peer, part, data.len())?;
+        let mut found = self.memory_of(peer, part);
         let len = data.len() as u32;
         let place = (offset as usize).wrapping_add(at as usize);
         if let Ok(memory) = found {
@@ -326,39 +327,41 @@ impl<M: Bytes> Transfer<M> {
         if let Ok(memory) = found {
             self.regions.count_write(memory);
             if let Some(value) = notice {
-                self.notices.push(Notice { peer, key: memory.key, offset, len: total, value });
+                self.notices.push(TransferNotice {
+                    peer,
+                    key: memory.key,
+                    offset,
+                    len: total,
+                    value,
+                });
             }
         }
         self.answer(peer, id, found.map(drop))
     }
 
-    /// The memory of the write that a part of so many bytes continues or begins, or why the write
-    /// is refused.
-    fn begun(
-        &mut self,
-        peer: PeerId,
-        part: Writing,
-        len: usize,
-    ) -> Result<Result<RegionRef, Status>, Invalid> {
+    /// A part of so many bytes continues the peer's write, or begins one.
+    fn check_part(&mut self, peer: PeerId, part: Writing, len: usize) -> Checked {
         let left = part.total.checked_sub(part.at).ok_or(Invalid)?;
         if len > left as usize || len == 0 && part.total > 0 {
             return Err(Invalid);
         }
         let state = self.peer(peer);
-        let may_begin = part.at == 0 && state.may_ask();
         match state.writing {
-            Some((next, found)) if next == part => {
-                self.peer(peer).writing = None;
-                Ok(found)
-            }
-            None if may_begin => {
-                let found = self.find(peer, part.key);
-                if found.is_ok() && part.notice.is_some() && !self.notices.reserve(peer) {
-                    return Ok(Err(Status::Busy));
-                }
-                Ok(found)
-            }
+            Some((next, _)) if next == part => Ok(()),
+            None if part.at == 0 && state.may_ask() => Ok(()),
             _ => Err(Invalid),
+        }
+    }
+
+    /// The memory of the write that this part continues or begins, or why the write is refused.
+    fn memory_of(&mut self, peer: PeerId, part: Writing) -> Result<RegionRef, Status> {
+        if let Some((_, found)) = self.peer(peer).writing.take() {
+            return found;
+        }
+        let found = self.find(peer, part.key)?;
+        match part.notice.is_none() || self.notices.reserve(peer) {
+            true => Ok(found),
+            false => Err(Status::Busy),
         }
     }
 

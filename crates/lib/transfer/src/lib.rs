@@ -3,7 +3,8 @@
 //!
 //! [`Transfer`] uses the ordered, reliable frames of `gigae_proto`. The payloads of Op frames go in
 //! by [`Transfer::handle`] and come out by [`Transfer::fill`]. The layer below handles loss, order,
-//! credit and restarted peers. Every operation that a program starts ends in a [`Completion`].
+//! credit and restarted peers. Every operation that a program starts ends in a
+//! [`TransferCompletion`].
 //!
 //! - A **small or medium message** is sent unasked and cut into frames. If no receive matches it,
 //!   the receiver keeps it, up to an allowance per sender, which the sender knows.
@@ -30,12 +31,13 @@ mod operation;
 mod outgoing;
 mod peer;
 mod pool;
+mod room;
 mod table;
 mod transfer;
 
 pub use gigae_wire::op::Label;
 pub use matching::Selector;
 pub use memory::{Accesses, Bytes, RegionKey, Rights, predictable_keys};
-pub use operation::{Completion, Notice, OpError, OpId};
-pub use outgoing::InPlace;
-pub use transfer::{Config, Counters, Expected, Start, TooLong, Transfer};
+pub use operation::{OpError, OpId, TransferCompletion, TransferNotice};
+pub use room::InPlace;
+pub use transfer::{Expected, Start, TooLong, Transfer, TransferConfig, TransferCounters};

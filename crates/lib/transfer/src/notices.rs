@@ -1,6 +1,6 @@
 //! Notices that wait for the program, and the bound on them (`PROTOCOL.md` 9.5).
 
-use crate::operation::Notice;
+use crate::operation::TransferNotice;
 use gigae_proto::PeerId;
 use std::collections::{HashMap, VecDeque};
 
@@ -13,7 +13,7 @@ const RESERVED_PART: usize = 256;
 pub(crate) struct Notices {
     most: usize,
     reserved: u32,
-    waiting: VecDeque<Notice>,
+    waiting: VecDeque<TransferNotice>,
     /// Entries in use: notices, and writes in progress that will end with one.
     places: usize,
     by_peer: HashMap<PeerId, u32>,
@@ -54,11 +54,11 @@ impl Notices {
     }
 
     /// The write is done: its notice uses its entry.
-    pub(crate) fn push(&mut self, notice: Notice) {
+    pub(crate) fn push(&mut self, notice: TransferNotice) {
         self.waiting.push_back(notice);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Notice> {
+    pub(crate) fn pop(&mut self) -> Option<TransferNotice> {
         let notice = self.waiting.pop_front()?;
         self.release(notice.peer);
         Some(notice)

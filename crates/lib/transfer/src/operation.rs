@@ -59,7 +59,7 @@ impl std::error::Error for OpError {}
 
 /// The end of an operation.
 #[derive(Debug)]
-pub struct Completion<M> {
+pub struct TransferCompletion<M> {
     /// Which operation.
     pub id: OpId,
     /// With whom; `None` for a receive that was cancelled.
@@ -85,7 +85,7 @@ pub struct Completion<M> {
     pub result: Result<(), OpError>,
 }
 
-impl<M> Completion<M> {
+impl<M> TransferCompletion<M> {
     /// The end of an operation, without details.
     pub(crate) fn of(id: OpId, peer: Option<PeerId>, result: Result<(), OpError>) -> Self {
         let (tag, data, len, total, at, value, memory) = (0, None, 0, 0, 0, 0, None);
@@ -100,7 +100,7 @@ impl<M> Completion<M> {
 
 /// A peer has written into a registered memory and asked for this notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct TransferNotice {
     /// The writer.
     pub peer: PeerId,
     /// The memory.
@@ -206,7 +206,7 @@ pub(crate) struct Part<M> {
     pub(crate) id: u32,
     pub(crate) peer: PeerId,
     /// It has ended, but an earlier one of the same sender has not.
-    pub(crate) ended: Option<Completion<M>>,
+    pub(crate) ended: Option<TransferCompletion<M>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,8 +282,12 @@ impl<M: Bytes> Operation<M> {
     }
 
     /// The completion of it. `None` if the program cancelled it earlier: it was reported then.
-    pub(crate) fn complete(self, id: u32, result: Result<(), OpError>) -> Option<Completion<M>> {
-        let nothing = Completion::of(OpId(id), self.peer(), result);
+    pub(crate) fn complete(
+        self,
+        id: u32,
+        result: Result<(), OpError>,
+    ) -> Option<TransferCompletion<M>> {
+        let nothing = TransferCompletion::of(OpId(id), self.peer(), result);
         Some(match self {
             Self::Send(send) => {
                 let len = match send.state {
@@ -292,7 +296,7 @@ impl<M: Bytes> Operation<M> {
                 };
                 let total = send.memory.len();
                 let (tag, memory) = (send.label.tag, Some(send.memory));
-                Completion { tag, len, total, memory, ..nothing }
+                TransferCompletion { tag, len, total, memory, ..nothing }
             }
             Self::Receive(Receive { target, room, matched }) => {
                 let (id, at, memory) = match target {
@@ -302,19 +306,21 @@ impl<M: Bytes> Operation<M> {
                 };
                 let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched
                 else {
-                    return Some(Completion { memory, ..nothing });
+                    return Some(TransferCompletion { memory, ..nothing });
                 };
                 let result = match result {
                     Ok(()) if total > room => Err(OpError::Truncated),
                     other => other,
                 };
                 let (len, total) = (got.min(room) as usize, total as usize);
-                Completion { id, tag, data, len, total, at, memory, result, ..nothing }
+                TransferCompletion { id, tag, data, len, total, at, memory, result, ..nothing }
             }
-            Self::MultiReceive(several) => Completion { memory: Some(several.memory), ..nothing },
+            Self::MultiReceive(several) => {
+                TransferCompletion { memory: Some(several.memory), ..nothing }
+            }
             Self::Write { memory, .. } | Self::Read { memory: Some(memory), .. } => {
                 let len = if result.is_ok() { memory.len() } else { 0 };
-                Completion { len, total: memory.len(), memory: Some(memory), ..nothing }
+                TransferCompletion { len, total: memory.len(), memory: Some(memory), ..nothing }
             }
             Self::Atomic { memory: Some(memory), change, .. } => {
                 let mut value = [0; 8];
@@ -323,7 +329,7 @@ impl<M: Bytes> Operation<M> {
                     memory.read(0, &mut value[..change.number().size()]);
                 }
                 let value = u64::from_le_bytes(value);
-                Completion { len, total: len, value, memory: Some(memory), ..nothing }
+                TransferCompletion { len, total: len, value, memory: Some(memory), ..nothing }
             }
             Self::Read { memory: None, .. } | Self::Atomic { memory: None, .. } => return None,
         })

@@ -11,7 +11,7 @@ use crate::guesses::Guesses;
 use crate::matching::Matching;
 use crate::memory::{Accesses, Bytes, RegionKey, Regions, Rights};
 use crate::notices::Notices;
-use crate::operation::{Completion, OpId, Operation, Part};
+use crate::operation::{OpId, Operation, Part, TransferCompletion};
 use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::{LONGEST_UNASKED, Pool};
 use crate::table::Table;
@@ -30,7 +30,7 @@ const MOST_COMPLETIONS: usize = 16_384;
 
 /// Parameters.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct TransferConfig {
     /// Messages longer than this are offered and pulled instead of sent unasked. At most, and by
     /// default, 65,536 bytes.
     pub offer_above: usize,
@@ -45,7 +45,7 @@ pub struct Config {
     pub fetches: bool,
 }
 
-impl Default for Config {
+impl Default for TransferConfig {
     fn default() -> Self {
         let (most_notices, most_granted) = (4096, 64 << 20);
         Self { offer_above: LONGEST_UNASKED, most_notices, most_granted, fetches: false }
@@ -54,7 +54,7 @@ impl Default for Config {
 
 /// Counts since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct TransferCounters {
     /// Messages sent unasked.
     pub unasked: u64,
     /// Messages offered.
@@ -101,7 +101,7 @@ pub type Start<M> = Result<OpId, TooLong<M>>;
 /// See the crate's description.
 #[derive(Debug)]
 pub struct Transfer<M> {
-    pub(crate) config: Config,
+    pub(crate) config: TransferConfig,
     pub(crate) peers: Vec<PeerEntry>,
     /// How many peers have operations, and spare memory for more.
     busy: usize,
@@ -113,7 +113,7 @@ pub struct Transfer<M> {
     pub(crate) regions: Regions<M>,
     pub(crate) guesses: Guesses,
     pub(crate) now: Instant,
-    pub(crate) completions: VecDeque<Completion<M>>,
+    pub(crate) completions: VecDeque<TransferCompletion<M>>,
     /// Receives of several messages that wait for room.
     pub(crate) stalled: Vec<u32>,
     /// Messages of receives of several that were not reported yet, in the order in which they were
@@ -121,7 +121,7 @@ pub struct Transfer<M> {
     parts: VecDeque<Part<M>>,
     pub(crate) notices: Notices,
     pub(crate) pool: Pool,
-    pub(crate) counters: Counters,
+    pub(crate) counters: TransferCounters,
     /// See [`take_asked`](Self::take_asked).
     pub(crate) asked: usize,
     /// See [`started`](Self::started).
@@ -140,7 +140,10 @@ impl<M: Bytes> Transfer<M> {
     /// An endpoint without operations. `keys` gives the key of each memory that is registered. Some
     /// of its numbers must not reveal the others, as with the random numbers of the operating
     /// system.
-    pub fn new(config: Config, keys: impl FnMut() -> u64 + std::marker::Send + 'static) -> Self {
+    pub fn new(
+        config: TransferConfig,
+        keys: impl FnMut() -> u64 + std::marker::Send + 'static,
+    ) -> Self {
         Self {
             notices: Notices::new(config.most_notices),
             pool: Pool::new(config.most_granted),
@@ -157,7 +160,7 @@ impl<M: Bytes> Transfer<M> {
             completions: VecDeque::new(),
             stalled: Vec::new(),
             parts: VecDeque::new(),
-            counters: Counters::default(),
+            counters: TransferCounters::default(),
             asked: 0,
             started: 0,
             expecting: VecDeque::new(),
@@ -171,7 +174,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The counters.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &TransferCounters {
         &self.counters
     }
 

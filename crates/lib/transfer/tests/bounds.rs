@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gigae_proto::{Instant, PeerId, Reason};
-use gigae_transfer::{Config, RegionKey, Rights, Selector, Transfer, predictable_keys};
+use gigae_transfer::{RegionKey, Rights, Selector, Transfer, TransferConfig, predictable_keys};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
 
@@ -15,7 +15,7 @@ struct Victim {
 }
 
 impl Victim {
-    fn new(config: Config) -> Self {
+    fn new(config: TransferConfig) -> Self {
         Self { transfer: Transfer::new(config, predictable_keys(1)) }
     }
 
@@ -65,7 +65,7 @@ fn write(id: u32, RegionKey(key): RegionKey, total: u32, at: u32, notice: Option
 
 #[test]
 fn empty_parts_at_the_end_of_a_write_bring_no_notices() {
-    let mut victim = Victim::new(Config { most_notices: 4, ..Config::default() });
+    let mut victim = Victim::new(TransferConfig { most_notices: 4, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     for id in 0..1000 {
         victim.hand(LIAR, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
@@ -80,7 +80,7 @@ fn empty_parts_at_the_end_of_a_write_bring_no_notices() {
 
 #[test]
 fn a_write_that_began_without_notice_ends_without_one() {
-    let mut victim = Victim::new(Config { most_notices: 4, ..Config::default() });
+    let mut victim = Victim::new(TransferConfig { most_notices: 4, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     for id in 0..1000 {
         victim.hand(LIAR, EPOCH, write(id, key, 10, 0, None), &[1; 5]);
@@ -91,7 +91,7 @@ fn a_write_that_began_without_notice_ends_without_one() {
 
 #[test]
 fn parts_of_a_write_that_do_not_continue_it_write_nothing() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     let other = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     victim.hand(LIAR, EPOCH, write(1, key, 10, 0, None), &[1; 4]);
@@ -109,7 +109,7 @@ fn parts_of_a_write_that_do_not_continue_it_write_nothing() {
 
 #[test]
 fn a_notice_that_a_begun_write_was_promised_is_free_again_when_its_session_ends() {
-    let mut victim = Victim::new(Config { most_notices: 1, ..Config::default() });
+    let mut victim = Victim::new(TransferConfig { most_notices: 1, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     for epoch in 7..17 {
         victim.hand(LIAR, Epoch(epoch), write(1, key, 10, 0, Some(1)), &[1; 4]);
@@ -126,7 +126,7 @@ fn read(id: u32, key: u64) -> Op {
 fn keys_are_the_generators_numbers_whole_and_none_is_given_twice() {
     let mut numbers = [5, u64::MAX, u64::MAX, 1 << 63, 0x77, 9].into_iter();
     let keys = move || numbers.next().unwrap();
-    let mut transfer = Transfer::new(Config::default(), keys);
+    let mut transfer = Transfer::new(TransferConfig::default(), keys);
     let mut register = || transfer.register(vec![0; 8], Rights::ALL).unwrap().0;
     assert_eq!([register(), register(), register()], [5, u64::MAX, 1 << 63]);
     transfer.register_as(RegionKey(0x77), vec![0; 8], Rights::ALL).unwrap();
@@ -140,7 +140,7 @@ fn keys_are_the_generators_numbers_whole_and_none_is_given_twice() {
 #[test]
 fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
     const MILLISECOND: u64 = 1_000_000;
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let key = victim.transfer.register(vec![0; 8], Rights::ALL).unwrap().0;
     let mut guess = 0x1000;
     let mut wrong = |victim: &mut Victim, epoch: u32, count: u32| {
@@ -214,7 +214,7 @@ const COST: usize = 1064;
 
 #[test]
 fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     for session in 1..600 {
         for n in 0..300 {
             victim.hand(LIAR, Epoch(session), eager(n), &[session as u8; 1000]);
@@ -235,7 +235,7 @@ fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
 
 #[test]
 fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receives_take_it() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let fill = |victim: &mut Victim, session: u32| {
         let before = victim.transfer.unexpected();
         for n in 0..300 {
@@ -259,7 +259,7 @@ fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receive
 
 #[test]
 fn a_peer_with_a_message_of_a_former_session_gets_no_more_than_others_without_an_offer() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     victim.hand(LIAR, Epoch(1), eager(1), &[1; 1000]);
     victim.transfer.ended(LIAR, Epoch(1), Reason::Timeout);
     for n in 0..20 {
@@ -276,7 +276,8 @@ fn until(answers: &[Op]) -> Option<u32> {
 
 #[test]
 fn a_peer_that_offers_short_messages_is_granted_more_until_half_of_the_pool_is_used() {
-    let mut victim = Victim::new(Config { most_granted: 2 << 20, ..Config::default() });
+    let mut victim =
+        Victim::new(TransferConfig { most_granted: 2 << 20, ..TransferConfig::default() });
     let short = |id: u32| Op::Offer { id, label: 5.into(), total: 30_000 };
     let granted = |victim: &mut Victim, peer: u32, op: Op| {
         victim.hand(PeerId(peer), EPOCH, op, &[]);
@@ -297,7 +298,7 @@ fn a_peer_that_offers_short_messages_is_granted_more_until_half_of_the_pool_is_u
 
 #[test]
 fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let any = Selector { ignore: u64::MAX, ..Selector::default() };
     let taken = |victim: &mut Victim, count: usize| {
         for _ in 0..count {
@@ -331,7 +332,7 @@ fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
     let any = Selector { ignore: u64::MAX, ..Selector::default() };
     // The ops of each frame.
     let frames = |len: usize| {
-        let mut victim = Victim::new(Config::default());
+        let mut victim = Victim::new(TransferConfig::default());
         victim.answers(LIAR, EPOCH);
         victim.hand(LIAR, EPOCH, Op::Limit { until: 256 << 10, entries: 64 }, &[]);
         for n in 0..40 {
@@ -374,7 +375,7 @@ fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
 
 #[test]
 fn offers_of_a_peer_are_bounded_and_end_with_its_session() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     for session in 1..4 {
         for id in 0..20_000 {
             victim.hand(LIAR, Epoch(session), offer(id), &[]);
@@ -390,7 +391,7 @@ fn offers_of_a_peer_are_bounded_and_end_with_its_session() {
 
 #[test]
 fn operations_that_a_peer_leaves_unanswered_are_bounded_and_not_carried_out_beyond() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let RegionKey(key) = victim.transfer.register(vec![0; 8], Rights::ALL).unwrap();
     for id in 0..3000 {
         let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
@@ -409,7 +410,7 @@ fn operations_that_a_peer_leaves_unanswered_are_bounded_and_not_carried_out_beyo
 #[test]
 fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
     const PEERS: u32 = 300;
-    let config = Config { most_granted: 1 << 20, ..Config::default() };
+    let config = TransferConfig { most_granted: 1 << 20, ..TransferConfig::default() };
     let mut victim = Victim::new(config.clone());
     let (mut bytes, mut offers) = (0, 0);
     // The first peer does not take the first shares of the others.
@@ -451,7 +452,7 @@ fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
 
 #[test]
 fn a_peer_always_has_room_for_some_notices() {
-    let mut victim = Victim::new(Config { most_notices: 512, ..Config::default() });
+    let mut victim = Victim::new(TransferConfig { most_notices: 512, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
     let notices = |victim: &mut Victim, peer: PeerId, epoch: u32| {
         for id in 0..600 {
@@ -468,7 +469,7 @@ fn a_peer_always_has_room_for_some_notices() {
 
 #[test]
 fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let any = Selector { ignore: u64::MAX, ..Selector::default() };
     let id = victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
     for n in 0..40_000 {
@@ -491,7 +492,7 @@ fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
 
 #[test]
 fn what_comes_while_messages_wait_for_a_receive_of_several_waits_behind_them() {
-    let mut victim = Victim::new(Config::default());
+    let mut victim = Victim::new(TransferConfig::default());
     let any = Selector { ignore: u64::MAX, ..Selector::default() };
     victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
     let mut tags = Vec::new();

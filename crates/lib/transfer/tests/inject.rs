@@ -4,7 +4,7 @@
 mod world;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{Completion, OpError, OpId};
+use gigae_transfer::{OpError, OpId, TransferCompletion};
 use world::{FRAME, World, anything, body, from};
 
 /// What one end injects for another: the frame, if it may.
@@ -35,7 +35,7 @@ fn an_injected_message_arrives_in_order_or_not_at_all_and_completes_nothing() {
     assert!(!inject(&mut world, 1, 4, &body(FRAME, 4)), "too long for a frame");
     world.run();
     for (n, len) in [8, 8, 0, 100].into_iter().enumerate() {
-        let Completion { tag, total, memory, result, .. } =
+        let TransferCompletion { tag, total, memory, result, .. } =
             world.ends[1].poll_completion().unwrap();
         assert_eq!((tag, total, result), (n as u64, len, Ok(())));
         assert!(memory.unwrap()[..len] == body(len, n));
@@ -78,7 +78,8 @@ fn injected_messages_that_are_lost_with_their_peer_are_reported_one_by_one() {
     let epoch = world.epoch[0][1];
     world.ends[0].ended(PeerId(1), epoch, Reason::Timeout);
     for _ in 0..2 {
-        let Completion { id, peer, memory, result, .. } = world.ends[0].poll_completion().unwrap();
+        let TransferCompletion { id, peer, memory, result, .. } =
+            world.ends[0].poll_completion().unwrap();
         assert_eq!((id, peer, memory), (OpId::INJECTED, Some(PeerId(1)), None));
         assert_eq!(result, Err(OpError::Lost(Reason::Timeout)));
     }

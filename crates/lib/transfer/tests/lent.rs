@@ -4,13 +4,16 @@
 mod world;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{Config, Label, OpError, Rights};
+use gigae_transfer::{Label, OpError, Rights, TransferConfig};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Op, Status};
 use world::{World, anything, body, from};
 
 fn lending() -> World {
-    World { lends: true, ..World::with(2, &Config { fetches: true, ..Config::default() }) }
+    World {
+        lends: true,
+        ..World::with(2, &TransferConfig { fetches: true, ..TransferConfig::default() })
+    }
 }
 
 /// A message that its receiver has read, which the sender has not confirmed.

@@ -4,7 +4,9 @@
 mod world;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{Accesses, Config, Label, Notice, OpError, OpId, RegionKey, Rights, Selector};
+use gigae_transfer::{
+    Accesses, Label, OpError, OpId, RegionKey, Rights, Selector, TransferConfig, TransferNotice,
+};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
 use std::collections::VecDeque;
@@ -322,7 +324,7 @@ fn rights_are_each_for_themselves() {
 
 #[test]
 fn a_notice_comes_when_all_is_there_and_too_many_are_refused() {
-    let mut w = World::with(2, &Config { most_notices: 2, ..Config::default() });
+    let mut w = World::with(2, &TransferConfig { most_notices: 2, ..TransferConfig::default() });
     let key = w.ends[1].register(vec![0; 10_000], Rights::WRITE).unwrap();
     for n in 0..3 {
         w.ends[0].write(PeerId(1), key, 100 * n, vec![n as u8 + 1; 5_000], Some(n)).unwrap();
@@ -331,7 +333,7 @@ fn a_notice_comes_when_all_is_there_and_too_many_are_refused() {
     let results: Vec<_> = w.completions(0).into_iter().map(|c| c.result).collect();
     assert_eq!(results, [Ok(()), Ok(()), Err(OpError::Refused(Status::Busy))]);
     for n in 0..2 {
-        let notice = Notice { peer: PeerId(0), key, offset: 100 * n, len: 5_000, value: n };
+        let notice = TransferNotice { peer: PeerId(0), key, offset: 100 * n, len: 5_000, value: n };
         assert_eq!(w.ends[1].poll_notice(), Some(notice));
     }
     assert_eq!(w.ends[1].poll_notice(), None);
@@ -570,7 +572,7 @@ fn with_many_peers_only_those_with_something_going_on_keep_their_state() {
 
 #[test]
 fn without_anything_beyond_the_first_shares_everything_arrives_as_receives_take_it() {
-    let mut w = World::with(2, &Config { most_granted: 0, ..Config::default() });
+    let mut w = World::with(2, &TransferConfig { most_granted: 0, ..TransferConfig::default() });
     let key = w.ends[1].register(vec![0; 8], Rights::ALL).unwrap();
     for n in 0..500 {
         w.ends[0].send(PeerId(1), 0, body(SIZES[n % SIZES.len()].min(40_000), n)).unwrap();

@@ -4,7 +4,7 @@
 mod world;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{Config, OpError, Rights, Transfer, predictable_keys};
+use gigae_transfer::{OpError, Rights, Transfer, TransferConfig, predictable_keys};
 use world::{World, anything, body, from};
 
 #[test]
@@ -144,7 +144,7 @@ fn a_message_that_does_not_go_on_holds_back_none_of_other_senders() {
     w.ends[0].send(PeerId(2), 1, body(30_000, 0)).unwrap();
     w.step();
     // Its first part was matched. No other comes.
-    w.ends[0] = Transfer::new(Config::default(), predictable_keys(1));
+    w.ends[0] = Transfer::new(TransferConfig::default(), predictable_keys(1));
     w.wires[0][2].clear();
     w.ends[1].send(PeerId(2), 1, body(10_000, 1)).unwrap();
     w.run();

@@ -23,8 +23,8 @@ use crate::link::ETHERNET;
 use crate::socket::UdpSocket;
 use crate::transmit::TxQueue;
 use gigae_link::{
-    Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
-    Posted, RxFrame, Segment, TxFrame,
+    Arena, Filter, FrameMemory, Held, Info, Interface, Link, LinkCounters, LinkError, Mode,
+    OpenError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_wire::{BULK_HEADER_LEN, Envelope, HEADER_LEN, Header, MOST_DATAGRAMS, PartHeader};
 use receiving::Receiver;
@@ -75,7 +75,7 @@ pub struct BulkLink {
     sender: Sender,
     receiver: Receiver,
     socket: UdpSocket,
-    counters: Counters,
+    counters: LinkCounters,
     empty_polls: u32,
     /// The last poll ended before the socket was empty.
     cut_short: bool,
@@ -114,7 +114,7 @@ impl BulkLink {
         let count = (BUFFER / (unit + BULK_HEADER_LEN)).min(MOST_DATAGRAMS.into());
         let at = SocketAddr::new(ip, socket.port());
         let filter = Filter { envelope: Envelope::Udp { port: at.port() }, ..filter };
-        socket.keep(SOCKET_BUFFER, SOCKET_BUFFER);
+        socket.keep(&interface.name, SOCKET_BUFFER, SOCKET_BUFFER);
         let arena = Arena::sparse((RX_FRAMES + TX_FRAMES) * SLOT)
             .map_err(|source| OpenError::Io { what: "mapping the frames", source })?;
         let arena = Arc::new(arena);
@@ -141,7 +141,7 @@ impl BulkLink {
             receiver: Receiver::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
             arena,
             socket,
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             empty_polls: 0,
             cut_short: false,
         })
@@ -402,8 +402,8 @@ impl Link for BulkLink {
         Some(self.socket.as_fd())
     }
 
-    fn counters(&self) -> Counters {
-        Counters {
+    fn counters(&self) -> LinkCounters {
+        LinkCounters {
             drives: self.receiver.calls,
             rx_dropped: self.socket.dropped() + self.receiver.dropped(),
             tx_frames: self.tx.posted,

@@ -5,8 +5,8 @@ use crate::receive::{HEADROOM, Receiver};
 use crate::socket::UdpSocket;
 use crate::transmit::TxQueue;
 use gigae_link::{
-    Arena, Counters, Filter, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, OpenError,
-    Posted, RxFrame, Segment, TxFrame, sleep_on,
+    Arena, Filter, FrameMemory, Held, Info, Interface, Link, LinkCounters, LinkError, Mode,
+    OpenError, Posted, RxFrame, Segment, TxFrame, sleep_on,
 };
 use gigae_wire::Envelope;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -85,7 +85,7 @@ pub struct UdpLink {
     alone_until: u64,
     /// The last poll ended before the socket was empty.
     cut_short: bool,
-    counters: Counters,
+    counters: LinkCounters,
     empty_polls: u32,
 }
 
@@ -116,7 +116,7 @@ impl UdpLink {
         let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
         let max_frame = (interface.mtu + ETHERNET).min(LONGEST);
         let slot = (max_frame + HEADROOM).next_power_of_two().max(2048);
-        socket.keep(2 * tx_frames * slot, 2 * rx_frames * slot);
+        socket.keep(&interface.name, 2 * tx_frames * slot, 2 * rx_frames * slot);
         let arena = Arena::sparse((rx_frames + tx_frames) * slot)
             .map_err(|source| OpenError::Io { what: "mapping the frames", source })?;
         let arena = Arc::new(arena);
@@ -146,7 +146,7 @@ impl UdpLink {
             looked_at: (0, 0),
             alone_until: 0,
             cut_short: false,
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             empty_polls: 0,
         })
     }
@@ -328,8 +328,8 @@ impl Link for UdpLink {
         Some(self.socket.as_fd())
     }
 
-    fn counters(&self) -> Counters {
-        Counters {
+    fn counters(&self) -> LinkCounters {
+        LinkCounters {
             drives: self.receiver.calls,
             rx_dropped: self.socket.dropped() + self.receiver.dropped,
             tx_frames: self.tx.posted,

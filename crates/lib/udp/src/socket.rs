@@ -138,13 +138,19 @@ impl UdpSocket {
         can_cut(&self.fd)
     }
 
-    /// Lets the socket keep so many bytes each way, as far as the process may.
-    pub(crate) fn keep(&self, sent: usize, received: usize) {
+    /// Lets the socket keep so many bytes each way, as far as the process may
+    /// (`net.core.wmem_max`, `net.core.rmem_max`).
+    pub(crate) fn keep(&self, interface: &str, sent: usize, received: usize) {
         if sockopt::set_socket_send_buffer_size_force(&self.fd, sent).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&self.fd, sent);
         }
         if sockopt::set_socket_recv_buffer_size_force(&self.fd, received).is_err() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.fd, received);
+        }
+        // The kernel says twice what it was told (socket(7)).
+        let kept = sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2;
+        if kept < received {
+            info!(%interface, kept, asked = received, "the kernel keeps less than was asked: bursts may get lost; raise net.core.rmem_max");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The UDP backend on a fabric, held to the suite for all links.
 
 use gigae_fabric::{Node, testing};
-use gigae_link::conformance::{Kernels, Options, Pair};
+use gigae_link::conformance::{Kernels, Pair, PairOptions};
 use gigae_link::conformance_tests;
 use gigae_udp::{BulkLink, UdpConfig, UdpLink};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
@@ -37,24 +37,24 @@ fn main() {
     testing::for_users_except(&[]).run(&tests);
 }
 
-fn over_ipv4(options: &Options) -> Pair {
+fn over_ipv4(options: &PairOptions) -> Pair {
     pair(options, |node| node.ipv4.into())
 }
 
-fn over_ipv6(options: &Options) -> Pair {
+fn over_ipv6(options: &PairOptions) -> Pair {
     pair(options, |node| node.ipv6.into())
 }
 
-fn bulk_over_ipv4(options: &Options) -> Pair {
+fn bulk_over_ipv4(options: &PairOptions) -> Pair {
     bulk_pair(options, |node| node.ipv4.into())
 }
 
-fn bulk_over_ipv6(options: &Options) -> Pair {
+fn bulk_over_ipv6(options: &PairOptions) -> Pair {
     bulk_pair(options, |node| node.ipv6.into())
 }
 
 /// Links for bulk data: their ports are the kernel's choice.
-fn bulk_pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
+fn bulk_pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
     let fabric = testing::fabric("a pair of bulk links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [a, b] = [0, 1].map(|i: usize| {
@@ -71,7 +71,7 @@ fn bulk_pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
     Pair { a, b, to_b, to_a, kernels: None, ground: Box::new(fabric) }
 }
 
-fn pair(options: &Options, ip: fn(&Node) -> IpAddr) -> Pair {
+fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
     let fabric = testing::fabric("a pair of UDP links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [a, b] = [0, 1].map(|i: usize| {

@@ -6,7 +6,7 @@ use crate::parts::{Description, Parts};
 use crate::socket::{RingSizes, XskSocket, opening};
 use crate::umem::Umem;
 use crate::watch::ProgramWatch;
-use gigae_link::{Arena, Counters, Interface, Mode, OpenError, Posting};
+use gigae_link::{Arena, Interface, LinkCounters, Mode, OpenError, Posting};
 
 impl XdpLink {
     /// Makes a link of its parts. Needs no privileges; some fifteen system calls.
@@ -47,7 +47,7 @@ impl XdpLink {
             program: None,
             socket,
             umem,
-            counters: Counters::default(),
+            counters: LinkCounters::default(),
             rx_invalid: 0,
             empty_polls: 0,
         })

@@ -5,8 +5,8 @@ use crate::socket::XskSocket;
 use crate::umem::{CHUNK, Umem};
 use crate::watch::ProgramWatch;
 use gigae_link::{
-    Counters, FrameMemory, Held, Info, Interface, Link, LinkError, Mode, Posted, Posting, RxFrame,
-    Segment, TxFrame,
+    FrameMemory, Held, Info, Interface, Link, LinkCounters, LinkError, Mode, Posted, Posting,
+    RxFrame, Segment, TxFrame,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -57,7 +57,7 @@ pub struct XdpLink {
     pub(crate) program: Option<OwnedFd>,
     pub(crate) socket: XskSocket,
     pub(crate) umem: Umem,
-    pub(crate) counters: Counters,
+    pub(crate) counters: LinkCounters,
     pub(crate) posting: Posting,
     /// For links whose frames may be in several chunks.
     pub(crate) assembly: Option<Assembly>,
@@ -401,9 +401,9 @@ impl Link for XdpLink {
         Some(self.socket.as_fd())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> LinkCounters {
         let kernel = self.kernel_statistics().unwrap_or_default();
-        Counters {
+        LinkCounters {
             rx_dropped: kernel.rx_dropped + kernel.rx_ring_full + self.rx_invalid,
             tx_invalid: self.counters.tx_invalid + kernel.tx_invalid,
             ..self.counters

@@ -128,19 +128,19 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
     let mut notes = Notes::read(config.notes.as_deref(), driver, mtu, config.queue);
     let reasons = loop {
         match attempts.choose(&mut notes)? {
-            Ok(link) => {
+            Choice::Link(link) => {
                 notes.keep();
-                return Ok(link);
+                return Ok(*link);
             }
             // The caller has something better than generic mode, and opens that.
-            Err(reasons) if asked.is_none() && !config.generic => {
+            Choice::Nothing(reasons) if asked.is_none() && !config.generic => {
                 notes.keep();
                 let (interface, why) = (found.name, reasons.join("; "));
                 return Err(OpenError::OnlyGeneric { interface, why });
             }
             // What was refused earlier may work now.
-            Err(_) if notes.are_there() && asked.is_none() => notes.forget(),
-            Err(reasons) => break reasons,
+            Choice::Nothing(_) if notes.are_there() && asked.is_none() => notes.forget(),
+            Choice::Nothing(reasons) => break reasons,
         }
     };
     let lower = match found.mtu + ETHERNET > SEGMENT {
@@ -167,9 +167,16 @@ struct Attempts<'a> {
     lent: Option<&'a OwnedFd>,
 }
 
+/// What came of trying the candidates.
+enum Choice {
+    Link(Box<XdpLink>),
+    /// None passed the self-test, for these reasons.
+    Nothing(Vec<String>),
+}
+
 impl Attempts<'_> {
     /// The first candidate that passes the self-test, or why none does.
-    fn choose(&self, notes: &mut Notes) -> Result<Result<XdpLink, Vec<String>>, OpenError> {
+    fn choose(&self, notes: &mut Notes) -> Result<Choice, OpenError> {
         let asked = self.config.mode.is_some();
         let mut reasons: Vec<String> = self.first.map(str::to_owned).into_iter().collect();
         for (mode, buffers) in self.all() {
@@ -200,7 +207,7 @@ impl Attempts<'_> {
                     reasons.extend(left_off.or(no_completion));
                     link.info.reason = reasons.join("; ");
                     debug!(interface = %self.config.interface, mode = %name, "mode chosen");
-                    return Ok(Ok(link));
+                    return Ok(Choice::Link(Box::new(link)));
                 }
                 Err(Refusal::Final(error)) => return Err(error),
                 Err(Refusal::Mode(why)) => {
@@ -216,7 +223,7 @@ impl Attempts<'_> {
                 }
             }
         }
-        Ok(Err(reasons))
+        Ok(Choice::Nothing(reasons))
     }
 
     fn all(&self) -> impl Iterator<Item = (Mode, Buffers)> {

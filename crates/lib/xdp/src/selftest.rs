@@ -7,7 +7,7 @@ use crate::program::{Program, Verdict};
 use crate::refusal::{Refusal, failed};
 use crate::umem::CHUNK;
 use crate::within::within;
-use gigae_link::{Counters, Link, OpenError, Posted, Segment, TxFrame};
+use gigae_link::{Link, LinkCounters, OpenError, Posted, Segment, TxFrame};
 use gigae_wire::{Envelope, MacAddr};
 use rustix::io::Errno;
 use std::time::Duration;
@@ -138,7 +138,7 @@ pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option
     while link.poll(&mut back, 64).is_ok_and(|count| count > 0) {
         back.drain(..).for_each(|frame| link.recycle(frame));
     }
-    link.counters = Counters::default();
+    link.counters = LinkCounters::default();
     Ok(left_off)
 }
 

@@ -5,7 +5,7 @@ use super::modes;
 use super::serial::Serial;
 use crate::job::{Job, Report, Test};
 use gigae::{Backend, Mode};
-use gigae_link::conformance::{Enter, Kernels, Options, Pair};
+use gigae_link::conformance::{Enter, Kernels, Pair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
@@ -124,23 +124,23 @@ fn suite(of: &str, tests: &Tests, slow: bool, serial: &Serial) {
     }
 }
 
-fn zero_copy(options: &Options) -> Pair {
+fn zero_copy(options: &PairOptions) -> Pair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpZeroCopy)))
 }
 
-fn native(options: &Options) -> Pair {
+fn native(options: &PairOptions) -> Pair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpNative)))
 }
 
-fn generic(options: &Options) -> Pair {
+fn generic(options: &PairOptions) -> Pair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpGeneric)))
 }
 
-fn best(options: &Options) -> Pair {
+fn best(options: &PairOptions) -> Pair {
     pair(options, &|end| xdp(end, options, None))
 }
 
-fn packet(options: &Options) -> Pair {
+fn packet(options: &PairOptions) -> Pair {
     pair(options, &|end| {
         let mut config = PacketConfig::new(&end.interface, options.filter.clone());
         config.tx_frames = options.tx_frames;
@@ -149,7 +149,7 @@ fn packet(options: &Options) -> Pair {
     })
 }
 
-fn xdp(end: &End, options: &Options, mode: Option<Mode>) -> Box<dyn Link> {
+fn xdp(end: &End, options: &PairOptions, mode: Option<Mode>) -> Box<dyn Link> {
     let mut config = XdpConfig::new(&end.interface, options.filter.clone());
     config.tx_frames = options.tx_frames;
     config.rx_frames = options.rx_frames;
@@ -158,7 +158,7 @@ fn xdp(end: &End, options: &Options, mode: Option<Mode>) -> Box<dyn Link> {
 }
 
 /// Links on both cards.
-fn pair(options: &Options, open: &dyn Fn(&End) -> Box<dyn Link>) -> Pair {
+fn pair(options: &PairOptions, open: &dyn Fn(&End) -> Box<dyn Link>) -> Pair {
     let ground: &'static Ground = GROUND.get().expect("set before");
     let ends = &ground.ends;
     let [a, b] = [0, 1].map(|i: usize| {

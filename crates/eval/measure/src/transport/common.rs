@@ -5,7 +5,7 @@ use ::gigae::BusyPoll;
 use gigae_eval_model::note::Note;
 use gigae_eval_model::plan;
 use gigae_eval_model::wait::Wait;
-use gigae_link::{Counters, Info};
+use gigae_link::{Info, LinkCounters};
 use std::io;
 
 /// Nothing to do now, try again: a full or empty socket, a nap that ended, a signal.
@@ -54,7 +54,7 @@ pub(super) fn read(message: &[u8]) -> Option<u32> {
 }
 
 /// What a link has counted.
-pub(super) fn calls(link: &Counters) -> Calls {
+pub(super) fn calls(link: &LinkCounters) -> Calls {
     Calls {
         all: link.doorbells + link.drives + link.waits,
         send: link.doorbells,

@@ -8,11 +8,11 @@ use gigae_link::{Info, Link};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Messages, retransmissions, STOPs, wrong checksums and all else that the protocol counts.
-    pub protocol: gigae_proto::Counters,
+    pub protocol: gigae_proto::ProtocolCounters,
     /// Tagged messages by the way they went, and operations that were refused.
-    pub operations: gigae_transfer::Counters,
+    pub operations: gigae_transfer::TransferCounters,
     /// Frames, doorbell system calls, wake-ups and all else that the link counts.
-    pub link: gigae_link::Counters,
+    pub link: gigae_link::LinkCounters,
     /// Received frames that had to be copied because too many were lent.
     pub copied: u64,
     /// How often the clock was read (some 25 ns each time).
@@ -31,7 +31,7 @@ pub struct Path {
     /// What it is.
     pub info: Info,
     /// Frames, doorbells and all else that the link counts.
-    pub link: gigae_link::Counters,
+    pub link: gigae_link::LinkCounters,
     /// Frames that were lost there, how often it was given up and how often it came back, over all
     /// peers. Of an endpoint's only link, only the lost frames are of interest.
     pub counters: gigae_proto::PathCounters,
@@ -69,8 +69,8 @@ impl Endpoint {
 }
 
 /// What two links have counted together.
-fn sum(a: gigae_link::Counters, b: gigae_link::Counters) -> gigae_link::Counters {
-    gigae_link::Counters {
+fn sum(a: gigae_link::LinkCounters, b: gigae_link::LinkCounters) -> gigae_link::LinkCounters {
+    gigae_link::LinkCounters {
         tx_frames: a.tx_frames + b.tx_frames,
         rx_frames: a.rx_frames + b.rx_frames,
         doorbells: a.doorbells + b.doorbells,

@@ -4,10 +4,12 @@ use crate::inbox::{Inbound, Inbox};
 use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
-use gigae_link::{ChannelSet, Counters as LinkCounters, Link};
+use gigae_link::{ChannelSet, Link, LinkCounters};
 use gigae_observe::{About, LinkAbout, PeerAddress, PeerState, StatisticsWriter, Wire};
-use gigae_proto::{Counters, Instant, PathCounters, PeerId, PeerSnapshot, Protocol, SessionPhase};
-use gigae_transfer::{Counters as OperationCounters, Transfer};
+use gigae_proto::{
+    Instant, PathCounters, PeerId, PeerSnapshot, Protocol, ProtocolCounters, SessionPhase,
+};
+use gigae_transfer::{Transfer, TransferCounters};
 use gigae_wire::{Envelope, NodeAddr};
 use std::net::IpAddr;
 
@@ -29,7 +31,7 @@ macro_rules! figures {
 figures!(
     PROTOCOL,
     protocol,
-    Counters {
+    ProtocolCounters {
         messages_sent,
         messages_received,
         frames_delivered,
@@ -56,7 +58,7 @@ figures!(
     }
 );
 
-figures!(OPERATIONS, operations, OperationCounters {
+figures!(OPERATIONS, operations, TransferCounters {
     unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, placed, misplaced, lent, fetched,
     invalid => "operations_invalid",
 });

@@ -102,7 +102,7 @@ impl Engine {
         frame: TxFrame,
         len: usize,
     ) -> Result<(), TrySendError<TxFrame>> {
-        use gigae_proto::SendError as Refused;
+        use gigae_proto::Unsent;
         if self.failed.begin_with(peer) {
             self.give_back_unsent(frame);
             return Err(SendError::Failed.into());
@@ -123,11 +123,11 @@ impl Engine {
                 }
                 return Ok(());
             }
-            Err(Refused::WouldBlock(message)) => {
+            Err(Unsent::WouldBlock(message)) => {
                 return Err(TrySendError::WouldBlock(message.into_taken()));
             }
-            Err(Refused::Failed(message)) => (message, SendError::Failed),
-            Err(Refused::TooLong(message, max)) => {
+            Err(Unsent::Failed(message)) => (message, SendError::Failed),
+            Err(Unsent::TooLong(message, max)) => {
                 (message, SendError::TooLong { len, max: max.into() })
             }
         };

@@ -9,7 +9,7 @@
 pub mod heap;
 
 use gigae::{Address, Endpoint, Options, Peer, TrySendError, Wanted};
-use gigae_proto::{Arrival, Body, Config, PeerId, PeerKey, Protocol};
+use gigae_proto::{Arrival, Body, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::Op;
 use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
@@ -68,12 +68,12 @@ impl Crowd {
         let route = Route::new(Envelope::DEFAULT, mac.into(), own.into()).unwrap();
         let members = (0..count)
             .map(|n| {
-                let config = Config {
+                let config = ProtocolConfig {
                     port: n as u16,
                     send_window: 64,
                     receive_frames: 64,
                     receive_window: 64,
-                    ..Config::default()
+                    ..ProtocolConfig::default()
                 };
                 let mut proto = Protocol::new(config, u128::from(seed) << 64 | n as u128);
                 let key = PeerKey { node: own.into(), port: 0, channel: 0 };

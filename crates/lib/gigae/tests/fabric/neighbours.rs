@@ -3,7 +3,7 @@
 use super::*;
 use gigae_link::{ChannelSet, Filter, Link, Segment};
 use gigae_packet::{PacketConfig, PacketLink};
-use gigae_proto::{Body, Config, Instant, PeerKey, Protocol};
+use gigae_proto::{Body, Instant, PeerKey, Protocol, ProtocolConfig};
 use gigae_wire::{HEADER_LEN, MacAddr, NodeAddr, Route};
 
 fn ip(node: &Node, arguments: &str) {
@@ -21,7 +21,7 @@ fn forget_neighbours(nodes: &[&Node]) {
 
 /// A proposal of a session, as it lies on the wire.
 fn proposal(route: &Route, to: NodeAddr) -> Vec<u8> {
-    let mut liar = Protocol::<(), ()>::new(Config::default(), 7);
+    let mut liar = Protocol::<(), ()>::new(ProtocolConfig::default(), 7);
     let peer = liar.peer(PeerKey { node: to, port: 0, channel: 0 }).unwrap();
     liar.advance(Instant(1_000_000));
     liar.propose(peer);

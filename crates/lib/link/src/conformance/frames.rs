@@ -1,8 +1,8 @@
 //! What arrives, and what does not.
 
 use super::{
-    CHANNEL, Maker, OTHER_CHANNEL, Options, drain, flush, frame, has_kernel, hold, number, only,
-    post, receive, send, shortest,
+    CHANNEL, Maker, OTHER_CHANNEL, PairOptions, drain, flush, frame, has_kernel, hold, number,
+    only, post, receive, send, shortest,
 };
 use crate::Mode;
 use gigae_wire::{Envelope, Kind, VERSION};
@@ -12,7 +12,7 @@ use std::ops::Range;
 const IPV4_TO: Range<usize> = 30..34;
 
 /// From the shortest to the longest, in both directions.
-pub fn frames_of_every_length_arrive_unchanged(options: &Options, maker: Maker) {
+pub fn frames_of_every_length_arrive_unchanged(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let longest = pair.a.info().max_frame.min(pair.b.info().max_frame);
     assert_eq!(longest, options.mtu + 14, "the interface's MTU and the Ethernet header");
@@ -30,7 +30,7 @@ pub fn frames_of_every_length_arrive_unchanged(options: &Options, maker: Maker) 
 }
 
 /// In batches of many sizes.
-pub fn frames_arrive_in_the_order_in_which_they_were_posted(options: &Options, maker: Maker) {
+pub fn frames_arrive_in_the_order_in_which_they_were_posted(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let mut next = 0;
     for batch in
@@ -49,7 +49,7 @@ pub fn frames_arrive_in_the_order_in_which_they_were_posted(options: &Options, m
 }
 
 /// One flush for all transmit frames.
-pub fn a_batch_larger_than_one_call_sends_arrives_whole(options: &Options, maker: Maker) {
+pub fn a_batch_larger_than_one_call_sends_arrives_whole(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     for i in 0..options.tx_frames {
         let posted = post(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i as u32, 300));
@@ -62,7 +62,7 @@ pub fn a_batch_larger_than_one_call_sends_arrives_whole(options: &Options, maker
 }
 
 /// More round trips than any ring has entries.
-pub fn a_thousand_frames_go_to_and_fro(options: &Options, maker: Maker) {
+pub fn a_thousand_frames_go_to_and_fro(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     for i in 0..1000 {
         let there = frame(&pair.to_b, CHANNEL, i, 100);
@@ -76,7 +76,7 @@ pub fn a_thousand_frames_go_to_and_fro(options: &Options, maker: Maker) {
 
 /// Both ends at once, each in a thread of its own: what the one gives back while the other, or the
 /// kernel, is still at it.
-pub fn two_threads_echo_each_others_frames(options: &Options, maker: Maker) {
+pub fn two_threads_echo_each_others_frames(options: &PairOptions, maker: Maker) {
     const ROUND_TRIPS: u32 = 20_000;
     let mut pair = maker(options);
     if !has_kernel(&*pair.a) {
@@ -100,7 +100,7 @@ pub fn two_threads_echo_each_others_frames(options: &Options, maker: Maker) {
 }
 
 /// The filter's channels are the only ones.
-pub fn frames_of_another_channel_are_not_seen(options: &Options, maker: Maker) {
+pub fn frames_of_another_channel_are_not_seen(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let others: Vec<u8> = (0..=255).filter(|&channel| channel != CHANNEL).collect();
     for some in others.chunks(options.tx_frames) {
@@ -115,7 +115,7 @@ pub fn frames_of_another_channel_are_not_seen(options: &Options, maker: Maker) {
 }
 
 /// Another EtherType or UDP port.
-pub fn frames_of_another_envelope_are_not_seen(options: &Options, maker: Maker) {
+pub fn frames_of_another_envelope_are_not_seen(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
     let mut other = ours.clone();
@@ -129,7 +129,7 @@ pub fn frames_of_another_envelope_are_not_seen(options: &Options, maker: Maker) 
 }
 
 /// Frames to a group, and to an address that is on no node (which a switch floods).
-pub fn frames_to_others_are_not_seen(options: &Options, maker: Maker) {
+pub fn frames_to_others_are_not_seen(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
     for others in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [2, 0xab, 0xcd, 0, 0, 9]] {
@@ -142,7 +142,7 @@ pub fn frames_to_others_are_not_seen(options: &Options, maker: Maker) {
 }
 
 /// A Who to all is seen on every channel, a Who to one node on the filter's channels only.
-pub fn questions_to_all_are_seen_on_every_channel(options: &Options, maker: Maker) {
+pub fn questions_to_all_are_seen_on_every_channel(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
     let mut question = frame(&pair.to_b, OTHER_CHANNEL, 0, 100);
@@ -168,7 +168,7 @@ pub fn questions_to_all_are_seen_on_every_channel(options: &Options, maker: Make
 }
 
 /// What one end posts the other polls, and nothing else is counted.
-pub fn counters_agree_at_both_ends(options: &Options, maker: Maker) {
+pub fn counters_agree_at_both_ends(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let (start_a, start_b) = (pair.a.counters(), pair.b.counters());
     assert_eq!((start_a.tx_frames, start_b.rx_frames), (0, 0), "what was posted and polled");

@@ -1,8 +1,8 @@
 //! Who holds which frame when.
 
 use super::{
-    CHANNEL, Maker, Options, PATIENCE, drain, flush, frame, has_kernel, hold, number, only, post,
-    receive, sees_drops, send, waiting_at_most,
+    CHANNEL, Maker, PATIENCE, PairOptions, drain, flush, frame, has_kernel, hold, number, only,
+    post, receive, sees_drops, send, waiting_at_most,
 };
 use crate::{Link, Mode, Posted, Segment, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,7 @@ fn reclaim(link: &mut dyn Link, mut posted: Posted) -> TxFrame {
 
 /// As many frames as stated, no more, and each of them again.
 pub fn taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it(
-    options: &Options,
+    options: &PairOptions,
     maker: Maker,
 ) {
     let mut pair = maker(options);
@@ -49,7 +49,10 @@ pub fn taking_the_last_frame_exhausts_the_link_and_giving_back_revives_it(
 }
 
 /// Released at once, sent later, and unchanged then.
-pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options, maker: Maker) {
+pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(
+    options: &PairOptions,
+    maker: Maker,
+) {
     let mut pair = maker(options);
     let mut posted = 0;
     for _ in 0..pair.a.info().tx_frames {
@@ -81,7 +84,7 @@ pub fn a_released_frame_is_not_handed_out_while_the_nic_has_it(options: &Options
 
 /// A retransmission: the same frame, changed in between.
 pub fn a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again(
-    options: &Options,
+    options: &PairOptions,
     maker: Maker,
 ) {
     let mut pair = maker(options);
@@ -104,7 +107,7 @@ pub fn a_frame_is_reclaimed_only_when_it_has_left_and_can_be_sent_again(
 }
 
 /// Many times the receive ring.
-pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &Options, maker: Maker) {
+pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let batch = options.tx_frames.min(pair.b.info().rx_frames / 2);
     let rounds = 5 * pair.b.info().rx_frames / batch;
@@ -121,7 +124,7 @@ pub fn frames_pass_without_end_as_long_as_they_are_recycled(options: &Options, m
 }
 
 /// Every third frame is kept for long, the others go back in reverse.
-pub fn frames_may_be_recycled_in_any_order(options: &Options, maker: Maker) {
+pub fn frames_may_be_recycled_in_any_order(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ring = pair.b.info().rx_frames;
     let batch = options.tx_frames.min(30);
@@ -163,7 +166,7 @@ pub fn frames_may_be_recycled_in_any_order(options: &Options, maker: Maker) {
 }
 
 /// However long the caller keeps a frame, all others come and go.
-pub fn a_frame_that_is_kept_for_ever_stops_nothing(options: &Options, maker: Maker) {
+pub fn a_frame_that_is_kept_for_ever_stops_nothing(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 0, 100);
     send(&mut *pair.a, &ours);
@@ -180,7 +183,7 @@ pub fn a_frame_that_is_kept_for_ever_stops_nothing(options: &Options, maker: Mak
 }
 
 /// All frames lent: more are dropped; all given back: frames come again.
-pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, maker: Maker) {
+pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ring = pair.b.info().rx_frames;
     let mut held = Vec::new();
@@ -210,7 +213,7 @@ pub fn a_receiver_that_holds_every_frame_drops_and_recovers(options: &Options, m
 }
 
 /// A full ring that is not polled.
-pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &Options, maker: Maker) {
+pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ring = pair.b.info().rx_frames;
     pair.b.provide(ring);
@@ -230,7 +233,7 @@ pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &Options, maker
     recovers(options, &mut pair);
 }
 
-fn recovers(options: &Options, pair: &mut super::Pair) {
+fn recovers(options: &PairOptions, pair: &mut super::Pair) {
     settles(pair);
     for round in 0..4 {
         for i in 0..options.tx_frames as u32 {
@@ -273,7 +276,7 @@ fn settles(pair: &mut super::Pair) {
 }
 
 /// In every call that takes one.
-pub fn a_token_of_another_link_is_refused(options: &Options, maker: Maker) {
+pub fn a_token_of_another_link_is_refused(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     if std::sync::Arc::ptr_eq(pair.a.memory().arena, pair.b.memory().arena) {
         return;

@@ -1,6 +1,6 @@
 //! The kernel's own traffic on the same interface.
 
-use super::{CHANNEL, Enter, Link, Maker, Options, frame, receive, send};
+use super::{CHANNEL, Enter, Link, Maker, PairOptions, frame, receive, send};
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc;
@@ -20,7 +20,7 @@ const TRIES: usize = 10;
 const SOON: Duration = Duration::from_secs(60);
 
 /// A TCP connection and UDP datagrams while the link's frames go to and fro.
-pub fn the_kernels_own_traffic_passes_beside_the_link(options: &Options, maker: Maker) {
+pub fn the_kernels_own_traffic_passes_beside_the_link(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let Some(kernels) = pair.kernels.take() else { return };
     let [_, server_at] = kernels.addresses;

@@ -2,8 +2,8 @@
 //! them.
 
 use super::{
-    CHANNEL, Maker, Options, PATIENCE, Pair, drain, flush, frame, has_kernel, hold, post_segments,
-    queue, receive, sees_drops, send, shortest, waiting_at_most,
+    CHANNEL, Maker, PATIENCE, Pair, PairOptions, drain, flush, frame, has_kernel, hold,
+    post_segments, queue, receive, sees_drops, send, shortest, waiting_at_most,
 };
 use crate::{Link, Posted, RxFrame, Segment, TxFrame};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,7 +21,7 @@ fn segments(pair: &Pair) -> usize {
 
 /// Lengths around every border between segments, and the shortest and longest.
 pub fn the_longest_frames_arrive_whole_and_in_order_among_short_ones(
-    options: &Options,
+    options: &PairOptions,
     maker: Maker,
 ) {
     let mut pair = maker(options);
@@ -50,7 +50,10 @@ pub fn the_longest_frames_arrive_whole_and_in_order_among_short_ones(
 }
 
 /// As many as there is memory for.
-pub fn a_flush_of_nothing_but_the_longest_frames_arrives_whole(options: &Options, maker: Maker) {
+pub fn a_flush_of_nothing_but_the_longest_frames_arrives_whole(
+    options: &PairOptions,
+    maker: Maker,
+) {
     let mut pair = maker(options);
     let (length, count) = (longest(&pair), options.tx_frames / segments(&pair));
     pair.b.provide(pair.b.info().rx_frames);
@@ -71,7 +74,7 @@ pub fn a_flush_of_nothing_but_the_longest_frames_arrives_whole(options: &Options
 }
 
 /// Both ends at once, each in a thread of its own.
-pub fn two_threads_echo_the_longest_frames(options: &Options, maker: Maker) {
+pub fn two_threads_echo_the_longest_frames(options: &PairOptions, maker: Maker) {
     const ROUND_TRIPS: u32 = 3_000;
     let mut pair = maker(options);
     if !has_kernel(&*pair.a) {
@@ -97,7 +100,7 @@ pub fn two_threads_echo_the_longest_frames(options: &Options, maker: Maker) {
 }
 
 /// Short ones too, and as many as the link takes.
-pub fn segments_of_any_length_make_one_frame(options: &Options, maker: Maker) {
+pub fn segments_of_any_length_make_one_frame(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let most = pair.a.info().max_segments;
     if most == 1 {
@@ -130,7 +133,7 @@ pub fn segments_of_any_length_make_one_frame(options: &Options, maker: Maker) {
 }
 
 /// Each segment has its own completion.
-pub fn a_segment_is_reclaimed_and_sent_again_in_another_frame(options: &Options, maker: Maker) {
+pub fn a_segment_is_reclaimed_and_sent_again_in_another_frame(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let size = pair.a.info().frame_size;
     let first = frame(&pair.to_b, CHANNEL, 1, longest(&pair));
@@ -174,7 +177,10 @@ fn reclaim(link: &mut dyn Link, mut posted: Posted) -> TxFrame {
 
 /// Of the receive memory, one token less than the frame needs is free. The link never hands over a
 /// part of a frame.
-pub fn a_long_frame_for_which_there_is_no_room_is_dropped_whole(options: &Options, maker: Maker) {
+pub fn a_long_frame_for_which_there_is_no_room_is_dropped_whole(
+    options: &PairOptions,
+    maker: Maker,
+) {
     let mut pair = maker(options);
     let (ring, length) = (pair.b.info().rx_frames, longest(&pair));
     let needed = length.div_ceil(pair.b.info().segment_size);
@@ -201,7 +207,7 @@ pub fn a_long_frame_for_which_there_is_no_room_is_dropped_whole(options: &Option
 }
 
 /// By a panic, before anything reaches the NIC.
-pub fn what_is_longer_than_the_link_carries_is_refused(options: &Options, maker: Maker) {
+pub fn what_is_longer_than_the_link_carries_is_refused(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let info = pair.a.info().clone();
     let bytes = frame(&pair.to_b, CHANNEL, 1, info.max_frame + 1);

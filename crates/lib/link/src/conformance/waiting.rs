@@ -1,6 +1,6 @@
 //! Sleeping until a frame comes.
 
-use super::{CHANNEL, Link, Maker, Options, frame, has_kernel, hold, only, receive, send};
+use super::{CHANNEL, Link, Maker, PairOptions, frame, has_kernel, hold, only, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::BorrowedFd;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(60);
 const ATTEMPTS: usize = 100;
 
 /// Also with no time at all.
-pub fn waiting_ends_with_the_time_when_nothing_comes(options: &Options, maker: Maker) {
+pub fn waiting_ends_with_the_time_when_nothing_comes(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     assert!(!pair.b.wait(Some(Duration::ZERO)).expect("wait"));
     assert!(!pair.b.wait(Some(SHORT)).expect("wait"));
@@ -27,7 +27,7 @@ fn sleeps() -> u64 {
 
 /// Whether it is there already or comes while the other end sleeps. A link that counts its sleeps
 /// counts this one.
-pub fn waiting_ends_when_a_frame_comes(options: &Options, maker: Maker) {
+pub fn waiting_ends_when_a_frame_comes(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     let ours = frame(&pair.to_b, CHANNEL, 1, 100);
     send(&mut *pair.a, &ours);
@@ -61,7 +61,7 @@ pub fn waiting_ends_when_a_frame_comes(options: &Options, maker: Maker) {
 }
 
 /// A frame that the caller has polled and kept is no news.
-pub fn waiting_sleeps_although_a_frame_is_held(options: &Options, maker: Maker) {
+pub fn waiting_sleeps_although_a_frame_is_held(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, 1, 100));
     let held = hold(&mut *pair.b, 1);
@@ -74,7 +74,7 @@ pub fn waiting_sleeps_although_a_frame_is_held(options: &Options, maker: Maker) 
 }
 
 /// For callers with an event loop of their own. Only links with a kernel have a descriptor.
-pub fn the_descriptor_is_readable_only_while_a_frame_waits(options: &Options, maker: Maker) {
+pub fn the_descriptor_is_readable_only_while_a_frame_waits(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     if !has_kernel(&*pair.b) {
         return;

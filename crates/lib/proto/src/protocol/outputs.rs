@@ -1,6 +1,6 @@
 //! What waits for the caller to take it.
 
-use crate::{Config, Delivery, Ended, Failure};
+use crate::{Delivery, Ended, Failure, ProtocolConfig};
 use std::collections::VecDeque;
 
 /// The queues behind the `poll_` methods.
@@ -16,7 +16,7 @@ pub(super) struct Outputs<T, R> {
 }
 
 impl<T, R> Outputs<T, R> {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &ProtocolConfig) -> Self {
         Self {
             deliveries: VecDeque::with_capacity(config.receive_frames as usize),
             operations: VecDeque::new(),

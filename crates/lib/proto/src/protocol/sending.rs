@@ -7,7 +7,7 @@ use crate::frame_kind::FrameKind;
 use crate::log;
 use crate::path_set::PathSet;
 use crate::session::SessionState;
-use crate::{PeerId, SendError};
+use crate::{PeerId, Unsent};
 use gigae_wire::{Epoch, Kind};
 
 impl<T, R> Protocol<T, R> {
@@ -16,7 +16,7 @@ impl<T, R> Protocol<T, R> {
     /// [`poll_acknowledged`](Self::poll_acknowledged) or [`poll_failure`](Self::poll_failure). The
     /// first message proposes a session.
     #[inline]
-    pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
+    pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), Unsent<T>> {
         self.admit(peer, FrameKind::by_link(Kind::Data), len, buffer)?;
         self.counters.messages_sent += 1;
         Ok(())
@@ -24,18 +24,13 @@ impl<T, R> Protocol<T, R> {
 
     /// Admits a frame with operations, which is never combined with messages. Otherwise like
     /// [`send`](Self::send).
-    pub fn send_operations(
-        &mut self,
-        peer: PeerId,
-        len: u16,
-        buffer: T,
-    ) -> Result<(), SendError<T>> {
+    pub fn send_operations(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), Unsent<T>> {
         self.admit(peer, FrameKind::by_link(Kind::Op), len, buffer)
     }
 
     /// The same for a frame that goes by the socket for bulk data while that works. It is no longer
     /// than [`bulk`](Self::bulk) says.
-    pub fn send_bulk(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), SendError<T>> {
+    pub fn send_bulk(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), Unsent<T>> {
         let Some(bulk) = self.config.bulk else { return self.send_operations(peer, len, buffer) };
         let session = &mut self.sessions[peer.0 as usize];
         session.until_asked = session.until_asked.saturating_sub(1);
@@ -76,10 +71,10 @@ impl<T, R> Protocol<T, R> {
         kind: FrameKind,
         len: u16,
         buffer: T,
-    ) -> Result<(), SendError<T>> {
+    ) -> Result<(), Unsent<T>> {
         let session = &mut self.sessions[peer.0 as usize];
         if session.failures > 0 {
-            return Err(SendError::Failed(buffer));
+            return Err(Unsent::Failed(buffer));
         }
         let longest = match kind.kind {
             Kind::Op if kind.bulk > 0 => u16::MAX,
@@ -87,7 +82,7 @@ impl<T, R> Protocol<T, R> {
             _ => session.peer.max_payload,
         };
         if len > longest {
-            return Err(SendError::TooLong(buffer, longest));
+            return Err(Unsent::TooLong(buffer, longest));
         }
         if session.state == SessionState::Idle {
             self.propose(peer);
@@ -116,14 +111,14 @@ impl<T, R> Protocol<T, R> {
         kind: FrameKind,
         len: u16,
         buffer: T,
-    ) -> Result<(), SendError<T>> {
+    ) -> Result<(), Unsent<T>> {
         let send = self.sessions[peer.0 as usize].send.as_mut().expect("just asked");
         let had = send.has_slots();
         if !send.grow(&mut self.memory.spare) {
-            return Err(SendError::WouldBlock(buffer));
+            return Err(Unsent::WouldBlock(buffer));
         }
         self.memory.windows += usize::from(!had);
-        send.push(buffer, kind, len).map_err(SendError::WouldBlock)
+        send.push(buffer, kind, len).map_err(Unsent::WouldBlock)
     }
 
     /// A send window is empty. It gives its memory up, unless few others have any.

@@ -1,7 +1,7 @@
 //! How the receive frames are divided among the peers: the largest credit window of each
 //! (`PROTOCOL.md` §6).
 
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::session::Session;
 
 /// Frames of credit for a peer that sends while most others are silent, however many there are.
@@ -32,7 +32,7 @@ pub(super) struct Shares {
 
 impl Shares {
     /// A session has come up, with this credit window.
-    pub(super) fn join(&mut self, window: u32, named: bool, config: &Config) {
+    pub(super) fn join(&mut self, window: u32, named: bool, config: &ProtocolConfig) {
         self.established += 1;
         self.established_named += u32::from(named);
         self.divide(config);
@@ -40,7 +40,7 @@ impl Shares {
     }
 
     /// A session that was up ends.
-    pub(super) fn leave(&mut self, window: u32, named: bool, config: &Config) {
+    pub(super) fn leave(&mut self, window: u32, named: bool, config: &ProtocolConfig) {
         self.granted -= window;
         self.established -= 1;
         self.established_named -= u32::from(named);
@@ -54,7 +54,7 @@ impl Shares {
 
     /// A session came or went. The largest window of each session is its part of the receive
     /// frames.
-    fn divide(&mut self, config: &Config) {
+    fn divide(&mut self, config: &ProtocolConfig) {
         let share = config.receive_frames / self.established.max(1);
         let most = config.receive_window.into();
         self.share = share.clamp(1, most);
@@ -67,7 +67,7 @@ impl Shares {
     /// silent peers do not slow down one active peer among thousands; if all send, each gets
     /// little. A named peer always shares the frames with the other named peers, and with unnamed
     /// ones only while they send.
-    pub(super) fn of<T, R>(&mut self, session: &mut Session<T, R>, config: &Config) -> u32 {
+    pub(super) fn of<T, R>(&mut self, session: &mut Session<T, R>, config: &ProtocolConfig) -> u32 {
         if self.round_left == 0 {
             self.round = self.round.wrapping_add(1);
             self.round_left = config.receive_frames;

@@ -2,8 +2,8 @@
 
 use super::SendWindow;
 use super::slots::SlotState;
-use crate::Counters;
-use crate::path::{self, REORDERING};
+use crate::ProtocolCounters;
+use crate::path::{self, AfterProbe, REORDERING};
 use crate::path_set::PathSet;
 use crate::time::Instant;
 use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
@@ -11,6 +11,17 @@ use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
 /// Timeouts in a row that repeat only the oldest frame, which asks what else is missing. A peer
 /// that was only kept off its CPU for a millisecond then answers before everything is repeated.
 const QUESTIONS: u32 = 2;
+
+/// What was due.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expired {
+    /// Paths to probe.
+    pub(crate) to_probe: PathSet,
+    /// Those of them that were just given up.
+    pub(crate) given_up: PathSet,
+    /// The peer's socket for bulk data has answered no probe, and no further one goes out.
+    pub(crate) is_bulk_silent: bool,
+}
 
 impl<T> SendWindow<T> {
     /// The first frame to send again, of which there is one.
@@ -169,11 +180,10 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// Does what is due at `now`. Returns the paths to probe, and those of them that were just
-    /// given up.
-    pub(crate) fn expire(&mut self, now: Instant, counters: &mut Counters) -> (PathSet, PathSet) {
+    /// Does what is due at `now`.
+    pub(crate) fn expire(&mut self, now: Instant, counters: &mut ProtocolCounters) -> Expired {
         let slowest = path::slowest(self.paths());
-        let (mut probes, mut given_up) = (PathSet::NONE, PathSet::NONE);
+        let mut expired = Expired::default();
         for i in 0..=self.further.len() {
             if now < self.deadline_of(i, slowest) {
                 continue;
@@ -182,17 +192,20 @@ impl<T> SendWindow<T> {
             let path = self.path(i);
             if path.is_alive() {
                 counters.timeouts += 1;
-                given_up = given_up.union(self.time_out(i, now));
+                expired.given_up = expired.given_up.union(self.time_out(i, now));
             } else if has_bulk {
-                if path.probed_or_left(now) {
-                    probes.insert(i);
+                match path.probed_or_left(now) {
+                    AfterProbe::Probe => expired.to_probe.insert(i),
+                    AfterProbe::FirstLeft => expired.is_bulk_silent = true,
+                    AfterProbe::Nothing => {}
                 }
             } else {
                 path.probed(now);
-                probes.insert(i);
+                expired.to_probe.insert(i);
             }
         }
-        (probes.union(given_up), given_up)
+        expired.to_probe = expired.to_probe.union(expired.given_up);
+        expired
     }
 
     /// The retransmission timeout of a path fired. The oldest frame is repeated, which asks the

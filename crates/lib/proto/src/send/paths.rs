@@ -4,7 +4,7 @@ use super::{BulkSize, SendWindow, Transmission};
 use crate::path::{self, Path};
 use crate::path_set::PathSet;
 use crate::time::Instant;
-use crate::{Config, PathCounters};
+use crate::{PathCounters, ProtocolConfig};
 use gigae_wire::SeqNo;
 
 /// Bulk frames for which the flight of the socket's path has room at least.
@@ -17,7 +17,12 @@ const LEAST_BULK_TIMEOUT: u64 = 2_000_000;
 impl<T> SendWindow<T> {
     /// The session is up. Both ends have `count` paths, of which one is known to work. The others
     /// are dead until a probe is answered. Returns the paths to probe.
-    pub(crate) fn open_paths(&mut self, count: usize, working: usize, config: &Config) -> PathSet {
+    pub(crate) fn open_paths(
+        &mut self,
+        count: usize,
+        working: usize,
+        config: &ProtocolConfig,
+    ) -> PathSet {
         let mut probes = PathSet::NONE;
         (self.keeps_to_first, self.has_bulk) = (false, false);
         for (i, path) in self.paths_mut().enumerate() {
@@ -36,7 +41,7 @@ impl<T> SendWindow<T> {
 
     /// The same where the second path is a socket for bulk frames, and `has` says whether the peer
     /// has one too. It is dead, and nothing probes it before it is [wanted](Self::want_bulk).
-    pub(crate) fn open_bulk(&mut self, has: bool, config: &Config) -> PathSet {
+    pub(crate) fn open_bulk(&mut self, has: bool, config: &ProtocolConfig) -> PathSet {
         (self.keeps_to_first, self.has_bulk) = (false, has);
         self.bulk_size = BulkSize::default();
         self.paths_mut().for_each(|path| path.begin_anew(config));
@@ -174,7 +179,7 @@ impl<T> SendWindow<T> {
     }
 
     /// A probe of a path was answered. False if the path was alive.
-    pub(crate) fn revive(&mut self, i: usize, config: &Config) -> bool {
+    pub(crate) fn revive(&mut self, i: usize, config: &ProtocolConfig) -> bool {
         let revived = self.path(i).revive(config);
         if revived {
             if self.has_bulk {

@@ -1,7 +1,7 @@
 //! What a session should transmit next, and the headers of its frames.
 
 use super::{NextFrame, Session, SessionState};
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::receive::initial_credit;
 use crate::time::Instant;
 use gigae_wire::{AckReport, Epoch, Flags, Header, Kind, SeqNo};
@@ -74,7 +74,7 @@ impl<T, R> Session<T, R> {
 
     /// Builds the Hello that [`next_frame`](Self::next_frame) asked for. Its credit is that of a
     /// new session, also when it is repeated: credit is never withdrawn.
-    pub(crate) fn hello(&mut self, now: Instant, config: &Config) -> Header {
+    pub(crate) fn hello(&mut self, now: Instant, config: &ProtocolConfig) -> Header {
         if let SessionState::Proposing(repeated) = &mut self.state {
             repeated.sent(now);
         }
@@ -104,7 +104,7 @@ impl<T, R> Session<T, R> {
         &mut self,
         frame: NextFrame,
         now: Instant,
-        config: &Config,
+        config: &ProtocolConfig,
     ) -> (Header, u64) {
         let SessionState::Confirming(repeated, token) = &mut self.state else {
             unreachable!("only a session in doubt is confirmed")
@@ -122,7 +122,7 @@ impl<T, R> Session<T, R> {
 
     /// Builds the Reset that [`next_frame`](Self::next_frame) asked for. Its ASK flag says that its
     /// acknowledgement counts and that it wants an answer.
-    pub(crate) fn reset(&mut self, config: &Config) -> Header {
+    pub(crate) fn reset(&mut self, config: &ProtocolConfig) -> Header {
         let close = self.close.as_mut().expect("only a closing session closes gracefully");
         close.due = false;
         close.since.start();

@@ -1,14 +1,14 @@
 //! How long the frames of a session may be (`PROTOCOL.md` §12).
 
 use super::Session;
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::size::{Echo, SizeFrame, Sizes};
 use crate::time::Since;
 use gigae_wire::Kind;
 
 impl<T, R> Session<T, R> {
     /// Asks for the longest frames that both ends accept, unless every network carries them.
-    pub(super) fn ask_size(&mut self, config: &Config) {
+    pub(super) fn ask_size(&mut self, config: &ProtocolConfig) {
         let message = config.max_payload.min(self.peer.max_payload);
         let longest = config.max_operations.min(self.peer.max_operations).max(message);
         self.sizing = longest > config.sure_payload;
@@ -28,7 +28,7 @@ impl<T, R> Session<T, R> {
 
     /// A frame of this end has arrived. Returns whether it shows that longer ones vanish.
     #[cold]
-    pub(crate) fn on_echo(&mut self, echo: Echo, config: &Config) -> bool {
+    pub(crate) fn on_echo(&mut self, echo: Echo, config: &ProtocolConfig) -> bool {
         let Some(sizes) = &mut self.sizes else { return false };
         let settled = sizes.on_answer(echo);
         // A repetition that was due may not be needed any more.
@@ -69,7 +69,7 @@ impl<T, R> Session<T, R> {
     /// The length to which a probe of a dead path is padded. The path comes back only if it carries
     /// what the others carry.
     #[cold]
-    pub(crate) fn pad(&mut self, path: usize, config: &Config) -> u16 {
+    pub(crate) fn pad(&mut self, path: usize, config: &ProtocolConfig) -> u16 {
         let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
         if let Some(bulk) = config.bulk.filter(|_| path > 0) {
             // A dead path comes back if it carries a datagram of the longest.

@@ -2,7 +2,7 @@
 
 use super::state::REPETITIONS;
 use super::{NextFrame, Session, SessionState};
-use crate::Config;
+use crate::ProtocolConfig;
 use crate::log;
 use crate::send::SendWindow;
 use gigae_wire::{Flags, NodeAddr, PathAddr, Paths};
@@ -22,7 +22,7 @@ impl<T, R> Session<T, R> {
 
     /// A frame of this session came with a question or an answer.
     #[cold]
-    pub(crate) fn marked(&mut self, flags: Flags, path: usize, config: &Config) {
+    pub(crate) fn marked(&mut self, flags: Flags, path: usize, config: &ProtocolConfig) {
         if flags.has(Flags::ASK) {
             self.receive.as_mut().expect("established").ask();
             if self.paths > 1 {

@@ -3,7 +3,7 @@
 use super::state::LONGEST_INTERVAL;
 use super::{Session, SessionState};
 use crate::time::{Instant, Since, nanos};
-use crate::{Config, Counters, log};
+use crate::{ProtocolConfig, ProtocolCounters, log};
 
 /// Unanswered Hellos, over 127 ms in all, after which another version that the node seems to speak
 /// counts.
@@ -90,7 +90,7 @@ impl<T, R> Session<T, R> {
     }
 
     /// The next deadline.
-    pub(crate) fn deadline(&self, config: &Config) -> Instant {
+    pub(crate) fn deadline(&self, config: &ProtocolConfig) -> Instant {
         let lost = self.waiting.after(nanos(config.peer_timeout));
         let own = match self.state {
             SessionState::Idle => return Instant::NEVER,
@@ -123,8 +123,8 @@ impl<T, R> Session<T, R> {
     pub(crate) fn expire(
         &mut self,
         now: Instant,
-        config: &Config,
-        counters: &mut Counters,
+        config: &ProtocolConfig,
+        counters: &mut ProtocolCounters,
     ) -> bool {
         if now >= self.waiting.after(nanos(config.peer_timeout)) {
             return true;
@@ -171,11 +171,14 @@ impl<T, R> Session<T, R> {
         }
         if let Some(send) = &mut self.send {
             let before = counters.timeouts;
-            let (probes, given_up) = send.expire(now, counters);
-            self.probes.paths = self.probes.paths.union(probes);
+            let expired = send.expire(now, counters);
+            self.probes.paths = self.probes.paths.union(expired.to_probe);
             if counters.timeouts != before {
                 log::timed_out(&self.key, send.lost());
-                log::paths_down(&self.key, given_up);
+                log::paths_down(&self.key, expired.given_up);
+            }
+            if expired.is_bulk_silent {
+                log::no_bulk_answer(&self.key);
             }
         }
         false

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use crate::world::{World, micros, quiet};
-use gigae_proto::{Config, SendError};
+use gigae_proto::{ProtocolConfig, Unsent};
 use gigae_sim::Faults;
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ pub fn millis(n: u64) -> Duration {
 }
 
 /// Windows as the library sets them for so many links.
-pub fn config(links: usize) -> Config {
+pub fn config(links: usize) -> ProtocolConfig {
     let window = u16::try_from((256 * links).next_power_of_two().min(1024)).unwrap();
-    Config {
+    ProtocolConfig {
         send_window: window,
         receive_window: window,
         reorder_window: window,
-        ..Config::default()
+        ..ProtocolConfig::default()
     }
 }
 
@@ -71,7 +71,7 @@ impl Stream {
             message[..4].copy_from_slice(&self.sent.to_be_bytes());
             match w.try_send(0, 1, &message) {
                 Ok(()) => self.sent += 1,
-                Err(SendError::WouldBlock(_)) => return,
+                Err(Unsent::WouldBlock(_)) => return,
                 Err(other) => panic!("{other:?}"),
             }
         }

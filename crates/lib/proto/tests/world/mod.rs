@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Arrival, Body, BulkConfig, Config, Delivery, Destination, Failure, Instant, PathTo, PeerId,
-    PeerKey, Protocol, SendError,
+    Arrival, Body, BulkConfig, Delivery, Destination, Failure, Instant, PathTo, PeerId, PeerKey,
+    Protocol, ProtocolConfig, Unsent,
 };
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathAddr, Route};
@@ -51,18 +51,18 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(count: usize, seed: u64, faults: Faults, config: &Config) -> Self {
+    pub fn new(count: usize, seed: u64, faults: Faults, config: &ProtocolConfig) -> Self {
         Self::with_links(&vec![1; count], seed, faults, config)
     }
 
     /// Nodes with so many links each.
-    pub fn with_links(links: &[usize], seed: u64, faults: Faults, config: &Config) -> Self {
+    pub fn with_links(links: &[usize], seed: u64, faults: Faults, config: &ProtocolConfig) -> Self {
         let net = Network::new(seed, faults);
         let mut world = Self { net, nodes: Vec::new(), secrets: u128::from(seed) };
         for &count in links {
             let links: Vec<_> = (0..count).map(|_| world.net.add_port()).collect();
             let macs = links.iter().map(|&(_, mac)| mac).filter(|_| count > 1).collect();
-            let proto = world.protocol(Config { links: macs, ..config.clone() });
+            let proto = world.protocol(ProtocolConfig { links: macs, ..config.clone() });
             world.nodes.push(Node {
                 proto,
                 links,
@@ -83,7 +83,7 @@ impl World {
     }
 
     /// Two nodes, each with a link, and those named with a socket for bulk data beside it.
-    pub fn with_bulk(has: [bool; 2], seed: u64, faults: Faults, config: &Config) -> Self {
+    pub fn with_bulk(has: [bool; 2], seed: u64, faults: Faults, config: &ProtocolConfig) -> Self {
         let mut world = Self::with_links(&[1, 1], seed, faults, config);
         // The network carries a frame's two datagrams whole.
         world.net.set_mtu(2 * 1500);
@@ -91,7 +91,7 @@ impl World {
             let (port, mac) = world.net.add_port();
             let at = (ip(mac), SOCKET).into();
             let bulk = Some(BulkConfig { at, datagram: LONGEST_BULK + HEADER_LEN as u16, most: 2 });
-            let proto = world.protocol(Config { bulk, ..config.clone() });
+            let proto = world.protocol(ProtocolConfig { bulk, ..config.clone() });
             let node = &mut world.nodes[node];
             node.proto = proto;
             node.links.push((port, mac));
@@ -101,11 +101,11 @@ impl World {
         world
     }
 
-    pub fn pair(faults: Faults, config: &Config) -> Self {
+    pub fn pair(faults: Faults, config: &ProtocolConfig) -> Self {
         Self::new(2, 1, faults, config)
     }
 
-    fn protocol(&mut self, config: Config) -> Protocol<Vec<u8>, Vec<u8>> {
+    fn protocol(&mut self, config: ProtocolConfig) -> Protocol<Vec<u8>, Vec<u8>> {
         self.secrets += 1 << 64;
         Protocol::new(config, self.secrets)
     }
@@ -130,12 +130,7 @@ impl World {
         self.nodes[from].proto.peer(PeerKey { node, port: 0, channel: CHANNEL }).unwrap()
     }
 
-    pub fn try_send(
-        &mut self,
-        from: usize,
-        to: usize,
-        body: &[u8],
-    ) -> Result<(), SendError<Vec<u8>>> {
+    pub fn try_send(&mut self, from: usize, to: usize, body: &[u8]) -> Result<(), Unsent<Vec<u8>>> {
         let peer = self.peer(from, to);
         let len = u16::try_from(body.len()).unwrap();
         self.nodes[from].proto.send(peer, len, body.to_vec())
@@ -296,7 +291,7 @@ impl Node {
     }
 
     /// Admits a frame of operations: by the socket if that works, otherwise by the link.
-    pub fn send_bulk(&mut self, peer: PeerId, body: &[u8]) -> Result<(), SendError<Vec<u8>>> {
+    pub fn send_bulk(&mut self, peer: PeerId, body: &[u8]) -> Result<(), Unsent<Vec<u8>>> {
         let len = u16::try_from(body.len()).unwrap();
         match self.proto.bulk(peer) {
             Some(longest) => {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ring::{CONTROL, Ring, Writer};
 use crate::{bind, meeting, name_in_ip};
-use gigae_link::conformance::{self as suite, CHANNEL, Maker, Options, Pair, frame};
+use gigae_link::conformance::{self as suite, CHANNEL, Maker, Pair, PairOptions, frame};
 use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
@@ -9,6 +9,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsRawFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+mod liars;
 
 /// Names of this test's own.
 fn scope() -> String {
@@ -28,12 +30,12 @@ impl Node {
     }
 
     fn plain(&self) -> SimLink {
-        let Options { filter, tx_frames, rx_frames, .. } = Options::new(Envelope::DEFAULT);
+        let PairOptions { filter, tx_frames, rx_frames, .. } = PairOptions::new(Envelope::DEFAULT);
         SimLink::open(&self.network, filter, tx_frames, rx_frames).unwrap()
     }
 
     fn wrap(&self, link: SimLink) -> ShmLink<SimLink> {
-        let filter = Options::new(Envelope::DEFAULT).filter;
+        let filter = PairOptions::new(Envelope::DEFAULT).filter;
         wrap(link, ShmConfig { scope: self.scope.clone(), ..ShmConfig::new(filter) })
     }
 
@@ -74,12 +76,12 @@ fn meet(a: &mut ShmLink<SimLink>, b: &mut ShmLink<SimLink>) {
 }
 
 fn by_memory(link: &dyn Link) -> (u64, u64) {
-    let Counters { memory_tx_frames, memory_rx_frames, .. } = link.counters();
+    let LinkCounters { memory_tx_frames, memory_rx_frames, .. } = link.counters();
     (memory_tx_frames, memory_rx_frames)
 }
 
 /// A pair for the suite, whose frames go through memory.
-fn met(options: &Options) -> Pair {
+fn met(options: &PairOptions) -> Pair {
     let (network, scope) = (Network::new(1, Faults::default()), scope());
     network.set_mtu(options.mtu);
     let open = || {
@@ -97,7 +99,7 @@ fn met(options: &Options) -> Pair {
 /// that nobody reads.
 #[test]
 fn frames_through_memory_are_as_those_of_every_link() {
-    type Test = fn(&Options, Maker);
+    type Test = fn(&PairOptions, Maker);
     let tests: [Test; 14] = [
         suite::frames_of_every_length_arrive_unchanged,
         suite::frames_arrive_in_the_order_in_which_they_were_posted,
@@ -115,14 +117,14 @@ fn frames_through_memory_are_as_those_of_every_link() {
         suite::waiting_ends_when_a_frame_comes,
     ];
     for mtu in [1500, 3400, 9000] {
-        let options = Options { mtu, ..Options::new(Envelope::DEFAULT) };
+        let options = PairOptions { mtu, ..PairOptions::new(Envelope::DEFAULT) };
         tests.iter().for_each(|test| test(&options, met));
     }
 }
 
 #[test]
 fn the_suites_pairs_use_memory() {
-    let mut pair = met(&Options::new(Envelope::DEFAULT));
+    let mut pair = met(&PairOptions::new(Envelope::DEFAULT));
     let before = (by_memory(&*pair.a), by_memory(&*pair.b));
     let sent: Vec<_> = (0..100).map(|n| frame(&pair.to_b, CHANNEL, n, 100)).collect();
     sent.iter().for_each(|bytes| suite::send(&mut *pair.a, bytes));
@@ -198,7 +200,7 @@ fn who_comes_later_and_says_nothing_is_found_within_seconds() {
 fn endpoints_that_take_other_frames_stay_with_the_nic() {
     let node = Node::new();
     let mut a = node.open();
-    let mut filter = Options::new(Envelope::DEFAULT).filter;
+    let mut filter = PairOptions::new(Envelope::DEFAULT).filter;
     filter.channels = filter.channels.with(suite::OTHER_CHANNEL);
     let b = SimLink::open(&node.network, filter.clone(), 64, 64).unwrap();
     let mut b = wrap(b, ShmConfig { scope: node.scope.clone(), ..ShmConfig::new(filter) });
@@ -215,7 +217,7 @@ fn endpoints_in_the_udp_envelope_meet_by_their_ports_and_only_for_frames_of_thei
     let node = Node::new();
     let open = |port| {
         let envelope = Envelope::Udp { port };
-        let filter = Filter { envelope, ..Options::new(envelope).filter };
+        let filter = Filter { envelope, ..PairOptions::new(envelope).filter };
         let link = SimLink::open(&node.network, filter.clone(), 64, 64).unwrap();
         let name = name_in_ip(7, port);
         let (scope, listener) = (node.scope.clone(), bind(&node.scope, name).unwrap());
@@ -361,173 +363,6 @@ fn neither_the_nic_nor_a_neighbour_starves_another() {
     }
 }
 
-/// A process of the same user that says what it likes.
-struct Liar {
-    socket: OwnedFd,
-    memory: SharedMemory,
-    fd: OwnedFd,
-    hello: RingHello,
-}
-
-impl Liar {
-    const WORDS: u32 = 1 << 12;
-
-    fn new(node: &Node, to: &dyn Link) -> Self {
-        let socket = meeting::connect(&node.scope, to.info().mac).unwrap();
-        let (memory, fd) =
-            SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
-        let filter = Options::new(Envelope::DEFAULT).filter;
-        let mac = MacAddr([2, 9, 9, 9, 9, 9]);
-        Self {
-            socket,
-            memory,
-            fd,
-            hello: RingHello { mac, filter, words: Self::WORDS, ring_at: 0 },
-        }
-    }
-
-    fn greets(self, at: &mut ShmLink<SimLink>) -> Self {
-        self.hello.send(&self.socket, &self.fd).unwrap();
-        at.look();
-        self
-    }
-
-    fn is_welcome(&self) -> bool {
-        Ring::new(self.memory.words()).is_welcome()
-    }
-
-    fn is_refused(&self) -> bool {
-        let flags = rustix::net::RecvFlags::DONTWAIT;
-        matches!(
-            rustix::net::recv(&self.socket, &mut [0; 8], flags),
-            Ok((_, 0)) | Err(Errno::CONNRESET)
-        )
-    }
-}
-
-/// Both ends are of this process, whose own memory it may always read.
-#[test]
-fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
-    let node = Node::new();
-    let (mut a, mut b) = node.pair();
-    let (at_a, at_b) = (a.info().mac, b.info().mac);
-    meet(&mut a, &mut b);
-    assert!(a.lends_to(at_b), "it was tried when they met");
-    let (bytes, mut read) = ([7_u8; 100_000], vec![0; 100_000]);
-    let at = bytes.as_ptr().expose_provenance() as u64;
-    assert!(b.read_from(at_a, at, &mut read) && read == bytes);
-    assert!(!b.read_from(at_a, 0, &mut read[..1]), "nothing is mapped there");
-    assert!(!b.read_from(at_a, u64::MAX, &mut read[..9]));
-    let stranger = MacAddr([2, 9, 9, 9, 9, 9]);
-    assert!(!b.read_from(stranger, at, &mut read) && !a.lends_to(stranger));
-    // Who names another place than the ring's is read as frames only.
-    for ring_at in [0, at, u64::MAX] {
-        let mut liar = Liar::new(&node, &b);
-        liar.hello.ring_at = ring_at;
-        let liar = liar.greets(&mut b);
-        assert!(liar.is_welcome() && !Ring::new(liar.memory.words()).is_lender());
-        assert!(!b.read_from(stranger, at, &mut read));
-    }
-    drop(a);
-    b.look();
-    assert!(!b.read_from(at_a, at, &mut read), "it is gone");
-}
-
-#[test]
-fn a_hello_that_does_not_belong_here_is_hung_up_on() {
-    let node = Node::new();
-    let mut b = node.open();
-    let good = Liar::new(&node, &b).greets(&mut b);
-    assert!(good.is_welcome() && !good.is_refused());
-    let wrongs: [fn(&mut Liar); 5] = [
-        |liar| liar.hello.words = 1 << 24,
-        |liar| liar.hello.words = Liar::WORDS / 2,
-        |liar| liar.hello.words = Liar::WORDS - 1,
-        |liar| liar.fd = std::fs::File::open("/dev/zero").unwrap().into(),
-        |liar| liar.hello.filter.channels = Default::default(),
-    ];
-    for (i, wrong) in wrongs.into_iter().enumerate() {
-        let mut liar = Liar::new(&node, &b);
-        wrong(&mut liar);
-        let liar = liar.greets(&mut b);
-        assert!(liar.is_refused() && !liar.is_welcome(), "wrong {i}");
-    }
-    // No hello, no memory with it, or a good hello after something else.
-    for words in [&b"?"[..], &[0; 56], &[0; 4000]] {
-        let liar = Liar::new(&node, &b);
-        let flags = rustix::net::SendFlags::NOSIGNAL;
-        rustix::net::send(&liar.socket, words, flags).unwrap();
-        let _ = liar.hello.send(&liar.socket, &liar.fd);
-        b.look();
-        assert!(liar.is_refused() && !liar.is_welcome(), "{} bytes", words.len());
-    }
-    // A connection without a hello stays open, and its hello is read when it comes.
-    let mut silent: Vec<Liar> = (0..40).map(|_| Liar::new(&node, &b)).collect();
-    (0..5).for_each(|_| b.look());
-    assert!(silent.iter().all(|liar| !liar.is_refused()));
-    let last = silent.pop().unwrap().greets(&mut b);
-    assert!(last.is_welcome());
-}
-
-#[test]
-fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_hung_up_on() {
-    let node = Node::new();
-    let mut b = node.open();
-    let longest = b.info().max_frame;
-    let liar = Liar::new(&node, &b).greets(&mut b);
-    let (ring, mut writer) = (Ring::new(liar.memory.words()), Writer::default());
-    for len in [0, 13, longest + 1, 20_000, 14, longest] {
-        assert!(writer.push(&ring, &vec![7; len]));
-    }
-    writer.publish(&ring);
-    assert_eq!(suite::drain(&mut b), 2);
-    assert_eq!(b.counters().rx_dropped, 4, "what cannot be a frame");
-    let mut state = 1u64;
-    for _ in 0..300 {
-        let liar = Liar::new(&node, &b).greets(&mut b);
-        assert!(liar.is_welcome());
-        for word in liar.memory.words() {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.store(
-                if state.is_multiple_of(3) { state % 2000 } else { state },
-                Ordering::Relaxed,
-            );
-        }
-        liar.memory.words()[0].store(state % 5000, Ordering::Relaxed);
-        suite::drain(&mut b);
-    }
-    b.look();
-    suite::drain(&mut b);
-    assert!(!liar.is_refused(), "of many liars only those that were caught are gone");
-}
-
-#[test]
-fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
-    let node = Node::new();
-    let (mut a, mut b) = node.pair();
-    let (at_b, mac) = (b.info().mac, MacAddr([2, 9, 9, 9, 9, 9]));
-    let listener = bind(&node.scope, mac).unwrap();
-    send(&mut a, mac, 0);
-    let socket = meeting::accept(&listener).unwrap().unwrap();
-    let (hello, fd) = meeting::greeting(&socket).unwrap();
-    let memory = SharedMemory::map(&fd, CONTROL + hello.words as usize).unwrap();
-    Ring::new(memory.words()).welcome(false);
-    let mut state = 1u64;
-    for n in 0..3000 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        memory.words()[16].store(state, Ordering::Relaxed);
-        memory.words()[32].store(state & 1, Ordering::Relaxed);
-        memory.words()[CONTROL + (state % 4096) as usize].store(state, Ordering::Relaxed);
-        send(&mut a, mac, n);
-        send(&mut a, at_b, n);
-        assert_eq!(suite::receive(&mut b, 1).len(), 1);
-    }
-}
-
 #[test]
 fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
     let node = Node::new();
@@ -552,54 +387,6 @@ fn nobody_sleeps_while_connections_wait_to_be_accepted() {
     assert_eq!(b.poll(&mut Vec::new(), 64).unwrap(), 0);
     assert_eq!(b.neighbours.connections().count(), silent.len());
     assert!(!b.prepare_to_wait());
-}
-
-/// A forked child has copies of all descriptors.
-#[test]
-fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
-    let node = Node::new();
-    let copies = |link: &ShmLink<SimLink>| -> Vec<OwnedFd> {
-        link.neighbours.connections().map(|socket| socket.try_clone().unwrap()).collect()
-    };
-    let is_readable = |link: &ShmLink<SimLink>| {
-        let mut events = [PollFd::new(&link.neighbours.events, PollFlags::IN)];
-        poll(&mut events, Some(&Timespec::default())).unwrap() > 0
-    };
-    // A neighbour that is gone.
-    let (mut a, b) = node.pair();
-    let in_child = copies(&a);
-    assert_eq!(in_child.len(), 2, "one each way");
-    drop(b);
-    assert!(is_readable(&a));
-    a.look();
-    suite::drain(&mut a);
-    assert!(a.neighbours.connections().next().is_none() && !is_readable(&a));
-    drop(in_child);
-    // One that writes nonsense, and is gone.
-    let liar = Liar::new(&node, &a).greets(&mut a);
-    let in_child = copies(&a);
-    liar.memory.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
-    suite::drain(&mut a);
-    drop(liar);
-    assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "nonsense");
-    drop(in_child);
-    // Those whose hello does not belong here, or is none.
-    let wrongs: [fn(&mut Liar); 3] = [
-        |liar| liar.hello.filter.channels = Default::default(),
-        |liar| liar.hello.words = 1,
-        |liar| {
-            rustix::net::send(&liar.socket, b"?", rustix::net::SendFlags::NOSIGNAL).unwrap();
-        },
-    ];
-    for (i, wrong) in wrongs.into_iter().enumerate() {
-        let mut liar = Liar::new(&node, &a);
-        a.look();
-        let in_child = copies(&a);
-        wrong(&mut liar);
-        drop(liar.greets(&mut a));
-        assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "wrong {i}");
-        drop(in_child);
-    }
 }
 
 /// In a process of its own, since it uses up the descriptors.

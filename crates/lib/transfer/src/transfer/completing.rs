@@ -2,12 +2,14 @@
 
 use super::{MOST_COMPLETIONS, Transfer};
 use crate::memory::Bytes;
-use crate::operation::{Completion, MultiReceiveState, Notice, OpError, OpId, Operation};
+use crate::operation::{
+    MultiReceiveState, OpError, OpId, Operation, TransferCompletion, TransferNotice,
+};
 
 impl<M: Bytes> Transfer<M> {
     /// The next operation that has ended.
     #[inline]
-    pub fn poll_completion(&mut self) -> Option<Completion<M>> {
+    pub fn poll_completion(&mut self) -> Option<TransferCompletion<M>> {
         // Who spins finds none, mostly.
         if self.completions.is_empty() && self.stalled.is_empty() {
             return None;
@@ -16,7 +18,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     #[inline(never)]
-    fn take_completion(&mut self) -> Option<Completion<M>> {
+    fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
         let completion = self.completions.pop_front();
         if !self.stalled.is_empty() && self.completions.len() <= MOST_COMPLETIONS / 2 {
             for id in std::mem::take(&mut self.stalled) {
@@ -43,7 +45,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The next notice of a write.
-    pub fn poll_notice(&mut self) -> Option<Notice> {
+    pub fn poll_notice(&mut self) -> Option<TransferNotice> {
         self.notices.pop()
     }
 
@@ -76,7 +78,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// A message of a receive of several has arrived. With the last one, the receive ends.
-    pub(super) fn complete_part(&mut self, mut completion: Completion<M>) {
+    pub(super) fn complete_part(&mut self, mut completion: TransferCompletion<M>) {
         let OpId(of) = completion.id;
         let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) else { return };
         several.arriving -= 1;

@@ -2,7 +2,7 @@
 
 use super::Transfer;
 use crate::memory::Bytes;
-use crate::operation::{Completion, OpError};
+use crate::operation::{OpError, TransferCompletion};
 use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::MOST_BYTES;
 use gigae_proto::{PeerId, Reason};
@@ -136,7 +136,7 @@ impl<M: Bytes> Transfer<M> {
         if engaged > 0 || cfg!(debug_assertions) {
             self.lose_operations(peer, engaged, reason);
         }
-        self.completions.extend((0..injected).map(|_| Completion::injected(peer, reason)));
+        self.completions.extend((0..injected).map(|_| TransferCompletion::injected(peer, reason)));
     }
 
     /// Completes the operations with a peer. Looks at all operations, and is called only where the

@@ -3,7 +3,8 @@
 use super::{LONGEST, Start, TooLong, Transfer};
 use crate::memory::{Bytes, RegionKey};
 use crate::operation::{
-    Completion, MultiReceiveState, OpError, OpId, Operation, Receive, Send, SendState, Target,
+    MultiReceiveState, OpError, OpId, Operation, Receive, Send, SendState, Target,
+    TransferCompletion,
 };
 use gigae_proto::PeerId;
 use gigae_wire::op::{Change, Label};
@@ -40,7 +41,7 @@ impl<M: Bytes> Transfer<M> {
 
     /// Writes the memory into one that the peer has registered, beginning at `offset`. It completes
     /// once the bytes are there. If `notice` is given, the peer then gets a
-    /// [`Notice`](crate::Notice) with it.
+    /// [`TransferNotice`](crate::TransferNotice) with it.
     pub fn write(
         &mut self,
         peer: PeerId,
@@ -147,8 +148,8 @@ impl<M: Bytes> Transfer<M> {
                 }
                 _ => continue,
             };
-            let ended = Completion::of(OpId(id), None, Err(OpError::Cancelled));
-            self.completions.push_back(Completion { memory: Some(given_up), ..ended });
+            let ended = TransferCompletion::of(OpId(id), None, Err(OpError::Cancelled));
+            self.completions.push_back(TransferCompletion { memory: Some(given_up), ..ended });
         }
     }
 }

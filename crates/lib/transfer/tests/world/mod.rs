@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each file of tests uses some of it")]
 
 use gigae_proto::PeerId;
-use gigae_transfer::{Completion, Config, Expected, Selector, Transfer, predictable_keys};
+use gigae_transfer::{
+    Expected, Selector, Transfer, TransferCompletion, TransferConfig, predictable_keys,
+};
 use gigae_wire::{Epoch, Pieces};
 use std::collections::VecDeque;
 
@@ -29,10 +31,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(ends: usize) -> Self {
-        Self::with(ends, &Config::default())
+        Self::with(ends, &TransferConfig::default())
     }
 
-    pub(crate) fn with(ends: usize, config: &Config) -> Self {
+    pub(crate) fn with(ends: usize, config: &TransferConfig) -> Self {
         Self {
             ends: (0..ends)
                 .map(|n| Transfer::new(config.clone(), predictable_keys(n as u64 + 1)))
@@ -152,11 +154,11 @@ impl World {
         while self.step() {}
     }
 
-    pub(crate) fn completions(&mut self, end: usize) -> Vec<Completion<Vec<u8>>> {
+    pub(crate) fn completions(&mut self, end: usize) -> Vec<TransferCompletion<Vec<u8>>> {
         std::iter::from_fn(|| self.ends[end].poll_completion()).collect()
     }
 
-    pub(crate) fn only(&mut self, end: usize) -> Completion<Vec<u8>> {
+    pub(crate) fn only(&mut self, end: usize) -> TransferCompletion<Vec<u8>> {
         let mut all = self.completions(end);
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)

@@ -1,7 +1,7 @@
 //! What kernels and devices refuse, on the loopback interface: no privileges.
 
 use super::*;
-use gigae_link::conformance::{self as suite, CHANNEL, Options, frame};
+use gigae_link::conformance::{self as suite, CHANNEL, PairOptions, frame};
 use gigae_wire::{NodeAddr, Route};
 use rustix::fd::AsRawFd;
 use std::net::{Ipv4Addr, UdpSocket as Plain};
@@ -11,7 +11,7 @@ fn to_itself() -> (UdpLink, Route) {
     // A port that nobody has.
     let port = Plain::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let envelope = Envelope::Udp { port };
-    let config = UdpConfig::new("lo", Options::new(envelope).filter);
+    let config = UdpConfig::new("lo", PairOptions::new(envelope).filter);
     let own = NodeAddr::Ip { ip: Ipv4Addr::LOCALHOST.into(), next_hop: Default::default() };
     (UdpLink::open(config).unwrap(), Route::new(envelope, own, own).unwrap())
 }

@@ -1,7 +1,7 @@
 //! AF_XDP links on a fabric.
 
 use gigae_fabric::{Fabric, Node, testing};
-use gigae_link::conformance::{Enter, Kernels, Options, Pair};
+use gigae_link::conformance::{Enter, Kernels, Pair, PairOptions};
 use gigae_link::{Link, Mode};
 use gigae_macvlan::Child;
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
@@ -18,7 +18,7 @@ pub(crate) fn over_ipv6(node: &Node) -> IpAddr {
 }
 
 /// A link on a node of the fabric.
-pub(crate) fn link(fabric: &Fabric, node: u16, options: &Options, mode: Mode) -> XdpLink {
+pub(crate) fn link(fabric: &Fabric, node: u16, options: &PairOptions, mode: Mode) -> XdpLink {
     let node = fabric.node(node);
     let _inside = node.enter().unwrap();
     let mut config = XdpConfig::new(node.interface, options.filter.clone());
@@ -39,7 +39,7 @@ pub(crate) fn route(envelope: Envelope, ends: [&Node; 2], ip: fn(&Node) -> IpAdd
 
 /// Links on two nodes of a new fabric.
 #[allow(dead_code, reason = "not every test file runs the suite")]
-pub(crate) fn pair(options: &Options, mode: Mode, ip: fn(&Node) -> IpAddr) -> Pair {
+pub(crate) fn pair(options: &PairOptions, mode: Mode, ip: fn(&Node) -> IpAddr) -> Pair {
     let fabric =
         testing::fabric("a pair of AF_XDP links", |config| config.mtu = options.mtu as u32);
     let (first, second) = (fabric.node(1), fabric.node(2));
@@ -60,7 +60,7 @@ pub(crate) fn pair(options: &Options, mode: Mode, ip: fn(&Node) -> IpAddr) -> Pa
 
 /// Links on children of the NICs of two nodes, in the mode that is chosen for them.
 #[allow(dead_code, reason = "not every test file runs the suite")]
-pub(crate) fn children(options: &Options) -> Pair {
+pub(crate) fn children(options: &PairOptions) -> Pair {
     let fabric = testing::fabric("a pair of children", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [(a, at_a, first), (b, at_b, second)] = [0, 1].map(|i: usize| {

@@ -208,7 +208,7 @@ pub(crate) fn other_channels_reach_a_packet_link() {
 pub(crate) fn other_datagrams_reach_the_kernel() {
     const PORT: u16 = 4791;
     let envelope = Envelope::Udp { port: PORT };
-    let options = Options::new(envelope);
+    let options = PairOptions::new(envelope);
     let fabric = testing::fabric("udp", |_| ());
     let to_b = route(envelope, [&fabric.node(1), &fabric.node(2)], over_ipv4);
     let mut a = common::link(&fabric, 1, &options, Mode::XdpGeneric);

@@ -12,7 +12,7 @@ mod program;
 use common::{over_ipv4, route};
 use frames::*;
 use gigae_fabric::{Fabric, testing};
-use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, Options, frame, only, send};
+use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, PairOptions, frame, only, send};
 use gigae_link::{Arena, ChannelSet, Link, LinkError, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::Envelope;
@@ -83,8 +83,8 @@ fn main() {
     ]);
 }
 
-fn options() -> Options {
-    Options::new(Envelope::DEFAULT)
+fn options() -> PairOptions {
+    PairOptions::new(Envelope::DEFAULT)
 }
 
 fn config(interface: &str) -> XdpConfig {
