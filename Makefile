@@ -69,6 +69,7 @@ bench: build
 	@[ "$(GATE)" != 1 ] || tools/gate bench $(OUT)/results.json
 	cargo run --release --locked -q -p gigae --example cut
 	cargo run --release --locked -q -p gigae --example peers
+	cargo run --release --locked -q -p gigae --example crowd
 
 # mpicc comes without them.
 MPI_HEADERS = echo '\#include <mpi.h>' | mpicc -x c -E - >/dev/null 2>&1 || tools/need mpi.h=libopenmpi-dev
