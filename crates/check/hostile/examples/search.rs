@@ -2,8 +2,8 @@
 //! [TARGET...], all if none is named. Several targets run at once, as many as there are processors.
 //!
 //! It needs no other compiler and no instrumented build, so CI runs it (`make search`); unlike
-//! `make fuzz` it does not see what an input reaches. What fails, takes more than 20 s of a processor,
-//! or does not end is written to `fuzz/artifacts`; the seed repeats the whole search.
+//! `make fuzz` it does not see what an input reaches. What fails, takes more than 20 s of a
+//! processor, or does not end is written to `fuzz/artifacts`; the seed repeats the whole search.
 
 use gigae_hostile::Meter;
 use gigae_hostile::search::{self, Random, TARGETS, Target};
