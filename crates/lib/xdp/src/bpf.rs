@@ -16,6 +16,7 @@ const PROGRAM_TEST_RUN: libc::c_long = 10;
 const OBJECT_INFO: libc::c_long = 15;
 const MAP_FREEZE: libc::c_long = 22;
 const LINK_CREATE: libc::c_long = 28;
+const LINK_DETACH: libc::c_long = 34;
 
 /// linux/bpf.h: `BPF_PROG_TYPE_XDP`, `BPF_XDP`, `BPF_F_XDP_HAS_FRAGS`, `XDP_FLAGS_SKB_MODE` and
 /// `XDP_FLAGS_DRV_MODE`.
@@ -162,13 +163,37 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32>
     Ok(request.result)
 }
 
-/// Attaches a program to an interface, native in the driver or generic above it, as long as a copy
-/// of the descriptor exists.
-pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, native: bool) -> io::Result<OwnedFd> {
-    let (program, flags) = (program.as_raw_fd(), if native { DRIVER } else { GENERIC });
-    let mut request = LinkCreate { program, interface, kind: ATTACH_XDP, flags };
-    // SAFETY: the request holds no address; and a descriptor that the kernel has just made for us.
-    unsafe { call(LINK_CREATE, &mut request).map(|made| OwnedFd::from_raw_fd(made)) }
+/// A program on an interface. Dropping this detaches it, also while a forked child still has a copy
+/// of the descriptor. A child that does not execute another program may drop this, too; the program
+/// stays then.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    link: OwnedFd,
+    /// The process that attached it.
+    process: u32,
+}
+
+impl Attached {
+    /// Attaches a program to an interface, native in the driver or generic above it. It is detached
+    /// at the latest with the last copy of the descriptor.
+    pub(crate) fn new(program: BorrowedFd<'_>, interface: u32, native: bool) -> io::Result<Self> {
+        let (program, flags) = (program.as_raw_fd(), if native { DRIVER } else { GENERIC });
+        let mut request = LinkCreate { program, interface, kind: ATTACH_XDP, flags };
+        // SAFETY: the request holds no address; and a descriptor that the kernel has just made for
+        // us.
+        let link = unsafe { OwnedFd::from_raw_fd(call(LINK_CREATE, &mut request)?) };
+        Ok(Self { link, process: std::process::id() })
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if std::process::id() == self.process {
+            // SAFETY: the request is only a descriptor. If the kernel refuses (the interface is
+            // gone, or Linux is older than 5.9), the program goes with the last copy.
+            let _ = unsafe { call(LINK_DETACH, &mut self.link.as_raw_fd()) };
+        }
+    }
 }
 
 /// The call itself.

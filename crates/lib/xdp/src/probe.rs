@@ -9,6 +9,7 @@
 //! less room (it refuses the program then), the mode is also tried with several buffers.
 
 use crate::attached;
+use crate::bpf::Attached;
 use crate::config::{BusyPoll, XdpConfig};
 use crate::link::XdpLink;
 use crate::notes::Notes;
@@ -34,8 +35,9 @@ use tracing::debug;
 /// without this wait, since its owner's program is found first.
 const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(10);
 
-/// A program ends with the last copy of its link's descriptor. A child that another thread has just
-/// forked has copies until it executes its own program: milliseconds on a busy machine.
+/// The program of a process that was killed is detached with the last copy of its descriptor. A
+/// child that was forked just before has copies until it executes its own program: milliseconds on
+/// a busy machine.
 const PROGRAM_GONE_WITHIN: Duration = Duration::from_millis(300);
 
 /// igb and others restart when a program is attached, and then negotiate the link again.
@@ -348,7 +350,7 @@ fn load(
     (mode, buffers): (Mode, Buffers),
     interface: &Interface,
     stays: bool,
-) -> Result<(Program, Option<OwnedFd>), Refusal> {
+) -> Result<(Program, Option<Attached>), Refusal> {
     let several = buffers == Buffers::Several;
     let program = Program::load(&config.filter, interface.mac, config.queue, several);
     let program = program.map_err(|e| match e.raw_os_error() {

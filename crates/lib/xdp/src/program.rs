@@ -1,11 +1,10 @@
 //! The XDP program (`bpf/steer.bpf.c`): loads it with a link's filter, attaches it, gives it a
-//! socket. The descriptor of a BPF link keeps it attached. It is detached with the last copy of
-//! that descriptor: when the link closes, or when the process ends, however it ends. A forked child
-//! has copies until it executes its own program, so in a process whose threads start other programs
-//! it may stay a moment longer. On an interface that was made for one link the program stays until
-//! the interface is removed.
+//! socket. A BPF link keeps it attached until the link closes, or until the process ends, however it
+//! ends. On an interface that was made for one link the program stays until the interface is
+//! removed.
 
-use crate::{attached, bpf};
+use crate::attached;
+use crate::bpf::{self, Attached};
 use aya::include_bytes_aligned;
 use aya::maps::{Map, MapData, MapError, XskMap};
 use aya_obj::Object;
@@ -85,10 +84,9 @@ impl Program {
         self.id
     }
 
-    /// Attaches to an interface by a BPF link, native in the driver or generic above it. The
-    /// program is detached with the last copy of the descriptor.
-    pub(crate) fn attach(&self, interface: u32, native: bool) -> io::Result<OwnedFd> {
-        bpf::attach(self.program.as_fd(), interface, native)
+    /// Attaches to an interface by a BPF link, native in the driver or generic above it.
+    pub(crate) fn attach(&self, interface: u32, native: bool) -> io::Result<Attached> {
+        Attached::new(self.program.as_fd(), interface, native)
     }
 
     /// Attaches to an interface until that is removed. No descriptor keeps the program, so the user

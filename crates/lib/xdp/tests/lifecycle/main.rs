@@ -58,7 +58,7 @@ fn main() {
         ("frames_pass_while_a_fork_of_the_process_is_there", a_fork_changes_nothing),
         ("a_mode_that_was_refused_is_not_tried_again_for_an_hour", refusals_are_noted),
         ("the_program_goes_when_the_link_is_dropped", the_program_goes_when_the_link_is_dropped),
-        ("the_program_goes_with_the_last_copy_of_its_descriptor", the_program_stays_with_a_copy),
+        ("the_program_goes_although_a_fork_has_a_copy", a_copy_does_not_keep_the_program),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
         ("a_program_that_is_taken_away_is_reported", a_program_that_is_taken_away),
         ("a_program_that_is_replaced_is_reported", a_program_that_is_replaced),
