@@ -3,12 +3,14 @@
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
 use gigae_wire::{Envelope, MacAddr, port_within_node};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
@@ -17,6 +19,9 @@ use std::mem::MaybeUninit;
 const BACKLOG: i32 = 4096;
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// linux/sockios.h, `SIOCGSKNS`: a descriptor of a socket's network namespace.
+const NAMESPACE_OF: libc::Ioctl = 0x894c;
 
 /// The first bytes of a hello: what it is, and its version and that of the ring.
 const MAGIC: [u8; 8] = *b"gigaeshm";
@@ -59,6 +64,33 @@ pub fn listen(name: OwnedFd) -> std::io::Result<OwnedFd> {
 pub(crate) fn namespace() -> Option<(u64, u64)> {
     let stat = rustix::fs::stat("/proc/thread-self/ns/net").ok()?;
     Some((stat.st_dev, stat.st_ino))
+}
+
+/// Calls in the network namespace of a socket, which the calling thread enters and leaves again.
+/// Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN` there. Four system calls.
+pub(crate) fn in_namespace_of<T>(
+    socket: &OwnedFd,
+    call: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let (read, mode) = (OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let own = rustix::fs::open("/proc/thread-self/ns/net", read, mode)?;
+    let other = namespace_of(socket).ok_or(Errno::XDEV)?;
+    let enter = |namespace: &OwnedFd| {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+    };
+    enter(&other)?;
+    let result = call();
+    enter(&own).expect("a thread may return to the namespace that it came from");
+    result
+}
+
+/// The network namespace of a socket; `None` without the right to enter it. One system call.
+#[expect(unsafe_code, reason = "rustix does not have this request")]
+fn namespace_of(socket: &OwnedFd) -> Option<OwnedFd> {
+    // SAFETY: the request takes nothing but the descriptor.
+    let fd = unsafe { libc::ioctl(socket.as_raw_fd(), NAMESPACE_OF) };
+    // SAFETY: a descriptor that the kernel has just made for us.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Process and user of the other end. The process is zero if it is not visible here (another PID

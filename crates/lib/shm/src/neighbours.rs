@@ -177,8 +177,7 @@ impl EventSource {
 /// See the module's description.
 pub(crate) struct Neighbours {
     scope: String,
-    /// Where the endpoint was opened. A thread that calls from another namespace would find other
-    /// endpoints.
+    /// Where the endpoint was opened, and where names are looked up.
     namespace: Option<(u64, u64)>,
     /// The hello that is sent to every endpoint that we connect to.
     pub(crate) hello: RingHello,
@@ -272,11 +271,13 @@ impl Neighbours {
     }
 
     fn connect(&mut self, key: u64) -> Result<usize, Errno> {
-        if meeting::namespace() != self.namespace {
-            return Err(Errno::XDEV);
-        }
         let peer = mac(key);
-        let socket = meeting::connect(&self.scope, peer)?;
+        let connect = || meeting::connect(&self.scope, peer);
+        let socket = match meeting::namespace() == self.namespace {
+            true => connect()?,
+            // The progress thread of a process with endpoints in several namespaces.
+            false => meeting::in_namespace_of(&self.listener, connect)?,
+        };
         let number = self.outgoing.iter().position(Option::is_none).unwrap_or(self.outgoing.len());
         if number >= MOST {
             return Err(Errno::MFILE);

@@ -329,6 +329,10 @@ fn main() {
             "endpoints_that_share_a_nic_have_udp_ports_of_their_own",
             endpoints_that_share_a_nic_have_udp_ports_of_their_own,
         ),
+        (
+            "an_endpoint_of_another_namespace_answers_its_neighbour_although_its_program_computes",
+            an_endpoint_of_another_namespace_answers_its_neighbour_although_its_program_computes,
+        ),
         ("endpoints_over_udp_sockets_find_each_other", endpoints_over_udp_sockets_find_each_other),
         (
             "an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too",

@@ -115,6 +115,25 @@ pub(crate) fn endpoints_that_share_a_nic_have_udp_ports_of_their_own() {
     drop(taken);
 }
 
+/// The progress thread begins in the namespace of the process's first endpoint. It answers a
+/// neighbour of another one, which only memory leads to.
+pub(crate) fn an_endpoint_of_another_namespace_answers_its_neighbour_although_its_program_computes()
+{
+    let fabric = testing::fabric("udpother", |_| ());
+    let open = |n| {
+        let options = options(Backend::Packet).envelope(UDP).sharing(Sharing::Auto).local(true);
+        on(&fabric.node(n), options).unwrap()
+    };
+    let (_first, sender, computes) = (open(1), open(2), open(2));
+    let own = IpAddr::from(fabric.node(2).ipv4);
+    let port = computes.identity().address.port_id();
+    let inside = fabric.node(2).enter().unwrap();
+    sender.send(sender.peer(Address::from(own).port(port)).unwrap(), b"8 bytes.").unwrap();
+    sender.drain(PATIENCE).unwrap();
+    assert_eq!(&computes.recv().unwrap()[..], b"8 bytes.");
+    drop(inside);
+}
+
 /// Each sends as many numbered messages to each other one. Every byte is checked. Endpoints find
 /// those of their node from its namespace only.
 fn all_with_all(ends: &mut [Endpoint], nodes: &[Node], addresses: &[Address]) {
@@ -135,7 +154,11 @@ fn all_with_all(ends: &mut [Endpoint], nodes: &[Node], addresses: &[Address]) {
                     }
                     let sending = left.iter().any(|to| to.2 < count);
                     let patience = if sending { Duration::ZERO } else { PATIENCE };
-                    let Some(message) = end.recv_timeout(patience).unwrap() else {
+                    let message = end.recv_timeout(patience).unwrap_or_else(|error| {
+                        let why = end.take_failure().map(|failed| failed.to_string());
+                        panic!("{own}: {error}: {why:?}, got {got:?}");
+                    });
+                    let Some(message) = message else {
                         assert!(sending, "{own} got {got:?} of {all} messages in time");
                         continue;
                     };
