@@ -148,6 +148,28 @@ impl Endpoint {
         self.engine.enter()
     }
 
+    /// The same for a call that only looks at something. Every eighth one is also a poll: a program
+    /// that looks twice in a millisecond, so that the thread does not act for it, answers its peers
+    /// within 4 ms.
+    #[inline]
+    pub(crate) fn look(&self) -> Guard<'_, Engine> {
+        let mut engine = self.engine();
+        engine.look(8);
+        engine
+    }
+
+    /// Takes what polls have brought. Every 64th call in vain is also a poll, for programs that
+    /// make no other.
+    #[inline]
+    pub(crate) fn take<T>(&self, take: impl FnOnce(&mut Engine) -> Option<T>) -> Option<T> {
+        let mut engine = self.engine();
+        let taken = take(&mut engine);
+        if taken.is_none() {
+            engine.look(1);
+        }
+        taken
+    }
+
     /// The same for what is dropped: `None` in a child of fork(2).
     #[inline(always)]
     pub(crate) fn engine_to_drop(&self) -> Option<Guard<'_, Engine>> {

@@ -54,7 +54,8 @@ pub enum Progress {
     /// program has made no call for a millisecond. Then it handles everything that arrives at once,
     /// also operations on registered memory. While the program uses the endpoint, the thread looks
     /// at it 2,000 times a second, and does nothing else. An endpoint with which nothing is going
-    /// on costs nothing.
+    /// on costs nothing. A call that only looks, for example at registered memory, receives now and
+    /// then: a program that makes no other call is served, too.
     #[default]
     Auto,
     /// Only the program's own calls. If it makes none, a peer that waits for an answer regards this

@@ -93,6 +93,44 @@ fn a_program_that_computes_acknowledges_and_lends_its_memory() {
     }
 }
 
+/// A program that waits for a write by looking at its memory polls nothing, and the thread leaves
+/// an endpoint alone whose program calls.
+fn a_program_that_only_looks_is_written_to() {
+    const KEY: gigae::RegionKey = gigae::RegionKey(5);
+    let looks: [fn(&Endpoint) -> bool; 8] = [
+        |end| end.region_writes(KEY) == Some(1),
+        |end| end.with_region(KEY, |bytes| bytes[7] == 1).unwrap(),
+        |end| {
+            let mut byte = [0];
+            end.read_region(KEY, 7, &mut byte) && byte == [1]
+        },
+        |end| end.accesses().writes == 1,
+        |end| end.take_notice().is_some(),
+        |end| end.peek(Wanted::tag(9)).is_some(),
+        |end| end.counters().link.rx_frames > 0,
+        |end| end.take_completion().is_some(),
+    ];
+    for backend in [Backend::Packet, Backend::Udp] {
+        let fabric = testing::fabric("looks", |_| ());
+        for look in looks {
+            let options = options(backend).envelope(Envelope::Udp { port: 4791 });
+            let [active, passive] = [1, 2].map(|n| on(&fabric.node(n), options.clone()));
+            passive.register_as(KEY, vec![0; 8], Rights::ALL).unwrap();
+            passive.start_recv(Wanted::tag(8), vec![0; 1]).unwrap();
+            let peer = Address::from(IpAddr::from(fabric.node(2).ipv4));
+            let peer = active.peer(peer).unwrap();
+            for label in [8, 9] {
+                active.start_send(peer, label, vec![1]).unwrap();
+            }
+            active.start_write(peer, KEY, 0, vec![1; 8], Some(1)).unwrap();
+            let end = Instant::now() + PATIENCE;
+            while !look(&passive) {
+                assert!(Instant::now() < end, "nothing was seen");
+            }
+        }
+    }
+}
+
 fn the_same_in_the_udp_envelope() {
     for backend in [Backend::Auto, Backend::Udp] {
         let fabric = testing::fabric("udp", |_| ());
@@ -475,6 +513,7 @@ fn main() {
             "a_program_that_computes_acknowledges_and_lends_its_memory",
             a_program_that_computes_acknowledges_and_lends_its_memory,
         ),
+        ("a_program_that_only_looks_is_written_to", a_program_that_only_looks_is_written_to),
         ("the_same_in_the_udp_envelope", the_same_in_the_udp_envelope),
         ("the_same_over_two_interfaces_as_one", the_same_over_two_interfaces_as_one),
         ("the_same_through_memory_within_a_node", the_same_through_memory_within_a_node),

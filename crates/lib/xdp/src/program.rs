@@ -1,6 +1,6 @@
 //! The XDP program (`bpf/steer.bpf.c`): loads it with a link's filter, attaches it, gives it a
-//! socket. A BPF link keeps it attached until the link closes, or until the process ends, however it
-//! ends. On an interface that was made for one link the program stays until the interface is
+//! socket. A BPF link keeps it attached until the link closes, or until the process ends, however
+//! it ends. On an interface that was made for one link the program stays until the interface is
 //! removed.
 
 use crate::attached;

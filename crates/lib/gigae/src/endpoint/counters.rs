@@ -41,7 +41,7 @@ pub struct Path {
 impl Endpoint {
     /// What was counted since the endpoint was opened. The kernel's own counts cost a system call.
     pub fn counters(&self) -> Counters {
-        let engine = self.engine();
+        let engine = self.look();
         Counters {
             protocol: *engine.proto.counters(),
             operations: *engine.transfer.counters(),
@@ -57,7 +57,7 @@ impl Endpoint {
     /// one ([`Options::trunk`](crate::Options::trunk)). The kernel's own counts cost a system call
     /// for each link.
     pub fn paths(&self) -> Vec<Path> {
-        let engine = self.engine();
+        let engine = self.look();
         let paths = engine.proto.paths().into_iter();
         let path = |(link, counters): (&AnyLink, _)| Path {
             info: link.info().clone(),

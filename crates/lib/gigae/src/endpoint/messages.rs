@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use super::waiting::Pause;
-use crate::engine::NotQueued;
+use crate::engine::{Engine, NotQueued};
 use crate::error::{RecvError, SendError, TrySendError};
 use crate::inbox::Received;
 use crate::message::{Failed, Kept, Message, SendBuffer};
@@ -28,7 +28,7 @@ impl Endpoint {
     /// progress.
     #[inline]
     pub fn try_buffer(&self) -> Option<SendBuffer<'_>> {
-        let frame = self.engine().take()?;
+        let frame = self.take(Engine::take)?;
         Some(SendBuffer::new(self, frame))
     }
 
@@ -110,7 +110,7 @@ impl Endpoint {
     /// The next message that was not acknowledged and will not be, with the reason. Until all of a
     /// peer's are taken, nothing more can be sent to it.
     pub fn take_failure(&self) -> Option<Failed<'_>> {
-        let failed = self.engine().take_failure()?;
+        let failed = self.take(Engine::take_failure)?;
         Some(Failed::new(self, failed))
     }
 }

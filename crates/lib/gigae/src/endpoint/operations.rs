@@ -139,7 +139,7 @@ impl Endpoint {
     /// The first message that a receive would get at once: its sender, what it bears, and its
     /// bytes.
     pub fn peek(&self, wanted: Wanted) -> Option<(Peer, Label, usize)> {
-        let (peer, label, len) = self.engine().transfer.peek(&wanted.selector())?;
+        let (peer, label, len) = self.look().transfer.peek(&wanted.selector())?;
         Some((Peer(peer), label, len))
     }
 
@@ -211,7 +211,7 @@ impl Endpoint {
     /// Copies bytes out of a registered memory; false if no memory is registered under the key, or
     /// the bytes are not all in it.
     pub fn read_region(&self, key: RegionKey, offset: usize, out: &mut [u8]) -> bool {
-        let engine = self.engine();
+        let engine = self.look();
         match engine.transfer.region(key) {
             Some(memory) if within(memory, offset, out.len()) => {
                 memory.read(offset, out);
@@ -222,12 +222,14 @@ impl Endpoint {
     }
 
     /// Looks at a registered memory where it is; `None` if no memory is registered under the key,
-    /// or the memory is not the program's own bytes ([`Memory::Vec`]).
+    /// or the memory is not the program's own bytes ([`Memory::Vec`]). Nobody answers the peers
+    /// while `look` runs. If it takes longer than milliseconds, copy the bytes
+    /// ([`read_region`](Self::read_region)) and compute with the copy.
     ///
     /// # Panics
     /// If `look` uses this endpoint: others might write there then.
     pub fn with_region<R>(&self, key: RegionKey, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        match self.engine().transfer.region(key)? {
+        match self.look().transfer.region(key)? {
             Memory::Vec(bytes) => Some(look(bytes)),
             Memory::Other(_) => None,
         }
@@ -248,12 +250,12 @@ impl Endpoint {
 
     /// How many writes and atomic changes of peers in a registered memory were completed.
     pub fn region_writes(&self, key: RegionKey) -> Option<u64> {
-        self.engine().transfer.writes(key)
+        self.look().transfer.writes(key)
     }
 
     /// How often peers have used registered memories since the endpoint was opened. Two loads.
     pub fn accesses(&self) -> Accesses {
-        self.engine().transfer.accesses()
+        self.look().transfer.accesses()
     }
 }
 
@@ -266,7 +268,7 @@ impl Endpoint {
     /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several
     /// messages each completion that waits counts, too.
     pub fn outstanding(&self) -> usize {
-        let transfer = &self.engine().transfer;
+        let transfer = &self.look().transfer;
         transfer.outstanding() + transfer.completions()
     }
 
@@ -290,7 +292,7 @@ impl Endpoint {
     /// [`try_completion`](Self::try_completion) the rest of what that look has brought. Makes no
     /// progress.
     pub fn take_completion(&self) -> Option<Completion> {
-        self.engine().transfer.poll_completion().map(Completion::from)
+        self.take(|engine| engine.transfer.poll_completion()).map(Completion::from)
     }
 
     /// The next operation that has ended; waits for it as the endpoint's waiting style says. `None`
@@ -332,7 +334,7 @@ impl Endpoint {
 
     /// The next notice that has come. Makes no progress.
     pub fn take_notice(&self) -> Option<Notice> {
-        self.engine().transfer.poll_notice().map(Notice::from)
+        self.take(|engine| engine.transfer.poll_notice()).map(Notice::from)
     }
 
     /// The next notice, or `None` after `timeout`.

@@ -65,7 +65,7 @@ impl Endpoint {
 
     /// The endpoints that have answered since this one was opened, by name. Allocates.
     pub fn neighbours(&self) -> Vec<Neighbour> {
-        let mut all = self.engine().neighbours().to_vec();
+        let mut all = self.look().neighbours().to_vec();
         all.sort_by(|a, b| (&a.name, a.mac, a.port).cmp(&(&b.name, b.mac, b.port)));
         all
     }
