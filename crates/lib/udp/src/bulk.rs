@@ -8,12 +8,14 @@
 //!
 //! # Copies and system calls
 //!
-//! `flush` makes one `sendmmsg` for each frame, and `post_in_place` as well, which lets the kernel
-//! copy the data from where the program has them. `poll` makes one `recvmsg` for each frame and one
+//! `flush` makes one system call for each frame, and `post_in_place` as well, which lets the kernel
+//! copy the data from where the program has them. Frames to a peer that gets many go by a socket
+//! that is connected to it. `poll` makes one `recvmsg` for each frame and one
 //! that finds nothing. The kernel copies a frame to memory of the link's, or, with `poll_placing`,
 //! its data to where they belong. If the datagrams of frames do not come together, they are copied
 //! once more.
 
+mod connected;
 mod parts;
 mod receiving;
 mod sending;

@@ -14,6 +14,9 @@ use tracing::info;
 const DROPS: usize = 8;
 const MEMINFO_WORDS: usize = 9;
 
+/// `SO_NETNS_COOKIE` of asm-generic/socket.h.
+const NETNS_COOKIE: c_int = 71;
+
 /// Room for the control messages of a buffer: a length, and an address with an interface's number.
 /// As words, since their headers must be aligned.
 pub(crate) type Control = [u64; 16];
@@ -154,14 +157,57 @@ impl UdpSocket {
         }
     }
 
+    /// Another socket of the same interface and namespace that only sends, from this own address to
+    /// this node, in datagrams of so many bytes. Some twelve system calls.
+    pub(crate) fn connected(
+        &self,
+        from: IpAddr,
+        to: SocketAddr,
+        segment: u16,
+    ) -> io::Result<OwnedFd> {
+        let domain = if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        socket.set_nonblocking(true)?;
+        let fd = OwnedFd::from(socket);
+        if namespace_of(&fd)? != namespace_of(&self.fd)? {
+            return Err(Errno::XDEV.into());
+        }
+        let interface = self.interface as c_int;
+        set(&fd, libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, &interface)?;
+        let (level, option, probe) = match to {
+            SocketAddr::V4(_) => (libc::SOL_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE),
+            SocketAddr::V6(_) => {
+                (libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+            }
+        };
+        set(&fd, level, option, &probe)?;
+        set(&fd, libc::SOL_UDP, libc::UDP_SEGMENT, &segment.into())?;
+        // What comes to it is lost.
+        sockopt::set_socket_recv_buffer_size(&fd, 0)?;
+        let kept = sockopt::socket_send_buffer_size(&self.fd)? / 2;
+        if sockopt::set_socket_send_buffer_size_force(&fd, kept).is_err() {
+            sockopt::set_socket_send_buffer_size(&fd, kept)?;
+        }
+        rustix::net::bind(&fd, &self.scoped(SocketAddr::new(from, 0)))?;
+        rustix::net::connect(&fd, &self.scoped(to))?;
+        Ok(fd)
+    }
+
+    /// An address with the interface's number, which matters to link-local ones.
+    fn scoped(&self, address: SocketAddr) -> SocketAddr {
+        match address {
+            SocketAddr::V4(_) => address,
+            SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, self.interface).into(),
+        }
+    }
+
     /// The address of a node as the kernel takes it, and how many bytes of it.
     pub(crate) fn name(&self, to: SocketAddr) -> (Name, libc::socklen_t) {
         let port = to.port();
         let flat: SocketAddr = match (to.ip(), self.both) {
             (IpAddr::V4(ip), false) => (ip, port).into(),
             (IpAddr::V4(ip), true) => (ip.to_ipv6_mapped(), port).into(),
-            // The number matters to link-local addresses only.
-            (IpAddr::V6(ip), _) => SocketAddrV6::new(ip, port, 0, self.interface).into(),
+            (IpAddr::V6(_), _) => self.scoped(to),
         };
         let flat = socket2::SockAddr::from(flat);
         // SAFETY: for this structure of plain integers zeros are valid; the shorter IPv4 one and
@@ -287,6 +333,29 @@ fn bind(fd: &OwnedFd, at: &SocketAddr, interface: &Interface) -> Result<(), Open
         let source = io::Error::new(io::Error::from(e).kind(), text);
         OpenError::Io { what: "opening a UDP socket", source }
     })
+}
+
+/// Sends a buffer by a connected socket, which cuts it into datagrams. One system call.
+pub(crate) fn send(socket: BorrowedFd<'_>, pieces: &mut [libc::iovec]) -> Result<(), Errno> {
+    // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = pieces.as_mut_ptr();
+    message.msg_iovlen = pieces.len() as _;
+    // SAFETY: the caller made every piece point to memory that lives across the call.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
+    if sent < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// A number that the kernel gives each network namespace (Linux 5.14).
+fn namespace_of(fd: &OwnedFd) -> io::Result<u64> {
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    let (fd, to) = (fd.as_raw_fd(), (&raw mut cookie).cast());
+    // SAFETY: pointer and length describe a number that lives across the call.
+    match unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, NETNS_COOKIE, to, &raw mut length) } {
+        0 => Ok(cookie),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The address in a name that the kernel wrote.

@@ -23,6 +23,13 @@ fn main() {
         ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
         ("datagrams_that_nobody_sends_do_no_harm", datagrams_that_nobody_sends_do_no_harm),
         ("a_receiver_that_does_not_recycle_gets_the_rest_later", lent_frames_come_back),
+        ("a_peer_of_many_frames_has_a_socket_of_its_own", a_peer_of_many_frames_has_a_socket),
+        (
+            "a_repeated_frame_goes_by_the_port_that_was_named",
+            a_repeated_frame_goes_by_the_named_port,
+        ),
+        ("a_peer_whose_port_is_closed_costs_no_error", a_closed_port_costs_no_error),
+        ("another_namespace_has_no_connected_socket", another_namespace_has_none),
         ("nobody_sleeps_while_datagrams_wait_that_a_poll_has_not_read", what_was_not_read_is_ready),
     ]);
 }
@@ -330,6 +337,105 @@ fn lent_frames_come_back() {
     assert_eq!(pair.b.poll(&mut batch, 1).unwrap(), 0, "all slots are lent");
     lent.into_iter().for_each(|frame| pair.b.recycle(frame));
     assert_eq!(pair.receive(), Some(late));
+}
+
+/// A plain socket in the place of the second link, and a link that sends to it.
+fn to_socket() -> (Pair, UdpSocket) {
+    let mut pair = pair(1500);
+    let node = pair.fabric.node(2);
+    let _inside = node.enter().unwrap();
+    let socket = UdpSocket::bind((node.ipv4, 0)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let node = |ip: IpAddr| NodeAddr::Ip { ip, next_hop: MacAddr::default() };
+    let (own, to) = (pair.a.at(), socket.local_addr().unwrap());
+    let envelope = Envelope::Udp { port: own.port() };
+    pair.to_b = Route::to_port(envelope, node(own.ip()), (node(to.ip()), to.port())).unwrap();
+    (pair, socket)
+}
+
+/// The port from which the datagrams of the next frame, of two, come.
+fn port_of_next(socket: &UdpSocket) -> u16 {
+    let [first, second] = [(); 2].map(|()| socket.recv_from(&mut [0; 2000]).unwrap().1);
+    assert_eq!(first, second);
+    first.port()
+}
+
+/// After so many frames of several datagrams.
+const CONNECTED_AFTER: usize = 8;
+
+fn a_peer_of_many_frames_has_a_socket() {
+    let (mut pair, socket) = to_socket();
+    let _inside = pair.fabric.node(1).enter().unwrap();
+    let named = pair.a.at().port();
+    let ports: Vec<_> = (0..3 * CONNECTED_AFTER)
+        .map(|n| {
+            pair.send(&frame(n, 2000));
+            port_of_next(&socket)
+        })
+        .collect();
+    let (first, rest) = ports.split_at(CONNECTED_AFTER - 1);
+    assert!(first.iter().all(|&port| port == named), "{ports:?}");
+    assert!(rest.iter().all(|&port| port == rest[0] && port != named), "{ports:?}");
+    // Short frames, such as questions whether the way works, go as before.
+    pair.send(&frame(1, 100));
+    assert_eq!(socket.recv_from(&mut [0; 2000]).unwrap().1.port(), named);
+}
+
+fn a_repeated_frame_goes_by_the_named_port() {
+    let (mut pair, socket) = to_socket();
+    let _inside = pair.fabric.node(1).enter().unwrap();
+    let named = pair.a.at().port();
+    for n in 0..CONNECTED_AFTER {
+        pair.send(&frame(n, 2000));
+        port_of_next(&socket);
+    }
+    let inner = frame(0, 2000);
+    let mut again = pair.a.take().expect("a transmit frame");
+    let end = pair.to_b.len() + inner.len();
+    let arena = std::sync::Arc::clone(pair.a.memory().arena);
+    let bytes = &mut arena.bytes_mut(&mut again)[..end];
+    bytes[pair.to_b.len()..].copy_from_slice(&inner);
+    pair.to_b.write(bytes);
+    let mut ports = Vec::new();
+    for _ in 0..2 {
+        let posted = pair.a.post(again, 0..end, Segment::Last);
+        assert!(pair.a.flush().unwrap());
+        again = pair.a.reclaim(posted).expect("the kernel has it");
+        ports.push(port_of_next(&socket));
+    }
+    assert!(ports[0] != named && ports[1] == named, "{ports:?}");
+    // Longer than at first: a firewall may let no other port pass.
+    for n in 0..8 * CONNECTED_AFTER - 1 {
+        pair.send(&frame(n, 2000));
+        assert_eq!(port_of_next(&socket), named);
+    }
+    pair.send(&frame(0, 2000));
+    assert_ne!(port_of_next(&socket), named);
+}
+
+fn a_closed_port_costs_no_error() {
+    let (mut pair, socket) = to_socket();
+    let _inside = pair.fabric.node(1).enter().unwrap();
+    for n in 0..2 * CONNECTED_AFTER {
+        pair.send(&frame(n, 2000));
+        port_of_next(&socket);
+    }
+    drop(socket);
+    // The kernel reports the closed port to the connected socket.
+    for n in 0..3 * CONNECTED_AFTER {
+        pair.send(&frame(n, 2000));
+    }
+    assert_eq!(pair.a.counters().tx_invalid, 0);
+}
+
+/// A thread in another one may send, too: the progress thread of a process with several.
+fn another_namespace_has_none() {
+    let (mut pair, socket) = to_socket();
+    let named = pair.a.at().port();
+    for n in 0..3 * CONNECTED_AFTER {
+        pair.send(&frame(n, 2000));
+        assert_eq!(port_of_next(&socket), named);
+    }
 }
 
 fn what_was_not_read_is_ready() {

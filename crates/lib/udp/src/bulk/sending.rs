@@ -5,6 +5,7 @@
 //! one by one, each has a number, and the frame is copied into a piece with all of them: for many
 //! short pieces the kernel takes longer.
 
+use super::connected::Connected;
 use crate::socket::{Control, Name, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
@@ -37,6 +38,7 @@ pub(super) struct Sender {
     datagrams: Vec<u8>,
     pieces: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
+    connected: Connected,
 }
 
 // SAFETY: the pointers in it are written anew for each call, by the thread that makes it.
@@ -58,6 +60,7 @@ impl Sender {
             datagrams: Vec::new(),
             pieces: Vec::with_capacity(DATAGRAMS),
             messages: Vec::with_capacity(DATAGRAMS),
+            connected: Connected::default(),
         }
     }
 
@@ -92,9 +95,20 @@ impl Sender {
             pieces = [&self.datagrams, &[], &[]];
         }
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let is_cut = cuts && bytes > self.unit.into();
+        if is_cut && let Some(connected) = self.connected.socket_for(frame, socket, self.unit) {
+            match crate::socket::send(connected, &mut pieces.map(piece)) {
+                Ok(()) => {
+                    self.datagrams.clear();
+                    return Ok(true);
+                }
+                Err(errno @ (Errno::AGAIN | Errno::INTR)) => return Err(errno),
+                // The link's socket shows what is wrong, if anything is.
+                Err(_) => self.connected.refused(),
+            }
+        }
         let mut name = socket.name(frame.to);
         let mut control: Control = [0; 16];
-        let is_cut = cuts && bytes > self.unit.into();
         let control_len =
             socket.write_control(&mut control, frame.from, is_cut.then_some(self.unit));
         let mut message =
