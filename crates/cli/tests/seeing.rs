@@ -320,6 +320,7 @@ fn the_counters_and_peers_that_are_shown_are_those_of_the_endpoint() {
         assert_eq!(seen["links"][0]["counts"]["tx_frames"], link.tx_frames);
         assert_eq!(seen["links"][0]["mac"], end.link().mac.to_string());
         assert_eq!(seen["per_second"]["messages_sent"], 0.0);
+        assert!(seen["per_second"]["progress_wakeups"].is_number(), "{seen}");
         let peer = &seen["peers"][0];
         let other = &ends[1 - n];
         assert_eq!(peer["address"], other.link().mac.to_string());
