@@ -29,7 +29,7 @@ use gigae_link::{
     OpenError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_wire::{BULK_HEADER_LEN, Envelope, HEADER_LEN, Header, MOST_DATAGRAMS, PartHeader};
-use receiving::Receiver;
+use receiving::BulkReceiver;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use sending::{Cutting, Sender};
@@ -75,7 +75,7 @@ pub struct BulkLink {
     arena: Arc<Arena>,
     tx: TxQueue,
     sender: Sender,
-    receiver: Receiver,
+    receiver: BulkReceiver,
     socket: UdpSocket,
     counters: LinkCounters,
     empty_polls: u32,
@@ -98,7 +98,7 @@ impl BulkLink {
     /// calling thread's network namespace. Needs no privilege.
     pub fn open(interface: &str, ip: IpAddr, filter: Filter) -> Result<Self, OpenError> {
         let interface = Interface::find(interface)?;
-        let socket = UdpSocket::open(&interface, 0)?;
+        let socket = UdpSocket::open_at(&interface, ip)?;
         if !socket.can_cut() {
             return Err(OpenError::Unsupported {
                 what: "bulk data over a UDP socket",
@@ -140,7 +140,7 @@ impl BulkLink {
             at,
             unit,
             sender: Sender::new((BULK_HEADER_LEN + unit) as u16),
-            receiver: Receiver::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
+            receiver: BulkReceiver::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
             arena,
             socket,
             counters: LinkCounters::default(),

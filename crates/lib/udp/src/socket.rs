@@ -28,8 +28,10 @@ pub(crate) type Name = libc::sockaddr_in6;
 #[derive(Debug)]
 pub(crate) struct UdpSocket {
     fd: OwnedFd,
-    /// For both families. Otherwise the kernel has no IPv6.
+    /// For both families. Otherwise it is bound to an address, or the kernel has no IPv6.
     both: bool,
+    /// The own address that it is bound to, if it is.
+    own: Option<IpAddr>,
     /// The interface's number, which link-local addresses need.
     interface: u32,
     port: u16,
@@ -77,24 +79,47 @@ fn can_cut(fd: &OwnedFd) -> bool {
 }
 
 impl UdpSocket {
-    /// Opens it in the calling thread's network namespace. No privileges for ports from 1024 on,
-    /// and for port 0, which stands for a free one.
+    /// Opens it for all addresses of an interface, in the calling thread's network namespace. No
+    /// privileges for ports from 1024 on, and for port 0, which stands for a free one.
     pub(crate) fn open(interface: &Interface, port: u16) -> Result<Self, OpenError> {
-        let fail = |source| OpenError::Io { what: "opening a UDP socket", source };
-        let (socket, both) = match Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP)) {
+        let (socket, both) = match new(Domain::IPV6) {
             Ok(socket) => (socket, true),
             Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => {
-                let ipv4 = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
-                (ipv4.map_err(fail)?, false)
+                (new(Domain::IPV4).map_err(opening)?, false)
             }
-            Err(e) => return Err(fail(e)),
+            Err(e) => return Err(opening(e)),
         };
-        let any: SocketAddr = if both {
-            socket.set_only_v6(false).map_err(fail)?;
-            (Ipv6Addr::UNSPECIFIED, port).into()
+        let any: IpAddr = if both {
+            socket.set_only_v6(false).map_err(opening)?;
+            Ipv6Addr::UNSPECIFIED.into()
         } else {
-            (Ipv4Addr::UNSPECIFIED, port).into()
+            Ipv4Addr::UNSPECIFIED.into()
         };
+        if both {
+            set(&socket, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, &1).map_err(opening)?;
+        }
+        set(&socket, libc::SOL_IP, libc::IP_PKTINFO, &1).map_err(opening)?;
+        let socket = Self::bind(socket, interface, (any, port).into())?;
+        Ok(Self { both, ..socket })
+    }
+
+    /// Opens it for one address of an interface, likewise, with a free port. The kernel need not
+    /// say whom a datagram was sent to, nor be told from whom one goes. The address need not be
+    /// there yet.
+    pub(crate) fn open_at(interface: &Interface, ip: IpAddr) -> Result<Self, OpenError> {
+        let (domain, level, freebind) = match ip {
+            IpAddr::V4(_) => (Domain::IPV4, libc::SOL_IP, libc::IP_FREEBIND),
+            IpAddr::V6(_) => (Domain::IPV6, libc::SOL_IPV6, libc::IPV6_FREEBIND),
+        };
+        let socket = new(domain).map_err(opening)?;
+        set(&socket, level, freebind, &1).map_err(opening)?;
+        let socket = Self::bind(socket, interface, (ip, 0).into())?;
+        Ok(Self { own: Some(ip), ..socket })
+    }
+
+    /// Sets the options that all have, and binds it.
+    fn bind(socket: Socket, interface: &Interface, at: SocketAddr) -> Result<Self, OpenError> {
+        let fail = opening;
         socket.set_nonblocking(true).map_err(fail)?;
         socket.set_broadcast(true).map_err(fail)?;
         socket.bind_device(Some(interface.name.as_bytes())).map_err(|e| {
@@ -104,24 +129,22 @@ impl UdpSocket {
             }
             fail(e)
         })?;
-        let fd = OwnedFd::from(socket);
+        let (fd, port) = (OwnedFd::from(socket), at.port());
         // A router must not cut a datagram, nor the kernel choose the length (ip(7), ipv6(7)).
         let probe = libc::IP_PMTUDISC_PROBE;
         set(&fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, &probe).map_err(fail)?;
-        if both {
+        if at.is_ipv6() {
             let probe = libc::IPV6_PMTUDISC_PROBE;
             set(&fd, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &probe).map_err(fail)?;
-            set(&fd, libc::SOL_IPV6, libc::IPV6_RECVPKTINFO, &1).map_err(fail)?;
         }
-        set(&fd, libc::SOL_IP, libc::IP_PKTINFO, &1).map_err(fail)?;
         // Linux 5.0.
         if set(&fd, libc::SOL_UDP, libc::UDP_GRO, &1).is_err() {
             info!(interface = %interface.name, "the kernel joins no datagrams: each takes a system call");
         }
-        bind(&fd, &any, interface)?;
+        bind(&fd, &scoped(at, interface.index), interface)?;
         let name = rustix::net::getsockname(&fd).map_err(|e| fail(e.into()))?;
         let port = SocketAddr::try_from(name).map_or(port, |name| name.port());
-        Ok(Self { fd, both, interface: interface.index, port })
+        Ok(Self { fd, both: false, own: None, interface: interface.index, port })
     }
 
     /// Sends nothing to broadcast addresses from now on, which peers may name.
@@ -158,15 +181,14 @@ impl UdpSocket {
     }
 
     /// Another socket of the same interface and namespace that only sends, from this own address to
-    /// this node, in datagrams of so many bytes. Some twelve system calls.
+    /// this node, in datagrams of so many bytes. 14 system calls.
     pub(crate) fn connected(
         &self,
         from: IpAddr,
         to: SocketAddr,
         segment: u16,
     ) -> io::Result<OwnedFd> {
-        let domain = if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
-        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+        let socket = new(if to.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 })?;
         socket.set_nonblocking(true)?;
         let fd = OwnedFd::from(socket);
         if namespace_of(&fd)? != namespace_of(&self.fd)? {
@@ -188,17 +210,9 @@ impl UdpSocket {
         if sockopt::set_socket_send_buffer_size_force(&fd, kept).is_err() {
             sockopt::set_socket_send_buffer_size(&fd, kept)?;
         }
-        rustix::net::bind(&fd, &self.scoped(SocketAddr::new(from, 0)))?;
-        rustix::net::connect(&fd, &self.scoped(to))?;
+        rustix::net::bind(&fd, &scoped((from, 0).into(), self.interface))?;
+        rustix::net::connect(&fd, &scoped(to, self.interface))?;
         Ok(fd)
-    }
-
-    /// An address with the interface's number, which matters to link-local ones.
-    fn scoped(&self, address: SocketAddr) -> SocketAddr {
-        match address {
-            SocketAddr::V4(_) => address,
-            SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, self.interface).into(),
-        }
     }
 
     /// The address of a node as the kernel takes it, and how many bytes of it.
@@ -207,7 +221,7 @@ impl UdpSocket {
         let flat: SocketAddr = match (to.ip(), self.both) {
             (IpAddr::V4(ip), false) => (ip, port).into(),
             (IpAddr::V4(ip), true) => (ip.to_ipv6_mapped(), port).into(),
-            (IpAddr::V6(_), _) => self.scoped(to),
+            (IpAddr::V6(_), _) => scoped(to, self.interface),
         };
         let flat = socket2::SockAddr::from(flat);
         // SAFETY: for this structure of plain integers zeros are valid; the shorter IPv4 one and
@@ -224,8 +238,8 @@ impl UdpSocket {
         }
     }
 
-    /// Fills in the control messages of a buffer: from which own address it goes, and how the
-    /// kernel cuts it. Returns the bytes of them.
+    /// Fills in the control messages of a buffer: from which own address it goes, unless the socket
+    /// is bound to one, and how the kernel cuts it. Returns the bytes of them.
     pub(crate) fn write_control(
         &self,
         control: &mut Control,
@@ -234,6 +248,7 @@ impl UdpSocket {
     ) -> usize {
         let mut writer = ControlWriter { control, used: 0 };
         match (from, self.both) {
+            _ if self.own.is_some() => {}
             (IpAddr::V4(from), false) => {
                 let address = libc::in_addr { s_addr: u32::from(from).to_be() };
                 let none = libc::in_addr { s_addr: 0 };
@@ -291,6 +306,7 @@ impl UdpSocket {
         }
         let from = address_of(&name);
         let Notes { to, to_all, segment } = read_control(&message);
+        let to = to.or(self.own);
         Ok(to.zip(from).map(|(to, from)| Received { length, from, to, to_all, segment }))
     }
 
@@ -315,6 +331,22 @@ impl UdpSocket {
 impl AsFd for UdpSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+fn new(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))
+}
+
+fn opening(source: io::Error) -> OpenError {
+    OpenError::Io { what: "opening a UDP socket", source }
+}
+
+/// An address with the interface's number, which matters to link-local ones.
+fn scoped(address: SocketAddr, interface: u32) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => address,
+        SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, interface).into(),
     }
 }
 
@@ -446,7 +478,7 @@ fn last() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-fn set(socket: &OwnedFd, level: c_int, name: c_int, value: &c_int) -> io::Result<()> {
+fn set(socket: &impl AsRawFd, level: c_int, name: c_int, value: &c_int) -> io::Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
     let value = std::ptr::from_ref(value).cast();
     // SAFETY: pointer and length describe an integer that lives across the call.

@@ -88,7 +88,7 @@ impl TxQueue {
         self.repeated += u64::from(repeated);
         self.holds.post(slot);
         match queued {
-            Some(queued) => self.queue.push_back(QueuedFrame { repeated, ..queued }),
+            Some(queued) => self.queue.push_back(queued),
             // To nobody that this link could reach.
             None => {
                 self.holds.complete(slot);
@@ -104,7 +104,7 @@ impl TxQueue {
         let whole = &self.arena.unsent_bytes(frame)[bytes];
         let Datagram { from, to, payload } = datagram(whole)?;
         let (offset, length) = ((start + payload.start) as u32, payload.len() as u32);
-        let (repeated, numbered) = (false, self.numbered);
+        let (repeated, numbered) = (self.known[slot as usize], self.numbered);
         Some(QueuedFrame { slot, offset, length, from, to, repeated, numbered })
     }
 
@@ -112,6 +112,7 @@ impl TxQueue {
     pub(crate) fn post_sent(&mut self, frame: TxFrame, length: usize) -> Posted {
         self.posting.add(length, Segment::Last);
         self.posted += 1;
+        self.repeated += u64::from(std::mem::replace(&mut self.known[frame.slot() as usize], true));
         self.holds.post(frame.slot());
         self.holds.complete(frame.slot());
         frame.into_posted()

@@ -17,13 +17,14 @@ use tracing::debug;
 /// Peers that are remembered. Those that get many frames have a socket.
 const MOST: usize = 16;
 
-/// Frames to a peer before it has a socket: opening one takes some ten system calls. The most, when
+/// Frames to a peer before it has a socket: opening one takes 14 system calls. The most, when
 /// frames by it got lost.
 const FIRST: u32 = 8;
 const LAST: u32 = 4096;
 
-/// Frames by a socket after which it is trusted.
-const PROBATION: u32 = 64;
+/// Frames by a socket after which it is trusted: more than a window holds, so that some of them
+/// have been acknowledged.
+const PROBATION: u32 = 512;
 
 /// A peer.
 #[derive(Debug)]
@@ -86,7 +87,10 @@ impl Connected {
             match link.connected(way.from, way.to, unit) {
                 Ok(socket) => way.socket = Some(socket),
                 // For instance a thread of another network namespace.
-                Err(error) => debug!(to = %way.to, %error, "no connected socket for bulk data"),
+                Err(error) => {
+                    way.wanted = (way.wanted * 8).min(LAST);
+                    debug!(to = %way.to, %error, "no connected socket for bulk data");
+                }
             }
         }
         way.socket.as_ref().map(AsFd::as_fd)

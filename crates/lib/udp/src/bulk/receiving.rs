@@ -94,7 +94,7 @@ impl Split {
 
 /// See the module's description.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(super) struct BulkReceiver {
     slots: Slots,
     ready: VecDeque<RxFrame>,
     split: VecDeque<Split>,
@@ -116,7 +116,7 @@ pub(super) struct Receiver {
     dropped: u64,
 }
 
-impl Receiver {
+impl BulkReceiver {
     /// For so many slots of so many bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, slots: (usize, usize), filter: Filter) -> Self {
         Self {

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 
 const SLOT: usize = 68 << 10;
 
-fn receiver(slots: usize) -> Receiver {
+fn receiver(slots: usize) -> BulkReceiver {
     let arena = Arc::new(Arena::anonymous(slots * SLOT).unwrap());
     let filter =
         Filter { envelope: Envelope::Udp { port: 4791 }, channels: (0..=u8::MAX).collect() };
-    Receiver { distrust: WHOLE, ..Receiver::new(arena, (slots, SLOT), filter) }
+    BulkReceiver { distrust: WHOLE, ..BulkReceiver::new(arena, (slots, SLOT), filter) }
 }
 
 fn frame(n: u32, payload: usize) -> Vec<u8> {
@@ -38,7 +38,7 @@ fn sent(frame: &[u8], unit: u16) -> Vec<u8> {
 }
 
 /// Takes in a buffer from a sender. Returns the frames that are whole then.
-fn take(receiver: &mut Receiver, from: u8, buffer: &[u8], segment: usize) -> Vec<Vec<u8>> {
+fn take(receiver: &mut BulkReceiver, from: u8, buffer: &[u8], segment: usize) -> Vec<Vec<u8>> {
     let [from, to] = [from, 200].map(|n| IpAddr::from([198, 18, 0, n]));
     let segment = (segment < buffer.len()).then_some(segment);
     let from = (from, 1).into();
