@@ -56,9 +56,9 @@ impl Core {
     /// How long the program may sleep on the descriptor.
     pub(crate) fn prepare_to_wait(&self) -> Outcome<Option<Duration>> {
         let mut state = self.lock();
-        let time = state.endpoint.prepare_to_wait()?;
-        // An access of a peer brings no completion, and another call may have taken it in.
+        // An access of a peer brings no completion, and another call may have taken it in. Before
+        // the endpoint prepares: to count is a look, which may take in more.
         state.count_remote();
-        Ok(time)
+        Ok(state.endpoint.prepare_to_wait()?)
     }
 }

@@ -157,6 +157,11 @@ impl Engine {
         engine
     }
 
+    /// Operations whose completion the program has not taken.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.transfer.outstanding() + self.transfer.completions()
+    }
+
     /// Frames received since the endpoint was opened.
     pub(crate) fn frames_received(&self) -> u64 {
         self.rx.received

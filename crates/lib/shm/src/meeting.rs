@@ -67,7 +67,8 @@ pub(crate) fn namespace() -> Option<(u64, u64)> {
 }
 
 /// Calls in the network namespace of a socket, which the calling thread enters and leaves again.
-/// Needs `CAP_SYS_ADMIN` and `CAP_NET_ADMIN` there. Four system calls.
+/// Needs `CAP_SYS_ADMIN` in both namespaces and `CAP_NET_ADMIN` in the socket's. Seven system
+/// calls.
 pub(crate) fn in_namespace_of<T>(
     socket: &OwnedFd,
     call: impl FnOnce() -> Result<T, Errno>,
@@ -78,6 +79,8 @@ pub(crate) fn in_namespace_of<T>(
     let enter = |namespace: &OwnedFd| {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
     };
+    // Whether it may come back.
+    enter(&own)?;
     enter(&other)?;
     let result = call();
     enter(&own).expect("a thread may return to the namespace that it came from");

@@ -261,15 +261,14 @@ impl Endpoint {
 
 /// # Completions and notices
 ///
-/// `try_...` makes progress and never waits. `take_...` makes no progress. The others wait as the
-/// endpoint's waiting style says.
+/// `try_...` makes progress and never waits. `take_...` makes none, except that every 64th call in
+/// vain is a poll. The others wait as the endpoint's waiting style says.
 impl Endpoint {
     /// Operations whose completion the program has not taken: with
     /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several
     /// messages each completion that waits counts, too.
     pub fn outstanding(&self) -> usize {
-        let transfer = &self.look().transfer;
-        transfer.outstanding() + transfer.completions()
+        self.look().outstanding()
     }
 
     /// The next operation that has ended, or `None` if none has. Makes progress.
@@ -289,8 +288,7 @@ impl Endpoint {
     }
 
     /// The next operation that is known to have ended: after
-    /// [`try_completion`](Self::try_completion) the rest of what that look has brought. Makes no
-    /// progress.
+    /// [`try_completion`](Self::try_completion) the rest of what that look has brought.
     pub fn take_completion(&self) -> Option<Completion> {
         self.take(|engine| engine.transfer.poll_completion()).map(Completion::from)
     }
@@ -314,7 +312,8 @@ impl Endpoint {
                 pause.end(self);
                 return Ok(Some(completion));
             }
-            if self.outstanding() == 0 || !pause.pass(self, end)? {
+            // Not a look: it could take in what the wait is for.
+            if self.engine().outstanding() == 0 || !pause.pass(self, end)? {
                 return Ok(None);
             }
         }
@@ -332,7 +331,7 @@ impl Endpoint {
         Ok(notice.map(Notice::from))
     }
 
-    /// The next notice that has come. Makes no progress.
+    /// The next notice that has come.
     pub fn take_notice(&self) -> Option<Notice> {
         self.take(|engine| engine.transfer.poll_notice()).map(Notice::from)
     }

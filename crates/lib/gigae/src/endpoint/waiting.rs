@@ -37,7 +37,8 @@ impl Endpoint {
     }
 
     /// Sends the acknowledgements that are held back, and returns how long the program may sleep on
-    /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress). `None`: without
+    /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress). It must be the
+    /// last call before the sleep. `None`: without
     /// limit. Zero: the program must not sleep, but check again everything that it waits for, since
     /// this call or the thread has received something, such as a message or the acknowledgement
     /// that makes room for one. With [`Progress::Auto`](crate::Progress::Auto) no other time is
