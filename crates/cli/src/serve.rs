@@ -130,7 +130,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     // thread.
     let presence = if args.fabric_child {
         writeln!(std::io::stdout(), "{}", local.port())
-            .map_err(|error| format!("nobody waits for the port: {error}"))?;
+            .map_err(|error| format!("the parent does not read the port: {error}"))?;
         Presence::none()
     } else {
         let confined = serving::confine(&config, site.shared_port.is_some())

@@ -166,7 +166,7 @@ pub fn median_of_integers(values: &[u32]) -> Option<f64> {
 
 /// A straight line through points, found without regard to how far the odd one lies off.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct FittedLine {
     /// The value at zero.
     pub fixed: f64,
     /// By how much it grows per unit.
@@ -175,7 +175,7 @@ pub struct Line {
     pub worst: f64,
 }
 
-impl Line {
+impl FittedLine {
     /// The value at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.fixed + self.slope * x
@@ -185,7 +185,7 @@ impl Line {
 /// The line whose slope is the median of the slopes between all pairs of points, each weighed by
 /// its distance (Sievers 1978, after Theil and Sen), and whose height is the median of what is
 /// left. `None` with fewer than three different abscissas.
-pub fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
+pub fn robust_line(points: &[(f64, f64)]) -> Option<FittedLine> {
     let mut slopes: Vec<(f64, f64)> = Vec::new();
     for (number, one) in points.iter().enumerate() {
         for other in &points[number + 1..] {
@@ -211,7 +211,7 @@ pub fn robust_line(points: &[(f64, f64)]) -> Option<Line> {
     let rests: Vec<f64> = points.iter().map(|(x, y)| y - slope * x).collect();
     let fixed = median(&rests)?;
     let off = |(x, y): &(f64, f64)| (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE);
-    Some(Line { fixed, slope, worst: points.iter().map(off).fold(0.0, f64::max) })
+    Some(FittedLine { fixed, slope, worst: points.iter().map(off).fold(0.0, f64::max) })
 }
 
 #[cfg(test)]

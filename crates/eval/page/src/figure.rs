@@ -3,17 +3,17 @@
 //! `data-line`, `data-at` and the classes that are written here.
 
 use super::html::table;
-use super::svg::{self, Axis, Chart, Line};
+use super::svg::{self, Axis, Chart, SvgLine};
 use super::table::Table;
 use gigae_eval_model::number::short;
 use maud::{Markup, Render, html};
 
 /// A chart and what goes with it.
-pub struct Figure {
+pub struct ChartFigure {
     /// The drawing.
     pub chart: Chart,
     /// What papers printed, to stand beside it as hollow markers.
-    pub printed: Vec<Line>,
+    pub printed: Vec<SvgLine>,
     /// The same as numbers; absent: made from the drawing's points.
     pub numbers: Option<Table>,
     /// What a reader must know to understand the drawing; empty if nothing.
@@ -22,13 +22,13 @@ pub struct Figure {
     pub repeat: Vec<(String, String)>,
 }
 
-impl From<Chart> for Figure {
+impl From<Chart> for ChartFigure {
     fn from(chart: Chart) -> Self {
         Self { chart, printed: Vec::new(), numbers: None, note: String::new(), repeat: Vec::new() }
     }
 }
 
-impl Render for Figure {
+impl Render for ChartFigure {
     fn render(&self) -> Markup {
         let lines = self.chart.lines.iter().map(|line| (&line.name[..], svg::key(line.style)));
         let printed = self.printed.iter();
@@ -47,7 +47,7 @@ impl Render for Figure {
     }
 }
 
-impl Figure {
+impl ChartFigure {
     fn commands(&self) -> Markup {
         html! {
             @if !self.repeat.is_empty() {
@@ -88,7 +88,7 @@ fn numbers(chart: &Chart) -> Table {
         chart.lines.iter().flat_map(|line| &line.points).map(|point| point.size).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
-    let cell = |line: &Line, place: f64| {
+    let cell = |line: &SvgLine, place: f64| {
         let point = line.points.iter().find(|point| point.size == place)?;
         let (value, low, high) = (short(point.value), short(point.low), short(point.high));
         Some(if point.low < point.high { format!("{value} ({low} to {high})") } else { value })
@@ -111,12 +111,13 @@ fn numbers(chart: &Chart) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::svg::{Point, SIZES};
+    use crate::svg::{SIZES, SvgPoint};
 
     #[test]
     fn a_figure_without_a_table_makes_one_of_its_points() {
-        let point = |size, value, high| Point { size, value, low: value, high, tip: String::new() };
-        let line = |name: &str, points| Line { name: name.into(), style: 0, points };
+        let point =
+            |size, value, high| SvgPoint { size, value, low: value, high, tip: String::new() };
+        let line = |name: &str, points| SvgLine { name: name.into(), style: 0, points };
         let chart = Chart {
             title: "<t>".into(),
             unit: "us".into(),
@@ -132,7 +133,7 @@ mod tests {
         let table = numbers(&chart);
         assert_eq!(table.header, ["message size in bytes", "a", "b"]);
         assert_eq!(table.rows, [["8", "1.50 (1.50 to 2.00)", ""], ["64", "3.00", "120"]]);
-        let page = Figure::from(chart).render().into_string();
+        let page = ChartFigure::from(chart).render().into_string();
         assert!(page.contains("As numbers<span class=\"unseen\">: &lt;t&gt;</span>"), "{page}");
         assert!(page.contains("a: 1.50 at 8, 3.00 at 64."), "{page}");
     }

@@ -42,7 +42,7 @@ pub struct Chart {
     /// A place on the horizontal axis to compare with.
     pub mark: Option<Mark>,
     /// The lines.
-    pub lines: Vec<Line>,
+    pub lines: Vec<SvgLine>,
 }
 
 /// What a horizontal axis counts, in words; it is logarithmic.
@@ -66,17 +66,17 @@ pub struct Mark {
 }
 
 /// A line of a figure.
-pub struct Line {
+pub struct SvgLine {
     /// Its name.
     pub name: String,
     /// Number of its colour and marker, and eight times that of its dashes.
     pub style: usize,
     /// Its points, by ascending size.
-    pub points: Vec<Point>,
+    pub points: Vec<SvgPoint>,
 }
 
 /// A point of a line.
-pub struct Point {
+pub struct SvgPoint {
     /// Message size in bytes.
     pub size: f64,
     /// The value, in the chart's unit.
@@ -168,7 +168,7 @@ impl Span {
 impl Chart {
     /// The figure as an SVG element. What was printed elsewhere are hollow markers, without a line
     /// between them.
-    pub fn svg(&self, printed: &[Line]) -> Markup {
+    pub fn svg(&self, printed: &[SvgLine]) -> Markup {
         let (x, y) = (self.sizes(printed), self.values(printed));
         let content = html! {
             desc { (self.described()) }
@@ -207,11 +207,11 @@ impl Chart {
         format!("{}, over {across}.{}", self.unit, lines.collect::<String>())
     }
 
-    fn points<'a>(&'a self, printed: &'a [Line]) -> impl Iterator<Item = &'a Point> {
+    fn points<'a>(&'a self, printed: &'a [SvgLine]) -> impl Iterator<Item = &'a SvgPoint> {
         self.lines.iter().chain(printed).flat_map(|line| &line.points)
     }
 
-    fn sizes(&self, printed: &[Line]) -> Span {
+    fn sizes(&self, printed: &[SvgLine]) -> Span {
         let mark = || self.mark.iter().map(|mark| mark.at);
         let all = || self.points(printed).map(|point| point.size).chain(mark());
         let low = all().fold(f64::INFINITY, f64::min).max(1.0);
@@ -221,7 +221,7 @@ impl Chart {
         Span { low: low / 1.15, high: high * 1.15, log: true, from: LEFT, to: WIDTH - RIGHT }
     }
 
-    fn values(&self, printed: &[Line]) -> Span {
+    fn values(&self, printed: &[SvgLine]) -> Span {
         let level = self.level.iter().map(|(value, _)| *value);
         let high = self
             .points(printed)
@@ -261,7 +261,7 @@ impl Chart {
 
     /// Names beside the ends of the lines, moved apart where they would cover each other.
     fn names(&self, y: &Span) -> Markup {
-        let mut ends: Vec<(f64, &Line)> = self
+        let mut ends: Vec<(f64, &SvgLine)> = self
             .lines
             .iter()
             .filter_map(|line| Some((y.at(line.points.last()?.value), line)))
@@ -286,8 +286,8 @@ impl Chart {
     }
 }
 
-fn draw(line: &Line, x: &Span, y: &Span) -> Markup {
-    let at = |point: &Point| format!("{},{}", At(x.at(point.size)), At(y.at(point.value)));
+fn draw(line: &SvgLine, x: &Span, y: &Span) -> Markup {
+    let at = |point: &SvgPoint| format!("{},{}", At(x.at(point.size)), At(y.at(point.value)));
     let path: Vec<String> = line.points.iter().map(at).collect();
     html! {
         g class={ "line " (class(line.style)) } data-line=(line.name) {
@@ -313,7 +313,7 @@ fn class(style: usize) -> String {
     }
 }
 
-fn draw_printed(line: &Line, x: &Span, y: &Span) -> Markup {
+fn draw_printed(line: &SvgLine, x: &Span, y: &Span) -> Markup {
     html! {
         g class={ "c" (line.style % 8) } data-line=(line.name) {
             @for point in &line.points {
@@ -464,8 +464,8 @@ mod tests {
 
     #[test]
     fn a_figure_of_one_point_stays_within_its_bounds() {
-        let point = Point { size: 8.0, value: 5.0, low: 4.0, high: 6.0, tip: "t".into() };
-        let lines = vec![Line { name: "n".into(), style: 0, points: vec![point] }];
+        let point = SvgPoint { size: 8.0, value: 5.0, low: 4.0, high: 6.0, tip: "t".into() };
+        let lines = vec![SvgLine { name: "n".into(), style: 0, points: vec![point] }];
         let chart = Chart {
             title: "t".into(),
             unit: "us".into(),
@@ -484,8 +484,8 @@ mod tests {
     #[test]
     fn names_of_lines_that_end_together_do_not_cover_each_other() {
         let line = |style| {
-            let point = Point { size: 8.0, value: 5.0, low: 5.0, high: 5.0, tip: String::new() };
-            Line { name: format!("n{style}"), style, points: vec![point] }
+            let point = SvgPoint { size: 8.0, value: 5.0, low: 5.0, high: 5.0, tip: String::new() };
+            SvgLine { name: format!("n{style}"), style, points: vec![point] }
         };
         let lines = (0..5).map(line).collect();
         let svg = Chart {

@@ -250,7 +250,7 @@ fn costs((cell, [a, b]): &(ComparedCell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row
 /// them.
 fn begun(
     cell: &ComparedCell,
-    cost: Option<&cell::Cost>,
+    cost: Option<&cell::ComparedCost>,
     series: [&OfRuns<'_>; 2],
     values: [Vec<Option<f64>>; 2],
 ) -> (Compared, Row) {

@@ -6,7 +6,7 @@ use crate::compare::{Against, Compared, Comparison, ComparisonVerdict, Side, Sum
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::number::short;
 use gigae_eval_model::stats;
-use gigae_eval_page::figure::Figure;
+use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::html::{self as page, names_and_values, section};
 use gigae_eval_page::table::{Table, words};
 use maud::html;
@@ -327,7 +327,7 @@ pub fn page(comparison: &Comparison, sides: &[Side]) -> String {
         }
         @if !charts.is_empty() {
             h2 { "Curves" }
-            div.figures { @for chart in charts { (Figure::from(chart)) } }
+            div.figures { @for chart in charts { (ChartFigure::from(chart)) } }
         }
         @for against in &comparison.against {
             @for table in &figure_tables(comparison, against) { (section(table)) }
@@ -353,7 +353,7 @@ pub fn all_doubts(comparison: &Comparison) -> Vec<String> {
 
 /// How verdicts come about; the same sentences on every page.
 const METHOD: &[&str] = &[
-    "The change is the median of all ratios between a value of the one side and a value of the other (Hodges and Lehmann), its interval that of the test of Mann and Whitney, for this figure alone.",
-    "Whether a difference is more than chance is found by parting all units anew, in every way or in some thousands, and seeing how large the largest difference of all figures becomes, each by its scatter (Westfall and Young). A unit is a run with all its figures, so that what a whole run has in common is no evidence; where there are too few runs it is a repetition, and the verdict holds for these runs alone.",
+    "The change is the median of all ratios between a value of one side and a value of the other (Hodges and Lehmann). Its interval is that of the test of Mann and Whitney, for this figure alone.",
+    "A difference counts if chance hardly makes one as large (Westfall and Young). For this, the units are divided into two sides again, in all ways or in some thousands of random ways, and the largest difference of all figures is noted, each measured by its scatter. A unit is a run with all its figures, so what a whole run has in common is no evidence. With too few runs a unit is a repetition, and the verdict holds for these runs alone.",
     "The verdict 'none' means that no difference was found. It does not mean that there is none: a change below 'seen from' could not be detected.",
 ];

@@ -64,7 +64,7 @@ pub fn paper_table(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "Beside the papers".into(),
         note: format!(
-            "What was printed, and the figure of this run that comes nearest to it; machines and links are others. {}",
+            "Printed figures, and the figure of this run that is nearest to each. The machines and links are different. {}",
             sources.join(" ")
         ),
         header: words(&["printed", "of", "bytes", "here", "of", "bytes", "here / printed", "from"]),

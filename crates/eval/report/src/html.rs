@@ -9,9 +9,9 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
-use gigae_eval_page::figure::Figure;
+use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::html::{self as page, folded, names_and_values, section};
-use gigae_eval_page::svg::{Chart, Line, Point, SIZES};
+use gigae_eval_page::svg::{Chart, SIZES, SvgLine, SvgPoint};
 use gigae_eval_page::table::Table;
 use maud::{Markup, html};
 
@@ -96,7 +96,7 @@ fn findings(results: &Results) -> Markup {
 
 /// What is swept over something else than the message size: figures, and the same as numbers.
 fn swept(results: &Results) -> Markup {
-    let figures: Vec<Figure> =
+    let figures: Vec<ChartFigure> =
         sweeps::load_figures(results).into_iter().chain(sweeps::buffer_figures(results)).collect();
     html! {
         @if !figures.is_empty() {
@@ -150,7 +150,7 @@ fn ratios(results: &Results) -> Markup {
         @if !ratios.is_empty() {
             h2 { "Ratios" }
             p.soft {
-                "Of figures of this one run; beside them those of GigaE PM II (1999), which asked the same question."
+                "Ratios of figures of this run, beside those of GigaE PM II (1999) for the same question."
             }
             @for (link, ratios) in links.filter(|(_, ratios)| !ratios.is_empty()) {
                 h3 { "Link " (link) }
@@ -213,7 +213,7 @@ fn has_curve(series: &[&Series]) -> bool {
         && labels.iter().any(|label| series.iter().filter(|one| one.label() == *label).count() > 1)
 }
 
-fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Table) -> Figure {
+fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Table) -> ChartFigure {
     let (experiment, wait) = (series[0].experiment, series[0].wait.name());
     let (title, unit) = match experiment {
         Experiment::Rtt => (format!("Round trip over message size, {wait}"), "microseconds"),
@@ -224,16 +224,16 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Tab
         .map(|rate| (rate / 8e6, format!("link rate {} MB/s", number::short(rate / 8e6))));
     let labels = gigae_eval_page::table::labels(series.iter().copied());
     let line = |name: &String| {
-        let mut points: Vec<Point> =
+        let mut points: Vec<SvgPoint> =
             series.iter().filter(|one| one.label() == *name).map(|one| point(one)).collect();
         points.sort_by(|a, b| a.size.total_cmp(&b.size));
-        Line { style: look(results, name), name: name.clone(), points }
+        SvgLine { style: look(results, name), name: name.clone(), points }
     };
-    let lines: Vec<Line> = labels.iter().map(line).collect();
+    let lines: Vec<SvgLine> = labels.iter().map(line).collect();
     // The papers' axis ends at the link's rate; without one, rates span three decades.
     let log = experiment == Experiment::Rtt || rate.is_none();
     let chart = Chart { title, unit: unit.into(), log, across: SIZES, level, mark: None, lines };
-    Figure {
+    ChartFigure {
         chart,
         printed: printed::beside(results, series, |label| look(results, label)),
         numbers: Some(numbers),
@@ -254,8 +254,8 @@ fn commands(results: &Results, series: &[&Series], labels: &[String]) -> Vec<(St
     whole.into_iter().chain(labels.iter().filter_map(of)).collect()
 }
 
-fn point(series: &Series) -> Point {
-    Point {
+fn point(series: &Series) -> SvgPoint {
+    SvgPoint {
         size: series.size as f64,
         value: series.median,
         low: series.ci95[0],
@@ -313,10 +313,10 @@ fn doubts(results: &Results) -> Markup {
 /// How the figures come about; the same sentences in every report.
 pub(super) const METHOD: &[&str] = &[
     "All transports run through the same loops and the same clock (CLOCK_MONOTONIC). A round trip is a message of the given length and its echo of the same length, one at a time; it is never halved and called latency. A stream's figure is the receiver's: bytes that arrived after the warm-up, over the time until the last of them.",
-    "Round trips under load go by a fixed schedule, whether earlier messages have been answered or not, and are timed from the moment at which they should have gone. What follows from the figures is said by fixed rules, and no difference is said where the 95 % intervals of two figures meet.",
-    "Repetitions of all figures are made in random order, round by round. The figure is the median over the repetitions, with a confidence interval from order statistics, which assumes no distribution; percentiles are of all samples together. The warm-up is discarded and kept in results.json.",
-    "Spin: both ends look again and again and never sleep. Sleep: both sleep in the kernel until something arrives. Both ends are pinned to one CPU each; on one machine to different ones.",
-    "CPU is the measuring thread's time plus the interrupt time of its CPU, at most one CPU. System calls are counted by the loops themselves, frames by the device, interrupts by the kernel. What producing and reading the data would cost the application is in no figure.",
+    "Round trips under load follow a fixed schedule, also while earlier messages are unanswered. Each is timed from the moment at which it was due. Fixed rules derive the findings. They name no difference where the 95 % intervals of two figures overlap.",
+    "Repetitions of all figures run in random order, round by round. A figure is the median of its repetitions. Its confidence interval comes from order statistics, which assume no distribution. Percentiles are of all samples together. The warm-up is not part of any figure; results.json has it.",
+    "Spin: both ends poll and never sleep. Sleep: both sleep in the kernel until something arrives. Each end is pinned to one CPU; on one machine they have different ones.",
+    "CPU is the measuring thread's time plus the interrupt time of its CPU, at most one CPU. System calls are counted by the loops themselves, frames by the device, interrupts by the kernel. No figure contains what it would cost an application to produce and read the data.",
 ];
 
 #[cfg(test)]

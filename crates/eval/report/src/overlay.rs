@@ -7,7 +7,7 @@ use gigae_eval_model::number::short;
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::Series;
 use gigae_eval_model::stats;
-use gigae_eval_page::svg::{Axis, Chart, Line, Point, SIZES};
+use gigae_eval_page::svg::{Axis, Chart, SIZES, SvgLine, SvgPoint};
 use std::collections::BTreeMap;
 
 /// What a side is called where there is little room.
@@ -31,7 +31,7 @@ pub(super) fn charts(sides: &[Side]) -> Vec<Chart> {
                     charts.push(place.chart("", lines.into_iter().map(|(_, line)| line).collect()));
                     continue;
                 }
-                let mut by_label: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+                let mut by_label: BTreeMap<String, Vec<SvgLine>> = BTreeMap::new();
                 for (label, line) in lines {
                     by_label.entry(label).or_default().push(line);
                 }
@@ -86,7 +86,7 @@ impl Selection<'_> {
     }
 
     /// The lines with the names of their curves, the sides of each beside one another.
-    fn lines(&self, sides: &[Side]) -> Vec<(String, Line)> {
+    fn lines(&self, sides: &[Side]) -> Vec<(String, SvgLine)> {
         let mut labels: Vec<String> = Vec::new();
         for series in sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.series) {
             let (label, _) = self.curve(series);
@@ -98,7 +98,7 @@ impl Selection<'_> {
             let style = look(side.first(), label) % 8 + 8 * (number % 8);
             let points = self.points(side, label);
             let name = format!("{label} {}", letter(number));
-            (!points.is_empty()).then(|| (label.clone(), Line { name, style, points }))
+            (!points.is_empty()).then(|| (label.clone(), SvgLine { name, style, points }))
         };
         let of_label = |label| {
             let sides = sides.iter().enumerate();
@@ -107,7 +107,7 @@ impl Selection<'_> {
         labels.iter().flat_map(of_label).collect()
     }
 
-    fn points(&self, side: &Side, label: &str) -> Vec<Point> {
+    fn points(&self, side: &Side, label: &str) -> Vec<SvgPoint> {
         // Places are whole numbers or rates that a plan names.
         let mut found: BTreeMap<u64, (f64, Vec<&Series>)> = BTreeMap::new();
         for series in side.runs.iter().flat_map(|run| &run.series).filter(|one| self.is_of(one)) {
@@ -119,7 +119,7 @@ impl Selection<'_> {
         found.into_values().map(|(at, all)| point(&side.name, at, &all)).collect()
     }
 
-    fn chart(&self, of: &str, lines: Vec<Line>) -> Chart {
+    fn chart(&self, of: &str, lines: Vec<SvgLine>) -> Chart {
         let (what, unit, across) = match self.experiment {
             Experiment::Stream => ("Bandwidth over message size", "MB/s at the receiver", SIZES),
             Experiment::Paced => (
@@ -139,7 +139,7 @@ impl Selection<'_> {
 }
 
 /// A run's figure with its interval, or the median of several with their range.
-fn point(side: &str, at: f64, all: &[&Series]) -> Point {
+fn point(side: &str, at: f64, all: &[&Series]) -> SvgPoint {
     let medians: Vec<f64> = all.iter().map(|series| series.median).collect();
     let value = stats::median(&medians).unwrap_or(0.0);
     let (low, high, what) = match all {
@@ -153,5 +153,5 @@ fn point(side: &str, at: f64, all: &[&Series]) -> Point {
     let unit = all.first().map_or("", |series| &series.unit);
     let tip =
         format!("{side}, {at}: {} {unit} ({what} {} to {})", short(value), short(low), short(high));
-    Point { size: at, value, low, high, tip }
+    SvgPoint { size: at, value, low, high, tip }
 }

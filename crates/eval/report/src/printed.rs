@@ -4,7 +4,7 @@ use super::found;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::{PaperPlan, Value};
 use gigae_eval_model::results::{Results, Series};
-use gigae_eval_page::svg::{Line, Point};
+use gigae_eval_page::svg::{SvgLine, SvgPoint};
 
 /// The printed points that belong to a chart of these cells: a line for each paper and curve, in
 /// the curve's colour.
@@ -12,8 +12,8 @@ pub(super) fn beside(
     results: &Results,
     cells: &[&Series],
     style: impl Fn(&str) -> usize,
-) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+) -> Vec<SvgLine> {
+    let mut lines: Vec<SvgLine> = Vec::new();
     for paper in results.plan.paper.iter().filter(|paper| paper.value == Value::Median) {
         // The curve is on one link with one style of waiting, as the chart is.
         let curve = found::curve(results, paper);
@@ -25,7 +25,7 @@ pub(super) fn beside(
         let points = paper.points.iter().map(|(size, value)| point(results, paper, *size, *value));
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.extend(points),
-            None => lines.push(Line { style: style(&label), name, points: points.collect() }),
+            None => lines.push(SvgLine { style: style(&label), name, points: points.collect() }),
         }
     }
     for line in &mut lines {
@@ -34,7 +34,7 @@ pub(super) fn beside(
     lines
 }
 
-fn point(results: &Results, paper: &PaperPlan, size: usize, value: f64) -> Point {
+fn point(results: &Results, paper: &PaperPlan, size: usize, value: f64) -> SvgPoint {
     let tip = format!(
         "{}, {size} B: {} {}\nprinted in {}, {}",
         paper.what,
@@ -43,7 +43,7 @@ fn point(results: &Results, paper: &PaperPlan, size: usize, value: f64) -> Point
         source(results, paper),
         paper.at
     );
-    Point { size: size as f64, value, low: value, high: value, tip }
+    SvgPoint { size: size as f64, value, low: value, high: value, tip }
 }
 
 /// Authors, title and year.

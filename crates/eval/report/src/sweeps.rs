@@ -8,8 +8,8 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
-use gigae_eval_page::figure::Figure;
-use gigae_eval_page::svg::{Axis, Chart, Line, Mark, Point};
+use gigae_eval_page::figure::ChartFigure;
+use gigae_eval_page::svg::{Axis, Chart, Mark, SvgLine, SvgPoint};
 use gigae_eval_page::table::{Table, words};
 use std::collections::BTreeMap;
 
@@ -106,14 +106,14 @@ fn buffer_table(results: &Results, link: &str) -> Option<Table> {
 }
 
 /// The same as figures, with the bandwidth-delay product drawn in.
-pub(super) fn buffer_figures(results: &Results) -> Vec<Figure> {
+pub(super) fn buffer_figures(results: &Results) -> Vec<ChartFigure> {
     results.links().into_iter().filter_map(|link| buffer_figure(results, link)).collect()
 }
 
-fn buffer_figure(results: &Results, link: &str) -> Option<Figure> {
+fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
     let rows = by_buffer(results, link);
     let columns = columns(&rows);
-    let line = |(style, column): (usize, &Column)| Line {
+    let line = |(style, column): (usize, &Column)| SvgLine {
         name: column_name(*column),
         style: style % 8,
         points: rows
@@ -122,7 +122,7 @@ fn buffer_figure(results: &Results, link: &str) -> Option<Figure> {
             .filter_map(|(buffer, row)| Some(point(f64::from(*buffer), row.get(column)?)))
             .collect(),
     };
-    let lines: Vec<Line> = columns.iter().enumerate().map(line).collect();
+    let lines: Vec<SvgLine> = columns.iter().enumerate().map(line).collect();
     let one = rows.values().flat_map(BTreeMap::values).next()?;
     let whole = repeat::figure(results, one);
     let commands = std::iter::once(("all lines".to_owned(), vec![("transport", "tcp".into())]))
@@ -144,7 +144,7 @@ fn buffer_figure(results: &Results, link: &str) -> Option<Figure> {
         lines,
     };
     let (repeat, numbers) = (commands.collect(), buffer_table(results, link));
-    Some(Figure { numbers, repeat, ..Figure::from(chart) })
+    Some(ChartFigure { numbers, repeat, ..ChartFigure::from(chart) })
 }
 
 /// The settings and the size that a column is made of.
@@ -158,8 +158,8 @@ fn buffers(
     settings.chain(repeat::size(results, column.0)).collect()
 }
 
-fn point(at: f64, series: &Series) -> Point {
-    Point {
+fn point(at: f64, series: &Series) -> SvgPoint {
+    SvgPoint {
         size: at,
         value: series.median,
         low: series.ci95[0],
@@ -170,14 +170,14 @@ fn point(at: f64, series: &Series) -> Point {
 
 /// Medians and 99th percentiles over the rate of a schedule, a figure for each link and style of
 /// waiting.
-pub(super) fn load_figures(results: &Results) -> Vec<Figure> {
+pub(super) fn load_figures(results: &Results) -> Vec<ChartFigure> {
     let each = |link| {
         [Wait::Spin, Wait::Sleep].into_iter().filter_map(move |wait| load(results, link, wait))
     };
     results.links().into_iter().flat_map(each).collect()
 }
 
-fn load(results: &Results, link: &str, wait: Wait) -> Option<Figure> {
+fn load(results: &Results, link: &str, wait: Wait) -> Option<ChartFigure> {
     let mut curves: BTreeMap<String, Vec<&Series>> = BTreeMap::new();
     for series in results.of(Experiment::Paced, link, wait) {
         if series.condition.bulk == 0 {
@@ -192,14 +192,14 @@ fn load(results: &Results, link: &str, wait: Wait) -> Option<Figure> {
     }
     let tail = |one: &&Series| {
         let tip = format!("p99 {} us\n{}", short(one.p99), tips::of(one));
-        Point { size: rate(one), value: one.p99, low: one.p99, high: one.p99, tip }
+        SvgPoint { size: rate(one), value: one.p99, low: one.p99, high: one.p99, tip }
     };
     let lines = curves.iter().enumerate().flat_map(|(number, (name, curve))| {
         let medians = curve.iter().map(|one| point(rate(one), one)).collect();
         let (tails, of_tails) = (curve.iter().map(tail).collect(), format!("{name} p99"));
         [
-            Line { name: name.clone(), style: 2 * number % 8, points: medians },
-            Line { name: of_tails, style: (2 * number + 1) % 8, points: tails },
+            SvgLine { name: name.clone(), style: 2 * number % 8, points: medians },
+            SvgLine { name: of_tails, style: (2 * number + 1) % 8, points: tails },
         ]
     });
     let chart = Chart {
@@ -219,5 +219,5 @@ fn load(results: &Results, link: &str, wait: Wait) -> Option<Figure> {
             Some((name, repeat::command(results, &part)?))
         });
     let repeat = commands.collect();
-    Some(Figure { repeat, ..Figure::from(chart) })
+    Some(ChartFigure { repeat, ..ChartFigure::from(chart) })
 }

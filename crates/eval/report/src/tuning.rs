@@ -123,7 +123,7 @@ pub fn knob_tables(results: &Results) -> Vec<Table> {
     let table = |tuning: &Tuning| Table {
         title: format!("Knobs ({})", tuning.link),
         note:
-            "Their values before anything was changed, which they have again; or why there is none."
+            "The values before anything was changed, which are set again now; or why there is none."
                 .into(),
         header: words(&["knob", "belongs to", "measuring end", "answering end", "note"]),
         rows: tuning.local.iter().map(|state| knob_row(state, &tuning.remote)).collect(),

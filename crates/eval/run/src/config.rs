@@ -9,7 +9,7 @@ pub struct Config {
     /// What to measure.
     pub plan: Plan,
     /// The other machine; `None` lays virtual networks.
-    pub peer: Option<Peer>,
+    pub peer: Option<RemoteEnd>,
     /// Command line of the serving end on a virtual network.
     pub serve: Vec<OsString>,
     /// Other programs to run beside.
@@ -29,7 +29,7 @@ pub struct With {
 }
 
 /// Another machine.
-pub struct Peer {
+pub struct RemoteEnd {
     /// Host or address of its control connection.
     pub host: String,
     /// This end's interface towards it, or several with commas between them.

@@ -18,8 +18,8 @@ mod rounds;
 mod run;
 mod tuned;
 
-pub use config::{Config, Peer, With};
+pub use config::{Config, RemoteEnd, With};
 pub use error::RunError;
 pub use gather::{Gathered, SoFar};
-pub use progress::{Made, MeasuredLink, Progress, Took};
+pub use progress::{Made, MeasuredLink, RunProgress, Took};
 pub use run::run;

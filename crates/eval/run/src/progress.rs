@@ -9,7 +9,7 @@ use gigae_eval_model::plan::Cell;
 use gigae_eval_session::control::Waiting;
 
 /// Gets reports on how far a run is.
-pub trait Progress {
+pub trait RunProgress {
     /// There are `total` repetitions in all as far as is known, of which `done` are done; `next` is
     /// next.
     fn step(&mut self, done: u64, total: u64, next: &str);
@@ -43,7 +43,7 @@ pub struct MeasuredLink<'a> {
     pub site: Option<&'a Site>,
     /// The CPU of the answering end, if that is on this machine.
     pub answering_cpu: Option<usize>,
-    /// Titles of its cells in the plan's order, as [`Progress::step`] and [`Made`] say them.
+    /// Titles of its cells in the plan's order, as [`RunProgress::step`] and [`Made`] say them.
     pub cells: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::error::{Failure, RunError};
 use crate::gather::{self, Gathered};
-use crate::progress::{Made, Progress, title};
+use crate::progress::{Made, RunProgress, title};
 use gigae_eval_measure::environment;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::beside::Beside;
@@ -37,7 +37,7 @@ pub(crate) struct Running<'a> {
     pub(crate) overhead: Overhead,
     pub(crate) random: oorandom::Rand32,
     pub(crate) interrupted: &'a AtomicBool,
-    pub(crate) progress: &'a mut dyn Progress,
+    pub(crate) progress: &'a mut dyn RunProgress,
     pub(crate) done: u64,
     pub(crate) total: u64,
     /// Bytes per second that the server's owner allows.

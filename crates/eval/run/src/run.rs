@@ -1,9 +1,9 @@
 //! A run from its beginning to its results: link after link.
 
-use crate::config::{Config, Peer};
+use crate::config::{Config, RemoteEnd};
 use crate::error::{RunError, unexpected};
 use crate::gather::Gathered;
-use crate::progress::{MeasuredLink, Progress, about, titles};
+use crate::progress::{MeasuredLink, RunProgress, about, titles};
 use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
 use gigae_eval_measure::{clock, cost, environment};
@@ -27,7 +27,7 @@ const BASELINE: Duration = Duration::from_millis(300);
 pub fn run(
     config: &Config,
     interrupted: &AtomicBool,
-    progress: &mut dyn Progress,
+    progress: &mut dyn RunProgress,
 ) -> Result<Results, RunError> {
     let (date, begin) = (environment::now(), Instant::now());
     let with = match &config.with.names[..] {
@@ -138,7 +138,7 @@ impl Running<'_> {
     }
 
     /// The way to another machine, when it is this run's turn there.
-    fn network(&mut self, peer: &Peer) -> Result<Stage, RunError> {
+    fn network(&mut self, peer: &RemoteEnd) -> Result<Stage, RunError> {
         let (interrupted, progress) = (self.interrupted, &mut *self.progress);
         let mut turn = |waiting: &Waiting| {
             progress.wait(waiting);

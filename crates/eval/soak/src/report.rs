@@ -2,7 +2,7 @@
 //! evaluator's.
 
 use super::rules::{SETTLED, is_drop};
-use super::state::{Point, State};
+use super::state::{SoakPoint, State};
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, grouped, mib};
 use gigae_eval_model::soak::Amount;
@@ -16,14 +16,14 @@ use gigae_eval_page::time::TimeChart;
 use maud::{Markup, html};
 use std::fmt::Write;
 
-const TITLE: &str = "What a long time brings";
+const TITLE: &str = "Soak report";
 
 /// How it comes about; the same sentences in every report.
 const METHOD: &[&str] = &[
-    "One end, the server, has traffic with each client, both ways at once: plain GigaE messages of a byte to a frame, tagged messages of up to 1 MiB, writes into remote memory that are read back and counted by an atomic change, TCP streams, TCP requests and answers. Lengths, pauses and bursts follow from a seed; the rate is bounded.",
-    "Every byte is verified: both ends compute what each message, piece and write must be, from the seed, the ends, the kind, the round and the number. So whatever is lost, torn, doubled or out of order shows at its place. A round lasts an hour at most; at its end both ends compare what was sent with what was verified. Endpoints and connections are opened anew for each.",
-    "A deviation is: anything lost, torn, out of order or failed; a link that went down or up; a counter of errors that rose, or any counter that fell, as after a driver's reset; a damaged GigaE frame; a kernel message of warning level about the interface, or a critical one about anything; resident memory that grew by more than half and 32 MiB, or descriptors by more than 16, over what a process had after its first minute; a stream of a client that brought nothing for longer than the stated time. Frames dropped by full queues (switch, interface, socket) and retransmissions are figures: under load they are the ordinary course of things.",
-    "Samples are taken every 5 seconds (more often in a short soak), and state and report are written every minute. What was verified after the last writing before a kill is verified, but not in these sums.",
+    "The server has traffic with each client, both ways at once. There are plain GigaE messages of one byte to a full frame; tagged messages of up to 1 MiB; writes into remote memory, which are read back and counted by an atomic addition; TCP streams; and TCP requests and answers. A seed decides lengths, pauses and bursts. The rate is bounded.",
+    "Every byte is verified. Both ends compute what each message, piece and write must contain, from the seed, the ends, the kind, the round and the number. So anything that is lost, torn, doubled or out of order shows at its place. A round lasts an hour at most. At its end both ends compare what was sent with what was verified. Each round opens new endpoints and connections.",
+    "These are deviations. Data: anything lost, torn, out of order or failed, or a damaged GigaE frame. The link: it went down or up, a counter of errors rose, or a counter fell, as after a driver's reset. The kernel: a warning about the interface, or a critical message about anything. Memory: a process has more than half and 32 MiB more than after its first minute, or more than 16 descriptors more. Silence: a client's stream brought nothing for longer than the stated time. Frames that full queues drop (switch, interface, socket) and retransmissions are figures and no deviations: under load they are normal.",
+    "A sample is taken every 5 seconds, in a short soak more often. State and report are written every minute. After a kill, the sums lack what was verified since the last time.",
 ];
 
 /// The page.
@@ -129,7 +129,7 @@ fn cards(state: &State) -> Vec<(&'static str, String, String)> {
     ]
 }
 
-type Value = fn(&Point) -> f64;
+type Value = fn(&SoakPoint) -> f64;
 
 /// Title, unit, and lines with names, colours and values.
 type Figure = (&'static str, &'static str, &'static [(&'static str, usize, Value)]);
@@ -165,14 +165,14 @@ const FIGURES: [Figure; 4] = [
     ),
 ];
 
-fn seconds(point: &Point) -> f64 {
+fn seconds(point: &SoakPoint) -> f64 {
     point.seconds.max(0.001)
 }
 
 fn charts(state: &State) -> Vec<TimeChart<'static>> {
     // A stretch of milliseconds, such as the end of a round, has no rate worth drawing.
-    let drawn = |point: &&Point| point.seconds >= state.span / 2.0;
-    let points: Vec<&Point> = state.points.iter().filter(drawn).collect();
+    let drawn = |point: &&SoakPoint| point.seconds >= state.span / 2.0;
+    let points: Vec<&SoakPoint> = state.points.iter().filter(drawn).collect();
     let chart = |(title, unit, lines): &Figure| {
         let line = |(name, style, value): &(&'static str, usize, Value)| {
             (*name, *style, points.iter().map(|point| (point.at, value(point))).collect())
@@ -301,9 +301,10 @@ fn ends_table(state: &State) -> Table {
 /// Some twenty stretches, for readers without pictures.
 fn over_time(state: &State) -> Table {
     let drawn = state.points.iter().filter(|point| point.seconds >= state.span / 2.0);
-    let points: Vec<&Point> = drawn.collect();
-    let row = |points: &[&Point]| {
-        let sum = |value: fn(&Point) -> u64| points.iter().map(|p| value(p)).sum::<u64>() as f64;
+    let points: Vec<&SoakPoint> = drawn.collect();
+    let row = |points: &[&SoakPoint]| {
+        let sum =
+            |value: fn(&SoakPoint) -> u64| points.iter().map(|p| value(p)).sum::<u64>() as f64;
         let all = points.iter().map(|point| point.seconds).sum::<f64>().max(0.001);
         vec![
             duration::say(points.last().map_or(0.0, |point| point.at)),

@@ -104,7 +104,7 @@ pub struct Deviation {
 /// A stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Point {
+pub struct SoakPoint {
     /// Its end, in seconds since the beginning.
     pub at: f64,
     /// How long it is.
@@ -125,8 +125,8 @@ pub struct Point {
     pub rss: u64,
 }
 
-impl Point {
-    fn merge(&mut self, next: &Point) {
+impl SoakPoint {
+    fn merge(&mut self, next: &SoakPoint) {
         self.at = next.at;
         self.seconds += next.seconds;
         self.messages += next.messages;
@@ -214,7 +214,7 @@ pub struct State {
     /// Figures.
     pub sums: Sums,
     /// Over time.
-    pub points: Vec<Point>,
+    pub points: Vec<SoakPoint>,
     /// Seconds of a point at least.
     pub span: f64,
     /// The first deviations.
@@ -322,7 +322,7 @@ impl State {
     }
 
     /// Adds a stretch of time; the number of points stays bounded.
-    pub fn point(&mut self, point: Point) {
+    pub fn point(&mut self, point: SoakPoint) {
         match self.points.last_mut() {
             Some(last) if last.seconds < self.span => last.merge(&point),
             _ => self.points.push(point),
@@ -394,7 +394,7 @@ pub(super) mod tests {
     fn a_state_survives_its_text() {
         let mut state = state();
         state.deviate(deviation(DeviationKind::Link));
-        state.point(Point { at: 5.0, seconds: 5.0, messages: 7, ..Point::default() });
+        state.point(SoakPoint { at: 5.0, seconds: 5.0, messages: 7, ..SoakPoint::default() });
         state.ends.push(End { name: "hub".into(), ..End::default() });
         assert_eq!(State::parse(&state.to_json()), Ok(state));
     }
@@ -454,11 +454,11 @@ pub(super) mod tests {
     fn points_and_deviations_stay_bounded_and_sums_stay_right() {
         let mut state = state();
         for step in 1..=10_000 {
-            state.point(Point {
+            state.point(SoakPoint {
                 at: f64::from(step),
                 seconds: 1.0,
                 messages: 3,
-                ..Point::default()
+                ..SoakPoint::default()
             });
             state.deviate(deviation(DeviationKind::Torn));
         }

@@ -2,7 +2,7 @@
 
 use super::report;
 use super::rules::{SoakRules, is_drop};
-use super::state::{Deviation, End, FILE, Point, State};
+use super::state::{Deviation, End, FILE, SoakPoint, State};
 use gigae_eval_measure::site::Site;
 use gigae_eval_measure::{cost, environment};
 use gigae_eval_model::soak::Sample;
@@ -127,7 +127,7 @@ impl<'a> Watcher<'a> {
     /// Takes in samples of the ends, in their order, and what the switch's queues have dropped.
     pub fn observe(&mut self, samples: Vec<(usize, Sample)>, switch_drops: Option<u64>) {
         let now = self.elapsed();
-        let mut point = Point { at: now, seconds: now - self.sampled, ..Point::default() };
+        let mut point = SoakPoint { at: now, seconds: now - self.sampled, ..SoakPoint::default() };
         self.sampled = now;
         for (place, sample) in samples {
             let name = self.state.ends[place].name.clone();
@@ -156,7 +156,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Adds what an end's counters have gained since its last sample of this round.
-    fn sum(&mut self, place: usize, sample: &Sample, point: &mut Point) {
+    fn sum(&mut self, place: usize, sample: &Sample, point: &mut SoakPoint) {
         let first = Sample {
             // What is not the round's own counts from its first sample on.
             tcp: sample.tcp.clone(),

@@ -147,7 +147,7 @@ impl LinkPlan {
             return Err("nodes must be from 2 to 17, and 2 of a cable".into());
         }
         if self.loopback && !self.is_plain() {
-            return Err("a loopback is nothing else; leave out all other keys".into());
+            return Err("a loopback has no other keys; leave them out".into());
         }
         if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0) {
             return Err("a cable has neither rate_mbit nor loss; leave out cable".into());
@@ -216,7 +216,7 @@ impl FigurePlan {
             }
         };
         if !fits {
-            return Err("its value does not go with its kind".into());
+            return Err("this value does not exist for experiments of this kind".into());
         }
         if self.link.is_some() && !self.links.is_empty() {
             return Err("give link or links, not both".into());
@@ -295,7 +295,7 @@ impl PaperPlan {
             return Err(format!("unknown {transport} setting '{name}'"));
         }
         if self.of.size.is_some() {
-            return Err("its points have the sizes".into());
+            return Err("give sizes in the points only".into());
         }
         if self.points.is_empty() == self.best.is_none() {
             return Err("it needs either points or a best value".into());

@@ -135,7 +135,7 @@ pub(super) fn units(side: &Side, unit: Unit) -> usize {
 }
 
 /// Something that a message costs; less is better.
-pub(super) struct Cost {
+pub(super) struct ComparedCost {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     pub(super) of: fn(&Series) -> Option<f64>,
@@ -143,8 +143,8 @@ pub(super) struct Cost {
 
 /// The costs that are compared. A spinning end takes all of its CPU, and makes as many empty polls
 /// as it has time for. So of spinning ends only the calls that send are compared.
-pub(super) const COSTS: [Cost; 5] = [
-    Cost {
+pub(super) const COSTS: [ComparedCost; 5] = [
+    ComparedCost {
         name: "CPU, measuring end",
         unit: "us",
         of: |series| {
@@ -152,12 +152,12 @@ pub(super) const COSTS: [Cost; 5] = [
             cpu(series, series.measuring_wait(), seconds)
         },
     },
-    Cost {
+    ComparedCost {
         name: "CPU, answering end",
         unit: "us",
         of: |series| cpu(series, series.wait, series.cpu_remote * series.remote.seconds),
     },
-    Cost {
+    ComparedCost {
         name: "system calls",
         unit: "",
         of: |series| match series.measuring_wait() {
@@ -165,8 +165,12 @@ pub(super) const COSTS: [Cost; 5] = [
             _ => series.per_message(series.syscalls as f64),
         },
     },
-    Cost { name: "frames", unit: "", of: |series| series.per_message(series.frames as f64) },
-    Cost {
+    ComparedCost {
+        name: "frames",
+        unit: "",
+        of: |series| series.per_message(series.frames as f64),
+    },
+    ComparedCost {
         name: "interrupts",
         unit: "",
         of: |series| series.per_message(series.interrupts as f64),

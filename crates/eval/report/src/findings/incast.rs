@@ -79,7 +79,7 @@ fn say(curve: &[&Series]) -> Option<String> {
         _ => String::new(),
     };
     let sentence = format!(
-        "Of {} {} delivers {goodput}, and they share it {even} (Jain's index {:.2}){lost}{queue}{unanswered} ({}, {}).",
+        "{} by {} reach {goodput}. They share it {even} (Jain's index {:.2}){lost}{queue}{unanswered} ({}, {}).",
         count(many),
         name(&many.transport),
         shares.fairness,
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(
             incast(&all),
             [
-                "Of 4 senders TCP delivers 116 MB/s, as of one sender, and they share it evenly (Jain's index 0.99); an ECHO takes \
+                "4 senders by TCP reach 116 MB/s, as of one sender. They share it evenly (Jain's index 0.99); an ECHO takes \
                  4000 us meanwhile instead of 400 us (1,400 B, gigabit)."
             ]
         );
@@ -124,10 +124,7 @@ mod tests {
         many.shares.as_mut().unwrap().fairness = 0.5;
         all.series = vec![few, many];
         let said = &incast(&all)[0];
-        assert!(
-            said.contains("60.0 MB/s, of one sender 117, and they share it unevenly"),
-            "{said}"
-        );
+        assert!(said.contains("60.0 MB/s, of one sender 117. They share it unevenly"), "{said}");
         assert!(said.contains("30 % are lost"), "{said}");
         let shares = all.series[1].shares.as_mut().unwrap();
         (shares.trips_sent, shares.trips_lost) = (Some(22), Some(20));

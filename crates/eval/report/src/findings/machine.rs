@@ -184,7 +184,7 @@ fn narrowest_on(results: &Results, link: &str) -> Option<String> {
     let who = best.what.split(',').next().unwrap_or(&best.what);
     if parts().count() == 1 {
         return Some(format!(
-            "Nothing limits {link} that is known of it: it is made by software. {who} carries {} MB/s, {used:.0} % of what copying gives ({} MB/s).",
+            "{link} is made by software, and has no known limit. {who} carries {} MB/s, {used:.0} % of what copying memory gives ({} MB/s).",
             short(best.rate),
             short(least.rate)
         ));
@@ -200,7 +200,7 @@ fn narrowest_on(results: &Results, link: &str) -> Option<String> {
         links => format!(" ({links} of {} MB/s)", short(least.rate)),
     };
     Some(format!(
-        "The narrowest on the way over {link} is the {}: {} MB/s{each}; {}. {who} makes use of {used:.1} % of it.",
+        "The bottleneck of {link} is the {}: {} MB/s{each}; {}. {who} uses {used:.1} % of it.",
         least.what,
         short(carries(least)),
         others.join(", ")
@@ -296,10 +296,8 @@ mod tests {
         assert_eq!(rates, [10_000.0, 3938.0, 125.0, 110.0]);
         assert_eq!(
             narrowest(&all),
-            [
-                "The narrowest on the way over network is the link: 125 MB/s; memory, copying 80.0 times as \
-              much, bus, 4 lanes of 8.0 GT/s 31.5 times as much. TCP makes use of 88.0 % of it."
-            ]
+            ["The bottleneck of network is the link: 125 MB/s; memory, copying 80.0 times as \
+              much, bus, 4 lanes of 8.0 GT/s 31.5 times as much. TCP uses 88.0 % of it."]
         );
         assert!(slot(&all).is_empty());
     }
@@ -313,13 +311,13 @@ mod tests {
         assert_eq!(
             narrowest(&all),
             [
-                "The narrowest on the way over network is the link: 250 MB/s (2 of 125 MB/s); memory, copying 40.0 \
-                 times as much, bus, 4 lanes of 8.0 GT/s 31.5 times as much. gigae makes use of 95.2 % of it."
+                "The bottleneck of network is the link: 250 MB/s (2 of 125 MB/s); memory, copying 40.0 \
+                 times as much, bus, 4 lanes of 8.0 GT/s 31.5 times as much. gigae uses 95.2 % of it."
             ]
         );
         // TCP uses one, however many there are.
         all.series.pop();
-        assert!(narrowest(&all)[0].ends_with("TCP makes use of 88.0 % of it."));
+        assert!(narrowest(&all)[0].ends_with("TCP uses 88.0 % of it."));
     }
 
     #[test]

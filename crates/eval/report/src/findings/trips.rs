@@ -6,7 +6,7 @@ use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::stats;
-use gigae_eval_model::stats::Line;
+use gigae_eval_model::stats::FittedLine;
 
 /// A round trip that grows by less over all sizes is said to be the same for all of them.
 const FLAT: f64 = 0.10;
@@ -128,7 +128,7 @@ pub struct Fit<'a> {
     /// Smallest and largest size.
     pub sizes: (usize, usize),
     /// Microseconds over bytes.
-    pub line: Line,
+    pub line: FittedLine,
     /// What the line says.
     pub growth: Growth,
 }
