@@ -3,7 +3,7 @@
 use crate::outcome::complain;
 use clap::Args;
 use gigae::{
-    Backend, Broker, Cluster, ClusterError, Endpoint, Envelope, Neighbour, OpenError, Options,
+    Backend, BrokerUse, Cluster, ClusterError, Endpoint, Envelope, Neighbour, OpenError, Options,
     Wait, broker_nics,
 };
 use gigae_nic::inventory;
@@ -108,7 +108,7 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         // no file.
         Err(missing @ OpenError::MissingCapability { .. }) if args.write.is_none() => {
             match broker_nics() {
-                Ok(_) => options.backend(Backend::Auto).broker(Broker::Only).open(),
+                Ok(_) => options.backend(Backend::Auto).broker(BrokerUse::Only).open(),
                 Err(refused @ OpenError::Refused { .. }) => Err(refused),
                 Err(_) => Err(missing),
             }

@@ -16,7 +16,7 @@ use gigae_eval_model::results::Results;
 use gigae_eval_model::{duration, figures, transport};
 use gigae_eval_page::files;
 use gigae_eval_report::{csv, findings, html, markdown, text as terminal};
-use gigae_eval_run::{self as run, Config, Peer, RunError};
+use gigae_eval_run::{self as run, Config, RemoteEnd, RunError};
 use gigae_eval_session::control::{KEY_FILE, Key};
 use gigae_eval_session::programs::{self, PAIRS};
 use gigae_eval_session::remark::remark;
@@ -235,7 +235,7 @@ fn measure(
                 Some(cluster) => host_of(host, cluster)?,
                 None => host.clone(),
             };
-            Some(Peer { host, nic: interface(args.nic.as_deref(), cluster)?, key })
+            Some(RemoteEnd { host, nic: interface(args.nic.as_deref(), cluster)?, key })
         }
         None => None,
     };

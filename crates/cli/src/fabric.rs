@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode};
 /// rate. Nothing outside these namespaces is changed. 'run' needs no privileges. 'up' needs root,
 /// because its fabric stays when the command has ended.
 #[derive(Subcommand, Debug)]
-pub enum Fabric {
+pub enum FabricCommand {
     /// Create a virtual network that stays until 'gigae fabric down'; needs root
     Up(Up),
     /// Create a virtual network, run a command, and remove the network
@@ -107,7 +107,7 @@ pub struct Exec {
     command: Vec<OsString>,
 }
 
-impl Fabric {
+impl FabricCommand {
     /// Whether it lays a fabric that goes with this process.
     pub fn lays(&self) -> bool {
         matches!(self, Self::Run(_))
@@ -115,13 +115,13 @@ impl Fabric {
 }
 
 /// Runs `gigae fabric`.
-pub fn run(command: Fabric) -> ExitCode {
+pub fn run(command: FabricCommand) -> ExitCode {
     let done = match command {
-        Fabric::Up(args) => up(args).map(|()| ExitCode::SUCCESS),
-        Fabric::Run(args) => run_beside(args),
-        Fabric::Down(name) => down(&name).map(|()| ExitCode::SUCCESS),
-        Fabric::Status { prefix } => status(prefix).map(|()| ExitCode::SUCCESS),
-        Fabric::Exec(args) => return exec(&args),
+        FabricCommand::Up(args) => up(args).map(|()| ExitCode::SUCCESS),
+        FabricCommand::Run(args) => run_beside(args),
+        FabricCommand::Down(name) => down(&name).map(|()| ExitCode::SUCCESS),
+        FabricCommand::Status { prefix } => status(prefix).map(|()| ExitCode::SUCCESS),
+        FabricCommand::Exec(args) => return exec(&args),
     };
     done.unwrap_or_else(|error| complain(&error))
 }

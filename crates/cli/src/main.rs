@@ -29,7 +29,7 @@ enum Command {
     Tuning(tuning::TuningArgs),
     Soak(soak::SoakArgs),
     #[command(subcommand)]
-    Fabric(fabric::Fabric),
+    Fabric(fabric::FabricCommand),
     Nic(nic::NicArgs),
     Discover(discover::DiscoverArgs),
     Doctor(doctor::DoctorArgs),
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     let interrupted = Arc::new(AtomicBool::new(false));
     let minded = match &arguments.command {
         // It passes them on.
-        Command::Fabric(fabric::Fabric::Run(_)) => Ok(()),
+        Command::Fabric(fabric::FabricCommand::Run(_)) => Ok(()),
         command if command.has_view() => mind_signals_beside_view(&interrupted),
         _ => mind_signals(&interrupted),
     };

@@ -11,7 +11,7 @@ use gigae_eval_model::duration;
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Traffic};
 use gigae_eval_page::files;
-use gigae_eval_run::Progress;
+use gigae_eval_run::RunProgress;
 use gigae_eval_session::remark::remark;
 use gigae_eval_soak::report::verified;
 use gigae_eval_soak::rules::SETTLED;

@@ -1,7 +1,7 @@
 //! What a person sees on standard error while a run goes on, if there is no live view: a progress
 //! bar.
 
-use gigae_eval_run::Progress;
+use gigae_eval_run::RunProgress;
 use gigae_eval_session::control::Waiting;
 use gigae_eval_session::remark::remark;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -46,7 +46,7 @@ impl Default for Bar {
     }
 }
 
-impl Progress for Bar {
+impl RunProgress for Bar {
     fn step(&mut self, done: u64, total: u64, next: &str) {
         self.bar.set_length(total);
         self.bar.set_message(next.to_owned());

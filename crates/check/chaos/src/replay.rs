@@ -6,7 +6,7 @@ mod steps;
 use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
 use gigae_torture::{Class, Ending, Messages, Post, Tagged, Violation, Want, tagged_body};
-use remote::Remote;
+use remote::RemoteReplay;
 pub use remote::{AREA, word};
 use std::collections::BTreeMap;
 use steps::{Life, Step, steps_of};
@@ -32,7 +32,8 @@ pub struct Tally {
 /// Checks both ends' events, each in its own order. Of an end that is there to the last, the events
 /// go on until everything was read, and do not include its close.
 pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
-    let (mut messages, mut tagged, mut remote) = (Messages::new(2), Tagged::new(2), Remote::new());
+    let (mut messages, mut tagged, mut remote) =
+        (Messages::new(2), Tagged::new(2), RemoteReplay::new());
     let mut tally = Tally::default();
     let mut steps: Vec<(u64, u16, Step)> = Vec::new();
     for (node, log) in (0..).zip(logs) {

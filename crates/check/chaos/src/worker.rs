@@ -16,7 +16,7 @@ use gigae::{
 };
 use gigae_torture::body::{self, Id, NAMED, mix};
 use gigae_torture::{tag, tagged_body};
-use remote::Remote;
+use remote::RemoteWorker;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::{BufRead, BufWriter, Stdout, Write};
@@ -148,7 +148,7 @@ struct Worker {
     /// Number of the next tagged message, and of the next receive.
     next_tagged: u32,
     next_post: u32,
-    remote: Remote,
+    remote: RemoteWorker,
     walltime: SystemTime,
     jumps: u64,
 }
@@ -182,7 +182,7 @@ pub fn work(args: WorkArgs) {
         pending: HashMap::new(),
         next_tagged: 0,
         next_post: 0,
-        remote: Remote::default(),
+        remote: RemoteWorker::default(),
         walltime: SystemTime::now(),
         jumps: 0,
     };
@@ -238,7 +238,7 @@ impl Worker {
                     (self.next, self.failing, self.drained) = (0, None, false);
                     (self.next_tagged, self.next_post) = (0, 0);
                     self.pending.clear();
-                    self.remote = Remote::new(&endpoint);
+                    self.remote = RemoteWorker::new(&endpoint);
                     return Some(endpoint);
                 }
                 Err(error) if said != error.to_string() => {
@@ -527,7 +527,7 @@ impl Worker {
 
     fn say_paths(&mut self, endpoint: &Endpoint) {
         let paths = endpoint.paths();
-        let sum = |of: fn(&gigae::Path) -> u64| paths.iter().map(of).sum();
+        let sum = |of: fn(&gigae::PathStatistics) -> u64| paths.iter().map(of).sum();
         self.say(What::Paths(sum(|path| path.counters.deaths), sum(|path| path.counters.returns)));
     }
 

@@ -33,7 +33,7 @@ mod world;
 
 pub use figures::Figures;
 pub use gigae_body as body;
-pub use memory::{ATOMICS, Access, Ending as AccessEnding, Regions, WORDS};
+pub use memory::{ATOMICS, Access, AccessEnding, Regions, WORDS};
 pub use messages::Messages;
 pub use notices::Notices;
 pub use scenario::{Ip, Kind, Scenario};

@@ -17,7 +17,7 @@ pub const ATOMICS: usize = WORDS as usize * 2 * 8;
 
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum AccessEnding {
     /// It was done.
     Done,
     /// The peer was lost; how much was done is not known.
@@ -172,7 +172,7 @@ impl Regions {
 
     /// How an access ended that names the key of a life, as far as that alone shows: whether the
     /// memory is one that is there.
-    fn ended(&self, access: &Access, ending: Ending) -> Checked<bool> {
+    fn ended(&self, access: &Access, ending: AccessEnding) -> Checked<bool> {
         let owner = self.lives.of(access.pair.1);
         let gone = match () {
             () if owner.number != access.life => Some(owner.former_end),
@@ -182,16 +182,16 @@ impl Regions {
         let (pair, what) = (access.pair, format!("{access:?} ended as {ending:?}"));
         match (ending, gone) {
             // Lives in between make the end of its own earlier than this.
-            (Ending::Done, Some(end)) if access.at > end => {
+            (AccessEnding::Done, Some(end)) if access.at > end => {
                 Err(Violation::new(Class::Epoch, pair, what + ", the memory being gone before"))
             }
-            (Ending::NoKey, None) => Err(Violation::new(Class::Broken, pair, what)),
+            (AccessEnding::NoKey, None) => Err(Violation::new(Class::Broken, pair, what)),
             _ => Ok(gone.is_none()),
         }
     }
 
     /// A write has ended.
-    pub fn written(&mut self, access: Access, ending: Ending) -> Checked {
+    pub fn written(&mut self, access: Access, ending: AccessEnding) -> Checked {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
@@ -201,8 +201,8 @@ impl Regions {
             return Err(Violation::new(Class::Doubled, access.pair, what));
         };
         match ending {
-            Ending::Lost => area.writes[at].lost = true,
-            Ending::Done => {
+            AccessEnding::Lost => area.writes[at].lost = true,
+            AccessEnding::Done => {
                 let done = area.writes.remove(at);
                 let range = done.offset..done.offset + done.bytes.len();
                 for place in range.clone() {
@@ -222,7 +222,7 @@ impl Regions {
                 }
                 area.writes.retain(|w| !w.lost || w.live.contains(&true));
             }
-            Ending::NoKey | Ending::Busy => drop(area.writes.remove(at)),
+            AccessEnding::NoKey | AccessEnding::Busy => drop(area.writes.remove(at)),
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Regions {
     }
 
     /// A read has ended with these bytes.
-    pub fn was_read(&mut self, access: Access, bytes: &[u8], ending: Ending) -> Checked {
+    pub fn was_read(&mut self, access: Access, bytes: &[u8], ending: AccessEnding) -> Checked {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl Regions {
             return Err(Violation::new(Class::Doubled, access.pair, what));
         };
         let read = area.reads.swap_remove(at);
-        if ending != Ending::Done {
+        if ending != AccessEnding::Done {
             return Ok(());
         }
         for (i, (&got, &expected)) in bytes.iter().zip(&read.expected).enumerate() {
@@ -285,7 +285,7 @@ impl Regions {
         access: Access,
         (word, operand): (u16, u64),
         before: u64,
-        ending: Ending,
+        ending: AccessEnding,
     ) -> Checked {
         if !self.ended(&access, ending)? {
             return Ok(());
@@ -295,9 +295,9 @@ impl Regions {
             (*of, *adds) = (access.life, Adds::default());
         }
         match ending {
-            Ending::Done => adds.done.push((before, operand, access.pair.0, access.number)),
-            Ending::Lost => adds.lost += operand,
-            Ending::NoKey | Ending::Busy => {}
+            AccessEnding::Done => adds.done.push((before, operand, access.pair.0, access.number)),
+            AccessEnding::Lost => adds.lost += operand,
+            AccessEnding::NoKey | AccessEnding::Busy => {}
         }
         Ok(())
     }
@@ -337,14 +337,14 @@ impl Regions {
         access: Access,
         (word, expected, token): (u16, u64, u64),
         before: u64,
-        ending: Ending,
+        ending: AccessEnding,
     ) -> Checked {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
         let swaps = self.swaps_of(&access, word);
-        swaps.lost |= ending == Ending::Lost;
-        if ending != Ending::Done {
+        swaps.lost |= ending == AccessEnding::Lost;
+        if ending != AccessEnding::Done {
             return Ok(());
         }
         let broken = |class, what| Err(Violation::new(class, access.pair, what));
@@ -371,8 +371,8 @@ impl Regions {
     pub fn forgotten(&mut self, access: Access, word: u16, operand: u64) {
         if self.is_present(&access) {
             let ended = match operand {
-                0 => self.swapped(access, (word, 0, 0), 0, Ending::Lost),
-                operand => self.added(access, (word, operand), 0, Ending::Lost),
+                0 => self.swapped(access, (word, 0, 0), 0, AccessEnding::Lost),
+                operand => self.added(access, (word, operand), 0, AccessEnding::Lost),
             };
             debug_assert!(ended.is_ok());
         }

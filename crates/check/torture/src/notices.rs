@@ -5,7 +5,7 @@
 //! writes.
 
 use crate::lives::Lives;
-use crate::memory::{Access, Ending};
+use crate::memory::{Access, AccessEnding};
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ struct Write {
     /// Of the owner whose memory is meant.
     life: u16,
     place: (u64, u32),
-    ended: Option<Ending>,
+    ended: Option<AccessEnding>,
     noticed: bool,
 }
 
@@ -61,10 +61,10 @@ impl Notices {
     }
 
     /// A write has ended, with notice or without.
-    pub fn ended(&mut self, access: Access, ending: Ending) -> Checked {
+    pub fn ended(&mut self, access: Access, ending: AccessEnding) -> Checked {
         let Some(write) = self.write(access.pair, access.number.into()) else { return Ok(()) };
         write.ended = Some(ending);
-        if write.noticed && matches!(ending, Ending::NoKey | Ending::Busy) {
+        if write.noticed && matches!(ending, AccessEnding::NoKey | AccessEnding::Busy) {
             let what = format!("{write:?} was refused, and its notice was there");
             return Err(Violation::new(Class::Doubled, access.pair, what));
         }
@@ -84,7 +84,7 @@ impl Notices {
         if write.life != life {
             return broken(Class::Epoch, format!("{write:?} was reported to life {life}"));
         }
-        if write.noticed || matches!(write.ended, Some(Ending::NoKey | Ending::Busy)) {
+        if write.noticed || matches!(write.ended, Some(AccessEnding::NoKey | AccessEnding::Busy)) {
             return broken(Class::Doubled, format!("{write:?} was reported once more"));
         }
         write.noticed = true;
@@ -102,7 +102,7 @@ impl Notices {
             let owner = self.lives.of(pair.1);
             let owed = |write: &&Write| {
                 let present = owner.is_open && owner.number == write.life;
-                present && write.ended == Some(Ending::Done) && !write.noticed
+                present && write.ended == Some(AccessEnding::Done) && !write.noticed
             };
             if let Some(write) = writes.iter().find(owed) {
                 let what = format!("{write:?} is done and was not reported");

@@ -58,7 +58,7 @@ pub(super) struct Facts {
     pub(super) users: Vec<String>,
     /// Interfaces that killed processes left.
     pub(super) left_over: Vec<String>,
-    pub(super) broker: Broker,
+    pub(super) broker: BrokerFacts,
     /// Its version, if `fi_info` is there.
     pub(super) libfabric: Option<String>,
     /// `FI_PROVIDER_PATH`.
@@ -86,7 +86,7 @@ pub(super) struct Opened {
     pub(super) neighbours: Vec<String>,
 }
 
-pub(super) struct Broker {
+pub(super) struct BrokerFacts {
     /// Where it is looked for; nowhere if the environment says so.
     pub(super) path: Option<PathBuf>,
     pub(super) says: Says,
@@ -211,14 +211,14 @@ fn left_over(nic: &str) -> Vec<String> {
     left.map(|child| child.name).collect()
 }
 
-fn broker() -> Broker {
+fn broker() -> BrokerFacts {
     let path = gigae_broker::socket();
     let says = match path.as_deref().map(gigae_broker::nics) {
         None | Some(Err(BrokerError::Absent { .. })) => Says::Nothing,
         Some(Ok(nics)) => Says::Nics(nics),
         Some(Err(error)) => Says::No(error.to_string()),
     };
-    Broker { path, says }
+    BrokerFacts { path, says }
 }
 
 /// Debian's settings leave out what uses libfabric.

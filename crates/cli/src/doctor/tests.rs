@@ -1,6 +1,6 @@
 //! What facts come to.
 
-use super::facts::{Broker, Facts, Opened, Provider, Says};
+use super::facts::{BrokerFacts, Facts, Opened, Provider, Says};
 use super::*;
 use gigae_confine::{Kernel, Landlock, Seccomp};
 use gigae_nic::{Level, Nic, Queues, Rings, Xdp};
@@ -36,7 +36,7 @@ fn healthy() -> Facts {
         }),
         users: Vec::new(),
         left_over: Vec::new(),
-        broker: Broker { path: Some("/run/gigae/broker.sock".into()), says: Says::Nothing },
+        broker: BrokerFacts { path: Some("/run/gigae/broker.sock".into()), says: Says::Nothing },
         libfabric: Some("1.17.0".into()),
         provider_path: None,
         provider: Provider::Found,

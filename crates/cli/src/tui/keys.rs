@@ -2,7 +2,7 @@
 
 /// A key that means something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyPress {
     /// `q`, or Ctrl-C, which is no signal while the view stands.
     End,
     /// `?` or `h`.
@@ -20,7 +20,7 @@ const LONGEST: usize = 16;
 
 /// Takes the keys out of what was read. The beginning of an escape sequence stays for the next
 /// time; what means nothing is passed over.
-pub(super) fn keys(read: &mut Vec<u8>) -> Vec<Key> {
+pub(super) fn keys(read: &mut Vec<u8>) -> Vec<KeyPress> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < read.len() {
@@ -57,27 +57,27 @@ fn sequence(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-fn named(sequence: &[u8]) -> Option<Key> {
+fn named(sequence: &[u8]) -> Option<KeyPress> {
     Some(match &sequence[1..] {
-        b"[A" | b"OA" => Key::Up,
-        b"[B" | b"OB" => Key::Down,
-        b"[5~" => Key::PageUp,
-        b"[6~" => Key::PageDown,
-        b"[H" | b"OH" | b"[1~" | b"[7~" => Key::First,
-        b"[F" | b"OF" | b"[4~" | b"[8~" => Key::Last,
+        b"[A" | b"OA" => KeyPress::Up,
+        b"[B" | b"OB" => KeyPress::Down,
+        b"[5~" => KeyPress::PageUp,
+        b"[6~" => KeyPress::PageDown,
+        b"[H" | b"OH" | b"[1~" | b"[7~" => KeyPress::First,
+        b"[F" | b"OF" | b"[4~" | b"[8~" => KeyPress::Last,
         _ => return None,
     })
 }
 
-fn plain(byte: u8) -> Option<Key> {
+fn plain(byte: u8) -> Option<KeyPress> {
     Some(match byte {
-        b'q' | b'Q' | 0x03 => Key::End,
-        b'?' | b'h' => Key::Help,
-        b'k' => Key::Up,
-        b'j' => Key::Down,
-        b' ' => Key::PageDown,
-        b'g' => Key::First,
-        b'G' => Key::Last,
+        b'q' | b'Q' | 0x03 => KeyPress::End,
+        b'?' | b'h' => KeyPress::Help,
+        b'k' => KeyPress::Up,
+        b'j' => KeyPress::Down,
+        b' ' => KeyPress::PageDown,
+        b'g' => KeyPress::First,
+        b'G' => KeyPress::Last,
         _ => return None,
     })
 }
@@ -86,14 +86,14 @@ fn plain(byte: u8) -> Option<Key> {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8]) -> (Vec<Key>, Vec<u8>) {
+    fn all(bytes: &[u8]) -> (Vec<KeyPress>, Vec<u8>) {
         let mut read = bytes.to_vec();
         (keys(&mut read), read)
     }
 
     #[test]
     fn arrows_and_pages_come_as_every_terminal_sends_them() {
-        use Key::*;
+        use KeyPress::*;
         let parsed = all(b"\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[H\x1b[4~jkq\x03?");
         assert_eq!(parsed.0, [Up, Down, PageUp, PageDown, First, Last, Down, Up, End, End, Help]);
         assert!(parsed.1.is_empty());
@@ -107,14 +107,14 @@ mod tests {
         let mut read = b"\x1b[".to_vec();
         assert!(keys(&mut read).is_empty());
         read.extend(b"Bq");
-        assert_eq!(keys(&mut read), [Key::Down, Key::End]);
+        assert_eq!(keys(&mut read), [KeyPress::Down, KeyPress::End]);
     }
 
     #[test]
     fn what_means_nothing_is_passed_over_and_never_kept_for_long() {
         // Escape and then q; a function key; text with more than ASCII; a sequence without an end.
-        assert_eq!(all(b"\x1bq").0, [Key::End]);
-        assert_eq!(all(b"\x1b[15~xyz\xc3\xa4q").0, [Key::End]);
+        assert_eq!(all(b"\x1bq").0, [KeyPress::End]);
+        assert_eq!(all(b"\x1b[15~xyz\xc3\xa4q").0, [KeyPress::End]);
         let endless = [&b"\x1b["[..], &[b'1'; 40], b"q"].concat();
         assert_eq!(all(&endless).1, b"");
         let endless = [&b"\x1b["[..], &[b'1'; 40]].concat();

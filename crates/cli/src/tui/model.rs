@@ -1,6 +1,6 @@
 //! What the view knows, and what keys make of it: plain data, by events and the time of each.
 
-use super::keys::Key;
+use super::keys::KeyPress;
 use super::live::{Rates, Source};
 use gigae_eval_model::number::{many, percent, short};
 use std::collections::VecDeque;
@@ -286,24 +286,24 @@ impl Model {
     }
 
     /// What a key does.
-    pub(super) fn press(&mut self, key: Key) -> Option<Act> {
+    pub(super) fn press(&mut self, key: KeyPress) -> Option<Act> {
         let last = self.rows.len().saturating_sub(self.page);
         let page = self.page.max(1);
         let top = match key {
-            Key::End => {
+            KeyPress::End => {
                 self.ending = true;
                 return Some(Act::End);
             }
-            Key::Help => {
+            KeyPress::Help => {
                 self.help = !self.help;
                 return None;
             }
-            Key::Up => self.top.saturating_sub(1),
-            Key::Down => self.top + 1,
-            Key::PageUp => self.top.saturating_sub(page),
-            Key::PageDown => self.top + page,
-            Key::First => 0,
-            Key::Last => last,
+            KeyPress::Up => self.top.saturating_sub(1),
+            KeyPress::Down => self.top + 1,
+            KeyPress::PageUp => self.top.saturating_sub(page),
+            KeyPress::PageDown => self.top + page,
+            KeyPress::First => 0,
+            KeyPress::Last => last,
         };
         (self.help, self.follows) = (false, false);
         self.top = top.min(last);

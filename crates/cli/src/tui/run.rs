@@ -8,7 +8,7 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::Kind;
 use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_run::SoFar;
-use gigae_eval_run::{Made, MeasuredLink, Progress, Took};
+use gigae_eval_run::{Made, MeasuredLink, RunProgress, Took};
 use gigae_eval_session::control::Waiting;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(super) struct Course {
     reads_there: bool,
 }
 
-impl Progress for View {
+impl RunProgress for View {
     fn step(&mut self, done: u64, total: u64, next: &str) {
         let begin = *self.course.begin.get_or_insert_with(Instant::now);
         self.report(Event::Step {

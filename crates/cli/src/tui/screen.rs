@@ -4,7 +4,7 @@
 //! Keys come from standard input, or where that is no terminal from the one that controls the
 //! process (`/dev/tty`).
 
-use super::keys::{Key, keys};
+use super::keys::{KeyPress, keys};
 use gigae_eval_session::remark;
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
@@ -152,7 +152,7 @@ impl Keyboard {
     }
 
     /// The keys that were pressed; `None` when there will be no more.
-    fn pressed(&mut self) -> Option<Vec<Key>> {
+    fn pressed(&mut self) -> Option<Vec<KeyPress>> {
         let mut bytes = [0; 64];
         match retry_on_intr(|| rustix::io::read(&self.terminal, &mut bytes[..])) {
             Ok(0) | Err(_) => None,
@@ -170,7 +170,7 @@ pub(super) fn wait(
     keyboard: &mut Option<Keyboard>,
     wake: BorrowedFd<'_>,
     time: Duration,
-) -> Vec<Key> {
+) -> Vec<KeyPress> {
     let timeout = rustix::event::Timespec::try_from(time).ok();
     let mut wanted = vec![PollFd::from_borrowed_fd(wake, PollFlags::IN)];
     let terminal = keyboard.as_ref().map(|keyboard| keyboard.terminal.as_fd());

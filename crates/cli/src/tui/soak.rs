@@ -8,7 +8,7 @@ use gigae_eval_model::duration;
 use gigae_eval_model::number::{many, short};
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_session::remark::remark;
-use gigae_eval_soak::state::{End, Point, State};
+use gigae_eval_soak::state::{End, SoakPoint, State};
 use gigae_eval_soak::watch::ProgressSink;
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl ProgressSink for View {
     }
 }
 
-fn figures(point: &Point) -> Vec<Event> {
+fn figures(point: &SoakPoint) -> Vec<Event> {
     let seconds = point.seconds.max(f64::MIN_POSITIVE);
     let rate = |of, bytes: u64, more| {
         let value = bytes as f64 / seconds / 1e6;

@@ -1,7 +1,7 @@
 //! What the view looks like in several states and sizes, and what keys make of it.
 
 use super::draw::draw;
-use super::keys::Key;
+use super::keys::KeyPress;
 use super::live::{Rates, Source};
 use super::model::{Act, Event, Line, Model, Of, Row};
 use super::{run, soak};
@@ -184,18 +184,18 @@ fn keys_scroll_the_table_and_stop_at_its_ends() {
     let (page, last) = (model.page, 9 - model.page);
     assert!((2..9).contains(&page));
     for (key, top) in [
-        (Key::Up, 0),
-        (Key::Down, 1),
-        (Key::PageDown, (1 + page).min(last)),
-        (Key::Last, last),
-        (Key::Down, last),
-        (Key::PageUp, last.saturating_sub(page)),
-        (Key::First, 0),
+        (KeyPress::Up, 0),
+        (KeyPress::Down, 1),
+        (KeyPress::PageDown, (1 + page).min(last)),
+        (KeyPress::Last, last),
+        (KeyPress::Down, last),
+        (KeyPress::PageUp, last.saturating_sub(page)),
+        (KeyPress::First, 0),
     ] {
         assert_eq!(model.press(key), None);
         assert_eq!(model.top, top, "{key:?}");
     }
-    model.press(Key::Down);
+    model.press(KeyPress::Down);
     assert!(first(&mut model).starts_with("cable rtt udp spin 8 B"));
     // A larger screen has room for all again.
     drawn(&mut model, (80, 40), seconds(33));
@@ -209,7 +209,7 @@ fn a_new_link_is_shown_unless_somebody_scrolled() {
         let mut model = midst();
         drawn(&mut model, (40, 8), seconds(33));
         if scrolled {
-            model.press(Key::Down);
+            model.press(KeyPress::Down);
         }
         model.update(place("gigabit", &other), seconds(34));
         let text = drawn(&mut model, (40, 8), seconds(34));
@@ -220,11 +220,11 @@ fn a_new_link_is_shown_unless_somebody_scrolled() {
 #[test]
 fn a_key_ends_the_run_and_another_shows_the_keys() {
     let mut model = midst();
-    assert_eq!(model.press(Key::Help), None);
+    assert_eq!(model.press(KeyPress::Help), None);
     assert!(drawn(&mut model, (80, 24), seconds(33)).contains("Ctrl-C"));
-    model.press(Key::Down);
+    model.press(KeyPress::Down);
     assert!(!model.help, "scrolling shows the table");
-    assert_eq!(model.press(Key::End), Some(Act::End));
+    assert_eq!(model.press(KeyPress::End), Some(Act::End));
     assert!(drawn(&mut model, (80, 24), seconds(33)).contains("ending"));
 }
 

@@ -150,8 +150,8 @@ pub struct Path {
     pub(crate) reserved: [u64; 2],
 }
 
-impl From<&gigae::Path> for Path {
-    fn from(path: &gigae::Path) -> Self {
+impl From<&gigae::PathStatistics> for Path {
+    fn from(path: &gigae::PathStatistics) -> Self {
         let mut interface = [0; INTERFACE];
         crate::clip::copy(&path.info.interface, &mut interface);
         Self {
@@ -289,11 +289,11 @@ numbers! {
     GIGAE_PROGRESS_AUTO = 0,
     /// `Progress::Manual`
     GIGAE_PROGRESS_MANUAL = 1,
-    /// `Broker::Auto`
+    /// `BrokerUse::Auto`
     GIGAE_BROKER_AUTO = 0,
-    /// `Broker::Never`
+    /// `BrokerUse::Never`
     GIGAE_BROKER_NEVER = 1,
-    /// `Broker::Only`
+    /// `BrokerUse::Only`
     GIGAE_BROKER_ONLY = 2,
     /// `BusyPoll::Auto`
     GIGAE_BUSY_POLL_AUTO = 0,

@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::error::{Error, Outcome, answer};
 use crate::handle::{Table, contain};
 use crate::text;
-use gigae::{Backend, Broker, BusyPoll, Envelope, Mode, Options, Progress, Sharing, Wait};
+use gigae::{Backend, BrokerUse, BusyPoll, Envelope, Mode, Options, Progress, Sharing, Wait};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::time::Duration;
@@ -171,9 +171,9 @@ pub extern "C" fn gigae_options_sharing(options: *mut OptionsHandle, sharing: c_
 pub extern "C" fn gigae_options_broker(options: *mut OptionsHandle, broker: c_int) -> c_int {
     change(options, |o| {
         Ok(o.broker(match broker {
-            GIGAE_BROKER_AUTO => Broker::Auto,
-            GIGAE_BROKER_NEVER => Broker::Never,
-            GIGAE_BROKER_ONLY => Broker::Only,
+            GIGAE_BROKER_AUTO => BrokerUse::Auto,
+            GIGAE_BROKER_NEVER => BrokerUse::Never,
+            GIGAE_BROKER_ONLY => BrokerUse::Only,
             _ => return Err(Error::invalid(format!("{broker} is no gigae_broker"))),
         }))
     })

@@ -2,7 +2,7 @@
 
 use crate::link::AnyLink;
 use crate::options::Backend;
-use crate::sharing::Port;
+use crate::sharing::ClaimedPort;
 use gigae_broker::{BrokerError, Request};
 use gigae_link::{Filter, Mode, OpenError};
 use gigae_wire::Envelope;
@@ -31,7 +31,7 @@ pub(crate) fn open(
     filter: &Filter,
     backend: Backend,
     tx_frames: usize,
-) -> Result<Option<(Port, AnyLink)>, OpenError> {
+) -> Result<Option<(ClaimedPort, AnyLink)>, OpenError> {
     let Some(path) = gigae_broker::socket() else { return Ok(None) };
     let generic = Backend::XdpMode(Mode::XdpGeneric);
     let (true, Envelope::Ethernet { ethertype }) =
@@ -52,7 +52,7 @@ pub(crate) fn open(
     match gigae_broker::Port::open(&path, &request) {
         Ok(port) => {
             let link = AnyLink::Xdp(port.link);
-            Ok(Some((Port::brokered(nic, &link, port.claim, port.connection), link)))
+            Ok(Some((ClaimedPort::brokered(nic, &link, port.claim, port.connection), link)))
         }
         Err(error @ BrokerError::Absent { .. }) => {
             info!(%error, "no broker");

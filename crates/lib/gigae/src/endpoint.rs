@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::error::SendError;
 use crate::links::Arenas;
 use crate::resolve::Reservation;
-use crate::sharing::Port;
+use crate::sharing::ClaimedPort;
 use crate::wait::{Wait, Waiter};
 use descriptor::Descriptor;
 use gigae_link::{ChannelSet, Info, Mode, OpenError};
@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use counters::{Counters, Path};
+pub use counters::{Counters, PathStatistics};
 
 /// What an endpoint is made of, besides its engine.
 pub(crate) struct Settings {
@@ -136,7 +136,7 @@ impl Endpoint {
             let which = if self.info.mode == Mode::Udp { "AF_PACKET" } else { "AF_XDP" };
             self.info.reason = format!("{which} was refused: {refused}");
         }
-        let shares = self.engine().links.ports.first().and_then(Port::reason);
+        let shares = self.engine().links.ports.first().and_then(ClaimedPort::reason);
         if let Some(shares) = shares {
             self.info.reason = format!("{}; {shares}", self.info.reason);
         }

@@ -81,7 +81,7 @@ mod wait;
 pub use address::{Address, ParseAddressError};
 pub use brokered::broker_nics;
 pub use cluster::{Cluster, ClusterError, Nic, Node};
-pub use endpoint::{Counters, Endpoint, Path};
+pub use endpoint::{Counters, Endpoint, PathStatistics};
 pub use error::{
     DiscoverError, DrainError, OperationError, PeerError, RecvError, SendError, TrySendError,
 };
@@ -101,7 +101,7 @@ pub use operations::{
     Accesses, Action, Bytes, Change, Completion, Label, MOST_FETCHED, Notice, Number, OpError,
     OpId, RegionKey, Rights, Started, Status, Wanted,
 };
-pub use options::{Backend, Broker, Options, Progress};
+pub use options::{Backend, BrokerUse, Options, Progress};
 pub use peer::Peer;
 pub use sharing::Sharing;
 #[doc(hidden)]

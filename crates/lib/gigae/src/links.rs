@@ -17,7 +17,7 @@ mod routes;
 
 use crate::link::AnyLink;
 use crate::outbound::Outbound;
-use crate::sharing::Port;
+use crate::sharing::ClaimedPort;
 use arenas::frames;
 use gigae_link::{Info, Link, LinkError, Mode, OpenError, RxFrame};
 use gigae_observe::Tap;
@@ -53,7 +53,7 @@ pub(crate) struct Links {
     bulk: Option<BulkSocket>,
     /// The links' interfaces, in their order, where there is a kernel. After the links, for some go
     /// with them.
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Vec<ClaimedPort>,
 }
 
 impl Links {
@@ -260,7 +260,7 @@ impl Links {
 
     /// What people see a link's interface as.
     pub(crate) fn shown(&self, path: usize) -> String {
-        self.ports.get(path).map_or_else(|| self.info(path).interface.clone(), Port::shown)
+        self.ports.get(path).map_or_else(|| self.info(path).interface.clone(), ClaimedPort::shown)
     }
 
     /// Descriptors that poll readable when a frame may have arrived, one for each link: duplicates.

@@ -7,10 +7,10 @@ use crate::engine::{Discovery, Engine, Parts};
 use crate::link::AnyLink;
 use crate::links::Links;
 use crate::local::{Local, interfaces};
-use crate::options::{Backend, Broker, Options, Progress};
+use crate::options::{Backend, BrokerUse, Options, Progress};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::{Reservation, by_socket, reserve};
-use crate::sharing::{Port, Sharing, alternatives};
+use crate::sharing::{ClaimedPort, Sharing, alternatives};
 use crate::simulated;
 use crate::sources::{Resolver, Sources};
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
@@ -239,17 +239,17 @@ impl Options {
 
     /// Opens the link of an interface: as this process may, or by a broker. With what it needs, and
     /// what refused a better one.
-    fn open_port(&self, i: usize) -> Result<(Port, AnyLink, Option<OpenError>), OpenError> {
+    fn open_port(&self, i: usize) -> Result<(ClaimedPort, AnyLink, Option<OpenError>), OpenError> {
         let nic = &self.interfaces[i];
         let own = || {
-            let port = Port::of(nic, self.sharing, self.own_envelope(), self.local)?;
+            let port = ClaimedPort::of(nic, self.sharing, self.own_envelope(), self.local)?;
             let (link, refused) = self.open_link(i, port.interface())?;
             Ok((port, link, refused))
         };
         let missing = match self.broker {
-            Broker::Only => None,
-            Broker::Never => return own(),
-            Broker::Auto => match own() {
+            BrokerUse::Only => None,
+            BrokerUse::Never => return own(),
+            BrokerUse::Auto => match own() {
                 Err(missing @ OpenError::MissingCapability { .. }) => {
                     info!(interface = %nic, why = %missing, "not permitted here: a broker is asked");
                     Some(missing)
@@ -326,7 +326,7 @@ impl Options {
 
     /// Lets frames to endpoints of this node go through memory, unless another endpoint has the
     /// interface's address.
-    fn with_neighbours(&self, link: AnyLink, port: &Port) -> Result<AnyLink, OpenError> {
+    fn with_neighbours(&self, link: AnyLink, port: &ClaimedPort) -> Result<AnyLink, OpenError> {
         let Some(name) = port.claim() else {
             let interface = port.interface();
             info!(%interface, "another endpoint has this address: frames within the node take the wire");
@@ -452,7 +452,7 @@ impl Options {
             _ => Resolver::None,
         };
         let sources = Sources::new((envelope, mac), own, resolver);
-        let answers = !links.ports.first().is_some_and(Port::is_child);
+        let answers = !links.ports.first().is_some_and(ClaimedPort::is_child);
         let keys: Box<dyn FnMut() -> u64 + Send> = match clock {
             Clock::Monotonic => Box::new(random_key),
             Clock::Virtual(_) => Box::new(predictable_keys(secret as u64)),

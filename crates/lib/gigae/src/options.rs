@@ -37,7 +37,7 @@ pub enum Backend {
 /// [`Never`](Self::Never). A set-user-id program does not read that variable. A broker that was
 /// started neither by root nor by this process's user is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Broker {
+pub enum BrokerUse {
     /// Where opening is refused for lack of privileges and a broker listens.
     #[default]
     Auto,
@@ -77,7 +77,7 @@ pub struct Options {
     pub(crate) envelope: Envelope,
     pub(crate) backend: Backend,
     pub(crate) sharing: Sharing,
-    pub(crate) broker: Broker,
+    pub(crate) broker: BrokerUse,
     pub(crate) queue: u32,
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
@@ -108,7 +108,7 @@ impl Options {
             envelope: Envelope::DEFAULT,
             backend: Backend::default(),
             sharing: Sharing::default(),
-            broker: Broker::default(),
+            broker: BrokerUse::default(),
             queue: 0,
             wait: Wait::default(),
             linger: Duration::from_secs(1),
@@ -179,7 +179,7 @@ impl Options {
     /// Whether a broker opens the links: by default if this process lacks the privileges and a
     /// broker listens.
     #[must_use]
-    pub fn broker(mut self, broker: Broker) -> Self {
+    pub fn broker(mut self, broker: BrokerUse) -> Self {
         self.broker = broker;
         self
     }

@@ -2,14 +2,14 @@
 
 mod segments;
 
-use gigae_link::{Arena, Held, Link, Posted, Segment as Part, TxFrame};
+use gigae_link::{Arena, Held, Link, Posted, Segment, TxFrame};
 use gigae_proto::PeerId;
 use gigae_transfer::InPlace;
 use gigae_udp::BulkLink;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Pieces, Route, batch};
 use std::ops::Range;
 
-pub(crate) use segments::{MOST_SEGMENTS, Segment};
+pub(crate) use segments::{FrameSegment, MOST_SEGMENTS};
 
 /// Where payloads begin in a transmit frame: room for the longest headers and a length in front of
 /// the first message, and a cache line's boundary, so that a message written in place is aligned.
@@ -27,7 +27,7 @@ const MOST_PADDING: usize = 16;
 
 /// The segments behind the first. Boxed, since a window has hundreds of frames, and few of them
 /// any.
-pub(crate) type Behind = Box<Vec<Segment>>;
+pub(crate) type Behind = Box<Vec<FrameSegment>>;
 
 /// A transmit frame in the protocol's window, with one message or several, or with operations.
 #[derive(Debug)]
@@ -308,7 +308,7 @@ impl Outbound {
             }
         };
         let range = seal(arena.bytes_mut(&mut frame), self.payload(), to, header);
-        self.frame = Some(Frame::Posted(link.post(frame, range, Part::Last)));
+        self.frame = Some(Frame::Posted(link.post(frame, range, Segment::Last)));
         true
     }
 }
@@ -398,7 +398,7 @@ pub(crate) fn post_copy(
     }
     bytes[at..PAYLOAD + len].fill(0);
     let range = seal(bytes, PAYLOAD..PAYLOAD + len, to, header);
-    let posted = link.post(frame, range, Part::Last);
+    let posted = link.post(frame, range, Segment::Last);
     link.release(posted.into());
     true
 }

@@ -46,7 +46,7 @@ pub enum Sharing {
 }
 
 /// The interface of one link. Dropped after the link.
-pub(crate) struct Port {
+pub(crate) struct ClaimedPort {
     nic: String,
     /// Holds the address for this process, which other processes can see. `None` if another had it
     /// first. In the UDP envelope that is the UDP port.
@@ -65,7 +65,7 @@ pub(crate) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
     name.split('/')
 }
 
-impl Port {
+impl ClaimedPort {
     /// Finds it among the alternatives, or makes it, likewise.
     pub(crate) fn of(
         nics: &str,

@@ -2,7 +2,7 @@
 //! namespaces. Needs root.
 #![allow(missing_docs)]
 
-use gigae::{Address, Broker, Envelope, OpenError, Options, RegionKey, Rights, Sharing};
+use gigae::{Address, BrokerUse, Envelope, OpenError, Options, RegionKey, Rights, Sharing};
 use gigae_fabric::{Fabric, Node, testing};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -63,7 +63,7 @@ fn client(role: &str) {
     assert_eq!(results, [0; 3]);
     let options = Options::new("eth0");
     let options = match role {
-        "never" => options.broker(Broker::Never),
+        "never" => options.broker(BrokerUse::Never),
         "udp" => options.envelope(Envelope::Udp { port: 4791 }),
         "local" => options.local(true),
         "child" => options.sharing(Sharing::Child),

@@ -115,8 +115,9 @@ fn stream(fabric: &Fabric, backend: Backend, meanwhile: impl FnOnce(&AtomicU32, 
             while !stop.load(Ordering::Relaxed) {
                 a.send(peer, &body(sent, a.max_message())).unwrap();
                 sent += 1;
-                let sum =
-                    |of: fn(&gigae::Path) -> u64| a.paths().iter().map(of).sum::<u64>() as u32;
+                let sum = |of: fn(&gigae::PathStatistics) -> u64| {
+                    a.paths().iter().map(of).sum::<u64>() as u32
+                };
                 if sent.is_multiple_of(64) {
                     shared.deaths.store(sum(|p| p.counters.deaths), Ordering::Relaxed);
                     shared.returns.store(sum(|p| p.counters.returns), Ordering::Relaxed);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub const AREA: usize = 6_000;
 
 /// See the module's description.
-pub(super) struct Remote {
+pub(super) struct RemoteReplay {
     regions: Regions,
     notices: Notices,
     /// By node and number of its present life.
@@ -23,7 +23,7 @@ pub(super) struct Remote {
     pub(super) noticed: u64,
 }
 
-impl Remote {
+impl RemoteReplay {
     pub(super) fn new() -> Self {
         Self {
             regions: Regions::new(2, AREA),

@@ -20,7 +20,7 @@ const KEY_LEN: usize = 2 + 8;
 
 /// What is known of both memories while an endpoint is open.
 #[derive(Default)]
-pub(super) struct Remote {
+pub(super) struct RemoteWorker {
     own: Option<RegionKey>,
     /// The other's life, and the key of its memory then.
     other: Option<(u16, RegionKey)>,
@@ -33,7 +33,7 @@ pub(super) struct Remote {
     seen: [u64; WORDS as usize],
 }
 
-impl Remote {
+impl RemoteWorker {
     /// A new endpoint has new memory.
     pub(super) fn new(endpoint: &Endpoint) -> Self {
         let memory = vec![0; Regions::len(2, AREA)];
@@ -72,7 +72,7 @@ impl Worker {
         let (life, Some(key)) = (u16::from_le_bytes(*life), key.first_chunk()) else { return };
         let known = (life, RegionKey(u64::from_le_bytes(*key)));
         if self.remote.other != Some(known) {
-            self.remote = Remote {
+            self.remote = RemoteWorker {
                 other: Some(known),
                 key_due: true,
                 seen: Default::default(),

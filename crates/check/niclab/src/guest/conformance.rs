@@ -1,6 +1,6 @@
 //! The suite for all links, on the cards: every mode that opens, and AF_PACKET.
 
-use super::ground::{End, Ground, MTU};
+use super::ground::{Ground, GuestEnd, MTU};
 use super::modes;
 use super::serial::Serial;
 use crate::job::{Job, Report, Test};
@@ -149,7 +149,7 @@ fn packet(options: &PairOptions) -> Pair {
     })
 }
 
-fn xdp(end: &End, options: &PairOptions, mode: Option<Mode>) -> Box<dyn Link> {
+fn xdp(end: &GuestEnd, options: &PairOptions, mode: Option<Mode>) -> Box<dyn Link> {
     let mut config = XdpConfig::new(&end.interface, options.filter.clone());
     config.tx_frames = options.tx_frames;
     config.rx_frames = options.rx_frames;
@@ -158,7 +158,7 @@ fn xdp(end: &End, options: &PairOptions, mode: Option<Mode>) -> Box<dyn Link> {
 }
 
 /// Links on both cards.
-fn pair(options: &PairOptions, open: &dyn Fn(&End) -> Box<dyn Link>) -> Pair {
+fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pair {
     let ground: &'static Ground = GROUND.get().expect("set before");
     let ends = &ground.ends;
     let [a, b] = [0, 1].map(|i: usize| {

@@ -1,6 +1,6 @@
 //! What befalls a card in mid-traffic: down and up, another MTU, its driver taken away.
 
-use super::exchange::{Progress, Wanted, exchange};
+use super::exchange::{ExchangeProgress, Wanted, exchange};
 use super::ground::{Ground, MTU};
 use super::serial::Serial;
 use super::traffic::tcp;
@@ -24,7 +24,7 @@ const IMPATIENT: Duration = Duration::from_secs(2);
 /// An MTU that every card has, and that is shorter than the messages.
 const SHORT: u32 = 1000;
 
-type Event = fn(&Ground, &Progress) -> Result<(), String>;
+type Event = fn(&Ground, &ExchangeProgress) -> Result<(), String>;
 
 /// All of them, over the best mode and over AF_PACKET.
 pub(super) fn run(_job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
@@ -54,11 +54,11 @@ pub(super) fn run(_job: &Job, ground: &Ground, serial: &Serial) -> Result<(), St
     Ok(())
 }
 
-fn nothing(_: &Ground, _: &Progress) -> Result<(), String> {
+fn nothing(_: &Ground, _: &ExchangeProgress) -> Result<(), String> {
     Ok(())
 }
 
-fn down_and_up(ground: &Ground, progress: &Progress) -> Result<(), String> {
+fn down_and_up(ground: &Ground, progress: &ExchangeProgress) -> Result<(), String> {
     for (i, end) in (1..).zip(&ground.ends) {
         progress.await_received(i * AT);
         end.up(false).map_err(|error| format!("taking it down: {error}"))?;
@@ -69,14 +69,14 @@ fn down_and_up(ground: &Ground, progress: &Progress) -> Result<(), String> {
     Ok(())
 }
 
-fn shorter_mtu(ground: &Ground, _: &Progress) -> Result<(), String> {
+fn shorter_mtu(ground: &Ground, _: &ExchangeProgress) -> Result<(), String> {
     let set = |mtu| ground.ends[1].mtu(mtu).map_err(|error| format!("MTU {mtu}: {error}"));
     set(SHORT)?;
     std::thread::sleep(LASTS);
     set(MTU)
 }
 
-fn unbound(ground: &Ground, _: &Progress) -> Result<(), String> {
+fn unbound(ground: &Ground, _: &ExchangeProgress) -> Result<(), String> {
     let end = &ground.ends[1];
     end.unbind().map_err(|error| format!("unbinding: {error}"))?;
     std::thread::sleep(LASTS);

@@ -29,7 +29,7 @@ const AWAY: Duration = Duration::from_millis(5);
 const BURST: u32 = 32;
 
 /// An exchange while it goes on, for both ends and the watcher.
-pub(super) struct Progress {
+pub(super) struct ExchangeProgress {
     /// Messages that each end has received, in all its lives.
     pub(super) received: [AtomicU32; 2],
     /// Both ends are done, or one has failed.
@@ -40,7 +40,7 @@ pub(super) struct Progress {
     returned: AtomicU64,
 }
 
-impl Progress {
+impl ExchangeProgress {
     fn new() -> Self {
         Self {
             received: [const { AtomicU32::new(0) }; 2],
@@ -90,9 +90,9 @@ struct Counted {
 pub(super) fn exchange(
     ground: &Ground,
     wanted: Wanted,
-    meanwhile: impl FnOnce(&Progress) -> Result<u64, String> + Send,
+    meanwhile: impl FnOnce(&ExchangeProgress) -> Result<u64, String> + Send,
 ) -> Exchange {
-    let (progress, begin) = (Progress::new(), Instant::now());
+    let (progress, begin) = (ExchangeProgress::new(), Instant::now());
     let before = device(ground);
     let (start, first) = (Barrier::new(3), Mutex::new(None::<String>));
     let mut result = Exchange::default();
@@ -168,7 +168,7 @@ struct End<'a> {
     ground: &'a Ground,
     i: usize,
     wanted: Wanted,
-    progress: &'a Progress,
+    progress: &'a ExchangeProgress,
     counted: &'a mut Counted,
     scratch: Vec<u8>,
     /// What of its own life it sends next.
@@ -195,7 +195,7 @@ impl<'a> End<'a> {
         ground: &'a Ground,
         i: usize,
         wanted: Wanted,
-        (progress, start): (&'a Progress, &Barrier),
+        (progress, start): (&'a ExchangeProgress, &Barrier),
         counted: &'a mut Counted,
     ) -> Result<(), String> {
         let mut end = Self {

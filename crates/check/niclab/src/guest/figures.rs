@@ -4,7 +4,7 @@ use super::ground::Ground;
 use super::serial::Serial;
 use crate::job::{Job, Report};
 use gigae_eval_model::plan::Plan;
-use gigae_eval_run::{self as run, Config, Peer, With};
+use gigae_eval_run::{self as run, Config, RemoteEnd, With};
 use gigae_eval_session::control::Key;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,12 +15,12 @@ use std::sync::atomic::AtomicBool;
 const KEY: &str = "/tmp/key";
 
 /// Reports now and then how far the plan is.
-struct Progress<'a> {
+struct FigureProgress<'a> {
     serial: &'a Serial,
     reported: u64,
 }
 
-impl run::Progress for Progress<'_> {
+impl run::RunProgress for FigureProgress<'_> {
     fn step(&mut self, done: u64, total: u64, next: &str) {
         let tenth = done * 10 / total.max(1);
         if tenth >= self.reported {
@@ -50,8 +50,11 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
     let _serving = serve(ground)?;
     let key = Key::read(Path::new(KEY)).map_err(|error| error.to_string())?;
     let _inside = ground.ends[0].enter().map_err(|error| error.to_string())?;
-    let peer =
-        Peer { host: ground.ends[1].ip.to_string(), nic: ground.ends[0].interface.clone(), key };
+    let peer = RemoteEnd {
+        host: ground.ends[1].ip.to_string(),
+        nic: ground.ends[0].interface.clone(),
+        key,
+    };
     let config = Config {
         plan,
         with: With::default(),
@@ -59,7 +62,7 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
         serve: Vec::new(),
         command: "make niclab".into(),
     };
-    let mut progress = Progress { serial, reported: 0 };
+    let mut progress = FigureProgress { serial, reported: 0 };
     let results = run::run(&config, &AtomicBool::new(false), &mut progress)
         .map_err(|error| error.to_string())?;
     serial.send(&Report::Figures(Box::new(results)));

@@ -32,12 +32,12 @@ const PREFIX: u8 = 24;
 
 /// Both ends.
 pub(super) struct Ground {
-    pub(super) ends: [End; 2],
+    pub(super) ends: [GuestEnd; 2],
     interrupts: Interrupts,
 }
 
 /// A card and where it is.
-pub(super) struct End {
+pub(super) struct GuestEnd {
     pub(super) interface: String,
     pub(super) mac: MacAddr,
     pub(super) ip: Ipv4Addr,
@@ -80,7 +80,7 @@ impl Ground {
                 found.len()
             ))
         })?;
-        let mut ends = [End::new(&first, 1)?, End::new(&second, 2)?];
+        let mut ends = [GuestEnd::new(&first, 1)?, GuestEnd::new(&second, 2)?];
         let at = [&ends[0], &ends[1]].map(|end| (end.ip, end.mac));
         (ends[0].other, ends[1].other) = (at[1], at[0]);
         let ground = Self { ends, interrupts };
@@ -148,7 +148,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-impl End {
+impl GuestEnd {
     fn new(class: &Path, number: u8) -> io::Result<Self> {
         let device = class.join("device").canonicalize()?;
         let bus = device.join("driver").canonicalize()?;

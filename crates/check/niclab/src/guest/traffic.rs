@@ -1,6 +1,6 @@
 //! Messages beside TCP, over the best mode and over AF_PACKET, at every MTU.
 
-use super::exchange::{Progress, Wanted, exchange};
+use super::exchange::{ExchangeProgress, Wanted, exchange};
 use super::ground::{Ground, MTU};
 use super::modes;
 use super::serial::Serial;
@@ -51,7 +51,7 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
 /// card for a program can leave a segment of TCP's in the queue in front of it until the next frame
 /// is sent. TCP does not repeat what is still in that queue (`TCPSpuriousRtxHostQueues`), so
 /// without other traffic it stops for good.
-pub(super) fn tcp(ground: &Ground, progress: &Progress) -> Result<u64, String> {
+pub(super) fn tcp(ground: &Ground, progress: &ExchangeProgress) -> Result<u64, String> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let others = scope.spawn(|| other_traffic(ground, &over));
@@ -81,7 +81,7 @@ fn other_traffic(ground: &Ground, over: &AtomicBool) -> std::io::Result<()> {
 }
 
 /// See [`tcp`].
-fn converse(ground: &Ground, progress: &Progress) -> Result<u64, String> {
+fn converse(ground: &Ground, progress: &ExchangeProgress) -> Result<u64, String> {
     let listener = {
         let _inside = ground.ends[1].enter().map_err(|error| error.to_string())?;
         TcpListener::bind((ground.ends[1].ip, 0)).map_err(|error| error.to_string())?
@@ -106,7 +106,7 @@ fn converse(ground: &Ground, progress: &Progress) -> Result<u64, String> {
     })
 }
 
-fn ask(mut stream: TcpStream, progress: &Progress) -> std::io::Result<u64> {
+fn ask(mut stream: TcpStream, progress: &ExchangeProgress) -> std::io::Result<u64> {
     let (mut out, mut back, mut bytes) = (vec![0; BLOCK], vec![0; BLOCK], 0);
     while !progress.over.load(Ordering::Relaxed) || bytes == 0 {
         gigae_body::stream(bytes, &mut out);

@@ -50,7 +50,7 @@ pub struct Setup<'a> {
 
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum MachineEnd {
     /// It said that all is done.
     Done,
     /// It hung, or ended before it was done: why, and the last lines of its console.
@@ -75,7 +75,7 @@ pub fn run(
     directory: &Path,
     interrupted: &AtomicBool,
     take_report: &mut dyn FnMut(Report),
-) -> Result<End, LabError> {
+) -> Result<MachineEnd, LabError> {
     let (console, report) = (directory.join("console"), directory.join("reports"));
     for path in [&console, &report] {
         File::create(path).map_err(file("making", path))?;
@@ -103,7 +103,7 @@ pub fn run(
             while Instant::now() < deadline && guest.0.try_wait().ok().flatten().is_none() {
                 std::thread::sleep(LOOK);
             }
-            return Ok(End::Done);
+            return Ok(MachineEnd::Done);
         }
         let worked = guest.worked();
         if lines > 0 {
@@ -122,7 +122,7 @@ pub fn run(
             }
         };
         drop(guest);
-        return Ok(End::Broken(why, last_lines(&[&stderr, &console])));
+        return Ok(MachineEnd::Broken(why, last_lines(&[&stderr, &console])));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What came of the lab: plain data, written as `niclab.json`, from which the reports are made.
 
-use super::machine::End;
+use super::machine::MachineEnd;
 use super::{LabError, file};
 use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Report, Test};
 use crate::model::MODELS;
@@ -185,8 +185,8 @@ impl Run {
     }
 
     /// How the guest ended.
-    pub fn ended(&mut self, end: End) {
-        if let End::Broken(why, console) = end {
+    pub fn ended(&mut self, end: MachineEnd) {
+        if let MachineEnd::Broken(why, console) = end {
             self.troubles.push(Failed { what: "the guest".into(), why });
             self.console = console;
         }
@@ -321,7 +321,7 @@ mod tests {
             memory: 500,
             driver: "e1000".into(),
         }));
-        run.ended(End::Broken("it hung".into(), vec!["panic".into()]));
+        run.ended(MachineEnd::Broken("it hung".into(), vec!["panic".into()]));
         let faults = run.faults().join("\n");
         for word in [
             "the guest: it hung",

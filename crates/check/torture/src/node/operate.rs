@@ -2,7 +2,7 @@
 
 use super::{Checkers, Context, Node, Pending, broken};
 use crate::body;
-use crate::memory::{Ending as AccessEnding, WORDS};
+use crate::memory::{AccessEnding, WORDS};
 use crate::scenario::{percent, pick, steep};
 use crate::tagged::{self, Ending, Post, Want};
 use crate::violation::{Checked, Class, Violation};

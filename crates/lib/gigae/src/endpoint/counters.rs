@@ -27,7 +27,7 @@ pub struct Counters {
 /// A link of an endpoint, and what happened there.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Path {
+pub struct PathStatistics {
     /// What it is.
     pub info: Info,
     /// Frames, doorbells and all else that the link counts.
@@ -56,10 +56,10 @@ impl Endpoint {
     /// Its links, each with what happened there since the endpoint was opened: one, or several as
     /// one ([`Options::trunk`](crate::Options::trunk)). The kernel's own counts cost a system call
     /// for each link.
-    pub fn paths(&self) -> Vec<Path> {
+    pub fn paths(&self) -> Vec<PathStatistics> {
         let engine = self.look();
         let paths = engine.proto.paths().into_iter();
-        let path = |(link, counters): (&AnyLink, _)| Path {
+        let path = |(link, counters): (&AnyLink, _)| PathStatistics {
             info: link.info().clone(),
             link: link.counters(),
             counters,

@@ -3,7 +3,7 @@
 
 use super::{ASK_PARTS, Engine};
 use crate::memory::Memory;
-use crate::outbound::{Outbound, PAYLOAD, Segment};
+use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
 use gigae_link::LinkError;
 use gigae_proto::{Delivery, Ended, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
@@ -209,7 +209,7 @@ impl Engine {
             }
             full = len + LEAST_ROOM > room;
             sum += len;
-            self.tx.add_behind(&mut behind, Segment::new(frame, len as u16));
+            self.tx.add_behind(&mut behind, FrameSegment::new(frame, len as u16));
         }
         self.transfer.framed(peer);
         let frame = Outbound::operations((frame, len as u16), behind, peer);

@@ -1,7 +1,7 @@
 //! Transmit frames that messages lie in: the program has them, or the window.
 
 use crate::link::AnyLink;
-use crate::outbound::{Behind, Outbound, Segment};
+use crate::outbound::{Behind, FrameSegment, Outbound};
 use gigae_link::{Arena, Link, TxFrame};
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl TxFrames {
     }
 
     /// Adds a segment to those behind a first frame.
-    pub(super) fn add_behind(&mut self, behind: &mut Option<Behind>, segment: Segment) {
+    pub(super) fn add_behind(&mut self, behind: &mut Option<Behind>, segment: FrameSegment) {
         behind.get_or_insert_with(|| self.spare.pop().unwrap_or_default()).push(segment);
     }
 }

@@ -3,7 +3,7 @@
 //! behind it.
 
 use super::{Frame, PAYLOAD, Padded};
-use gigae_link::{Arena, Link, Posted, Segment as Part, TxFrame};
+use gigae_link::{Arena, Link, Posted, Segment, TxFrame};
 use gigae_wire::{HEADER_LEN, Header, Pieces, Route};
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ pub(crate) const MOST_SEGMENTS: usize = 8;
 
 /// A transmit frame behind the first, and how many of its bytes belong to the payload.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub(crate) struct FrameSegment {
     /// Only taken out while it is posted.
     frame: Option<Frame>,
     len: u16,
 }
 
-impl Segment {
+impl FrameSegment {
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
         Self { frame: Some(Frame::Taken(frame)), len }
     }
@@ -48,7 +48,7 @@ pub(super) fn post(
     link: &mut impl Link,
     arena: &Arena,
     (mut first, payload): (TxFrame, Range<usize>),
-    behind: &mut [Segment],
+    behind: &mut [FrameSegment],
     (to, header): (&Route, &Header),
 ) -> Posted {
     let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
@@ -61,13 +61,13 @@ pub(super) fn post(
     let start = inner - to.len();
     header.seal_segments(&mut bytes[inner..end], rest);
     to.write_segments(&mut bytes[start..end], rest);
-    let posted = link.post(first, start..end, Part::More);
+    let posted = link.post(first, start..end, Segment::More);
     let last = behind.len() - 1;
     for (i, segment) in behind.iter_mut().enumerate() {
         let Some(Frame::Taken(frame)) = segment.frame.take() else {
             unreachable!("all segments were taken")
         };
-        let part = if i == last { Part::Last } else { Part::More };
+        let part = if i == last { Segment::Last } else { Segment::More };
         let posted = link.post(frame, 0..segment.len.into(), part);
         segment.frame = Some(Frame::Posted(posted));
     }
@@ -93,7 +93,7 @@ pub(super) fn post_copy(
         let Some(mut frame) = link.take() else { break };
         let part = left.min(size);
         fill(&mut arena.bytes_mut(&mut frame)[..part], &mut payload);
-        behind.push(Segment::new(frame, part as u16));
+        behind.push(FrameSegment::new(frame, part as u16));
         left -= part;
     }
     if left > 0 || behind.len() >= link.info().max_segments {
