@@ -240,7 +240,7 @@ fn conditions_multiply_the_cells_and_what_makes_no_sense_is_refused() {
         ("rates = [1000, 2000]\nbulk = [0, 1]", "senders = [17]", "paced"),
         ("[link.here]", "[link.here]\nnodes = 18", "nodes must be from 2 to 17"),
         ("kind = \"paced\"", "kind = \"rtt\"", "rates"),
-        ("[link.here]", "[link.here]\nloopback = true\ncable = true", "nothing else"),
+        ("[link.here]", "[link.here]\nloopback = true\ncable = true", "no other keys"),
     ];
     for (from, to, named) in cases {
         let changed = text.replacen(from, to, 1);

@@ -178,13 +178,18 @@ pub(crate) fn a_socket_that_stops_to_work_costs_no_message() {
     assert_eq!(a.paths()[1].counters.returns, 1, "{:?}", a.paths());
 }
 
-/// The port of the only UDP socket of a node.
+/// The port of the only UDP socket of a node that is not connected.
 fn udp_port(node: &Node) -> u16 {
     let _inside = node.enter().unwrap();
-    let sockets = std::fs::read_to_string("/proc/thread-self/net/udp6").unwrap();
-    let local = sockets.lines().nth(1).and_then(|line| line.split_whitespace().nth(1));
-    let port = local.and_then(|local| local.rsplit(':').next()).expect("a socket");
-    u16::from_str_radix(port, 16).unwrap()
+    let sockets = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+    let mut ports = sockets.lines().filter_map(|line| {
+        let [_, local, remote, ..] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let (_, port) = local.rsplit_once(':').filter(|_| remote == "00000000:0000")?;
+        u16::from_str_radix(port, 16).ok()
+    });
+    ports.next().expect("a socket")
 }
 
 /// Datagrams of a stranger at the peer's own address look like those of bulk frames. They are
