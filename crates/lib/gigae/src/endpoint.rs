@@ -158,8 +158,8 @@ impl Endpoint {
         engine
     }
 
-    /// Takes what polls have brought. Every 64th call in vain is also a poll, for programs that
-    /// make no other.
+    /// Takes what polls have brought. Every 64th call that finds nothing is also a poll, for
+    /// programs that make no other.
     #[inline]
     pub(crate) fn take<T>(&self, take: impl FnOnce(&mut Engine) -> Option<T>) -> Option<T> {
         let mut engine = self.engine();

@@ -261,8 +261,8 @@ impl Endpoint {
 
 /// # Completions and notices
 ///
-/// `try_...` makes progress and never waits. `take_...` makes none, except that every 64th call in
-/// vain is a poll. The others wait as the endpoint's waiting style says.
+/// `try_...` makes progress and never waits. `take_...` makes none, except that every 64th call
+/// that finds nothing is a poll. The others wait as the endpoint's waiting style says.
 impl Endpoint {
     /// Operations whose completion the program has not taken: with
     /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several

@@ -7,7 +7,7 @@ use gigae_proto::Instant;
 /// Frames and empty polls after which the clock is read. An empty poll costs some 10 ns and a frame
 /// a microsecond, so timers are late by some tens of microseconds at most while the endpoint is
 /// used.
-pub(super) const EVERY: usize = 64;
+const CLOCK_EVERY: usize = 64;
 
 /// See the module's description.
 pub(crate) struct CachedClock {
@@ -24,7 +24,7 @@ impl CachedClock {
     /// Reads the clock for the first time.
     pub(super) fn new(clock: Clock) -> Self {
         // Virtual time costs nothing to read and moves only between polls.
-        let every = if clock.is_virtual() { 1 } else { EVERY };
+        let every = if clock.is_virtual() { 1 } else { CLOCK_EVERY };
         Self { now: clock.now(), clock, reads: 1, events: 0, every }
     }
 
