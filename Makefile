@@ -52,6 +52,7 @@ help:
 	@echo "make search  the same for SECONDS=$(SECONDS) in all, with random inputs and any compiler, as CI does"
 	@echo "make miri    what is unsafe and needs no kernel, under Miri; make loom: what threads share, in every order"
 	@echo "make check   formatting, lints, documentation, layers, licences, BPF objects: what CI asks for besides"
+	@echo "             (ADVISORY_DB=<clone of github.com/rustsec/advisory-db>: advisories, too)"
 	@echo "make docs    build the documents as a site (target/docs/book); make check tests their links and commands"
 	@echo "make install put the C library, its header, libfabric's provider, the command, its manual pages, completions and units into PREFIX=$(PREFIX)"
 	@echo "             (DESTDIR=$(DESTDIR)); make uninstall removes them"
@@ -201,7 +202,7 @@ check:
 	tools/layers
 	tools/security
 	tools/docs
-	tools/supply check
+	tools/supply check $(ADVISORY_DB)
 	tools/examples
 	tools/bpf check
 
