@@ -435,7 +435,7 @@ mod tests {
         a.sender.cutting = Cutting::No;
         let node = NodeAddr::Ip { ip: a.at.ip(), next_hop: MacAddr::default() };
         let envelope = Envelope::Udp { port: a.at.port() };
-        let to_b = Route::to_port(envelope, node, (node, b.at.port())).unwrap();
+        let to_b = Route::to_port(envelope, node, node, b.at.port()).unwrap();
         let header = Header {
             kind: Kind::Op,
             channel: CHANNEL,

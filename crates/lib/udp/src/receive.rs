@@ -263,7 +263,7 @@ impl Receiver {
 pub(crate) fn headers(envelope: Envelope, Ends { from, to }: Ends) -> Option<Route> {
     let Envelope::Udp { port: own } = envelope else { return None };
     let [source, to] = [from.ip(), to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
-    Route::to_port(Envelope::Udp { port: from.port() }, source, (to, own))
+    Route::to_port(Envelope::Udp { port: from.port() }, source, to, own)
 }
 
 #[cfg(test)]

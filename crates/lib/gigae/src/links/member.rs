@@ -74,7 +74,7 @@ impl Member {
             _ => MacAddr::default(),
         };
         let node = NodeAddr::Ip { ip: socket.ip(), next_hop };
-        Route::to_port(self.envelope, self.own, (node, socket.port()))
+        Route::to_port(self.envelope, self.own, node, socket.port())
     }
 
     /// Whether datagrams come to a peer's socket one by one.
