@@ -215,7 +215,7 @@ impl Engine {
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {
                 let own = self.sources.envelope.destination(bytes);
-                self.proto.handle_foreign_version((path, from), channel, version, kind & 0xf);
+                self.proto.handle_foreign_version(path, from, channel, version, kind & 0xf);
                 if self.sources.has(own) {
                     self.learn(from, own, Speaker::Anybody);
                 }
