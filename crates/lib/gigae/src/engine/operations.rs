@@ -122,7 +122,7 @@ impl Engine {
             self.give_back_unsent(frame);
             return false;
         };
-        self.send_filled(peer, len, Outbound::operations((frame, len as u16), None, peer));
+        self.send_filled(peer, len, Outbound::operations(frame, len as u16, None, peer));
         if self.doorbell.queued() {
             self.send_accepted();
         }
@@ -212,7 +212,7 @@ impl Engine {
             self.tx.add_behind(&mut behind, FrameSegment::new(frame, len as u16));
         }
         self.transfer.framed(peer);
-        let frame = Outbound::operations((frame, len as u16), behind, peer);
+        let frame = Outbound::operations(frame, len as u16, behind, peer);
         self.send_filled(peer, sum, frame);
         Some(1)
     }
@@ -265,7 +265,7 @@ impl Engine {
             return Some(0);
         }
         self.transfer.framed(peer);
-        let frame = Outbound::bulk(frame, (len as u16, in_place), peer);
+        let frame = Outbound::bulk(frame, len as u16, in_place, peer);
         if self.proto.send_bulk(peer, len as u16, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }
