@@ -232,7 +232,7 @@ impl End {
             Ok(parsed) => parsed,
             Err(Discard::Version(version)) => {
                 let (channel, kind) = (inner[5], inner[4] & 0xf);
-                return self.proto.handle_foreign_version((path, from), channel, version, kind);
+                return self.proto.handle_foreign_version(path, from, channel, version, kind);
             }
             Err(_) => return,
         };

@@ -395,7 +395,7 @@ impl Resources {
         let to = Speaker::address(self.envelope, self.victim.link().mac);
         // Whatever its port ids have become.
         let port = if let Envelope::Udp { port } = self.envelope { port } else { 0 };
-        let Some(route) = Route::to_port(self.envelope, from, (to, port)) else { return };
+        let Some(route) = Route::to_port(self.envelope, from, to, port) else { return };
         let (_, inner) = self.envelope.open(frame).expect("it was opened before");
         let mut forged = vec![0; route.len()];
         forged.extend_from_slice(inner);

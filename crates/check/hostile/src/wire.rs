@@ -214,7 +214,7 @@ fn sealed(script: &mut Script<'_>) {
     for (envelope, from, to) in ways {
         // Of any port ids.
         let port = if let Envelope::Udp { port } = envelope { port } else { 0 };
-        let route = Route::to_port(envelope, from, (to, port)).expect("both are of one family");
+        let route = Route::to_port(envelope, from, to, port).expect("both are of one family");
         let mut frame = vec![0; route.len() + HEADER_LEN];
         frame.extend_from_slice(payload);
         header.seal(&mut frame[route.len()..]);

@@ -16,20 +16,33 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 /// long run.
 const SHARE: u32 = 4;
 
+/// The time that a user has had, and when it was updated.
+#[derive(Clone, Copy, Debug)]
+struct TimeUsed {
+    time: Duration,
+    at: Instant,
+}
+
+impl TimeUsed {
+    /// What of it is not forgotten yet.
+    fn left(self, now: Instant) -> Duration {
+        self.time.saturating_sub(now.saturating_duration_since(self.at) / SHARE)
+    }
+}
+
 /// Chooses the user whose work is done next, by the time that each user has had.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    /// The time, and when it was updated. Only users who have had some: fewer than pieces of work
-    /// in [`AT_ONCE`].
-    had: HashMap<u32, (Duration, Instant)>,
+    /// Only users who have had some time: fewer than pieces of work in [`AT_ONCE`].
+    had: HashMap<u32, TimeUsed>,
 }
 
 impl FairQueue {
     /// A user has used so much more time.
     pub(crate) fn charge(&mut self, user: u32, time: Duration, now: Instant) {
-        self.had.retain(|_, had| !left(*had, now).is_zero());
-        let had = self.had(user, now) + time;
-        self.had.insert(user, (had, now));
+        self.had.retain(|_, had| !had.left(now).is_zero());
+        let time = self.had(user, now) + time;
+        self.had.insert(user, TimeUsed { time, at: now });
     }
 
     /// The next of these users, and how long to wait for the turn: zero, unless all have had too
@@ -50,12 +63,8 @@ impl FairQueue {
     }
 
     fn had(&self, user: u32, now: Instant) -> Duration {
-        self.had.get(&user).map_or(Duration::ZERO, |&had| left(had, now))
+        self.had.get(&user).map_or(Duration::ZERO, |had| had.left(now))
     }
-}
-
-fn left((had, then): (Duration, Instant), now: Instant) -> Duration {
-    had.saturating_sub(now.saturating_duration_since(then) / SHARE)
 }
 
 #[cfg(test)]

@@ -110,7 +110,8 @@ impl<I> Loan<I> {
     pub(crate) fn new(
         id: u64,
         grant: PortGrant,
-        (interface, name): (I, String),
+        interface: I,
+        name: String,
         memory: OwnedFd,
         now: Instant,
     ) -> Self {
@@ -202,8 +203,7 @@ mod tests {
             rx_ready: 1,
         };
         let grant = quotas.grant(&peer, &request).unwrap();
-        let interface = ((), "gigae0".to_owned());
-        Loan::new(1, grant, interface, memory, Instant::now())
+        Loan::new(1, grant, (), "gigae0".to_owned(), memory, Instant::now())
     }
 
     #[test]

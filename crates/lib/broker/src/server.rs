@@ -403,8 +403,8 @@ impl<K: Kernel> Broker<K> {
         info!(uid = peer.uid, pid = peer.pid, nic = %made.nic, child = %name, "a port is lent");
         let descriptors = [made.socket.as_fd(), made.claim.as_fd()];
         let sent = message::send(connection, &Answer::Port(made.description).bytes(), &descriptors);
-        let interface = (made.interface, name);
-        let loan = Loan::new(self.loans, grant, interface, memory, self.kernel.now());
+        let now = self.kernel.now();
+        let loan = Loan::new(self.loans, grant, made.interface, name, memory, now);
         *state = ClientState::Has(loan);
         if sent.is_err() {
             self.end(client);

@@ -68,8 +68,10 @@ impl Links {
 
     /// One link, and a socket for bulk data.
     pub(crate) fn with_bulk(
-        (envelope, link): (Envelope, AnyLink),
-        (socket, config): (AnyLink, BulkConfig),
+        envelope: Envelope,
+        link: AnyLink,
+        socket: AnyLink,
+        config: BulkConfig,
     ) -> Result<Self, OpenError> {
         let member = Member::of_socket(socket, config.at);
         Self::of(Member::new(link, envelope), [member].into(), Some(BulkSocket::new(config)))
@@ -177,12 +179,13 @@ impl Links {
     #[inline(never)]
     pub(crate) fn post_parts(
         &mut self,
-        (to, buffer): (PeerId, &mut Outbound),
+        to: PeerId,
+        buffer: &mut Outbound,
         header: &Header,
         longest: usize,
     ) -> bool {
         let [socket] = &mut *self.rest else { return false };
-        self.first.post_parts((to, buffer, socket), header, longest)
+        self.first.post_parts(to, buffer, socket, header, longest)
     }
 
     /// Whether frames of the link are faster to a peer than datagrams of the socket: if those come

@@ -106,7 +106,7 @@ impl Options {
             others.push(link);
         }
         let mut links = match self.open_bulk(ports[0].interface()) {
-            Some(bulk) => Links::with_bulk((envelope, first), bulk)?,
+            Some((socket, config)) => Links::with_bulk(envelope, first, socket, config)?,
             None => Links::new(envelope, first, others)?,
         };
         links.ports = ports;
@@ -163,7 +163,7 @@ impl Options {
                 let datagram = ((socket.info().max_frame - outer) / 2) as u16;
                 let config = BulkConfig { at: (ip, port).into(), datagram, most: 2 };
                 let socket = AnyLink::Simulated(Box::new(socket));
-                Links::with_bulk((self.own_envelope(), first), (socket, config))?
+                Links::with_bulk(self.own_envelope(), first, socket, config)?
             }
             _ => Links::new(self.own_envelope(), first, others)?,
         };
@@ -451,7 +451,7 @@ impl Options {
             (Envelope::Udp { .. }, Clock::Virtual(_)) => Resolver::Simulated,
             _ => Resolver::None,
         };
-        let sources = Sources::new((envelope, mac), own, resolver);
+        let sources = Sources::new(envelope, mac, own, resolver);
         let answers = !links.ports.first().is_some_and(ClaimedPort::is_child);
         let keys: Box<dyn FnMut() -> u64 + Send> = match clock {
             Clock::Monotonic => Box::new(random_key),

@@ -7,6 +7,7 @@ use gigae_proto::PeerId;
 use gigae_transfer::InPlace;
 use gigae_udp::BulkLink;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Pieces, Route, batch};
+use segments::SegmentedFrame;
 use std::ops::Range;
 
 pub(crate) use segments::{FrameSegment, MOST_SEGMENTS};
@@ -114,21 +115,13 @@ impl Outbound {
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
     /// those in the segments behind it.
     #[inline]
-    pub(crate) fn operations(
-        (frame, len): (TxFrame, u16),
-        behind: Option<Behind>,
-        to: PeerId,
-    ) -> Self {
+    pub(crate) fn operations(frame: TxFrame, len: u16, behind: Option<Behind>, to: PeerId) -> Self {
         Self { operations: Some(to), behind, ..Self::new(frame, len) }
     }
 
     /// A frame of the socket's with `len` bytes of operations for a peer, which were written at
     /// [`PAYLOAD`], except those that stay in place.
-    pub(crate) fn bulk(
-        frame: TxFrame,
-        (len, in_place): (u16, Option<InPlace>),
-        to: PeerId,
-    ) -> Self {
+    pub(crate) fn bulk(frame: TxFrame, len: u16, in_place: Option<InPlace>, to: PeerId) -> Self {
         Self { operations: Some(to), path: 1, in_place, ..Self::new(frame, len) }
     }
 
@@ -168,7 +161,8 @@ impl Outbound {
         link: &mut BulkLink,
         arena: &Arena,
         data: &[u8],
-        (to, header): (&Route, &Header),
+        to: &Route,
+        header: &Header,
     ) -> bool {
         let mut frame = match self.frame.take().expect("a message keeps its frame").reclaim(link) {
             Frame::Taken(frame) => frame,
@@ -344,8 +338,9 @@ impl Outbound {
         let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
         match frame {
             Frame::Taken(frame) if ready => {
-                let first = (frame, PAYLOAD..PAYLOAD + usize::from(self.len));
-                let posted = segments::post(link, arena, first, behind, (to, header));
+                let payload = PAYLOAD..PAYLOAD + usize::from(self.len);
+                let whole = SegmentedFrame { first: frame, payload, behind };
+                let posted = segments::post(link, arena, whole, to, header);
                 self.frame = Some(Frame::Posted(posted));
                 true
             }

@@ -82,7 +82,8 @@ pub(crate) struct Sources {
 
 impl Sources {
     pub(crate) fn new(
-        (envelope, mac): (Envelope, MacAddr),
+        envelope: Envelope,
+        mac: MacAddr,
         own: Option<Vec<IpAddr>>,
         resolver: Resolver,
     ) -> Self {
@@ -135,7 +136,8 @@ impl Sources {
     /// be answered at once.
     pub(crate) fn hear(
         &mut self,
-        (ip, mac): (IpAddr, MacAddr),
+        ip: IpAddr,
+        mac: MacAddr,
         own: IpAddr,
         now: Instant,
     ) -> Option<Way> {
@@ -244,7 +246,7 @@ mod tests {
     fn who_causes_questions_does_not_cause_them_without_bound() {
         let mac = MacAddr([2, 0, 0, 0, 0, 1]);
         let envelope = Envelope::Udp { port: 4791 };
-        let mut sources = Sources::new((envelope, mac), None, Resolver::Simulated);
+        let mut sources = Sources::new(envelope, mac, None, Resolver::Simulated);
         let asked = |sources: &mut Sources, now: u64| {
             let all = 1..=u8::MAX;
             let known =
@@ -275,7 +277,7 @@ mod tests {
 
     fn simulated() -> Sources {
         let envelope = Envelope::Udp { port: 4791 };
-        Sources::new((envelope, MacAddr([2, 0, 0, 0, 0, 1])), None, Resolver::Simulated)
+        Sources::new(envelope, MacAddr([2, 0, 0, 0, 0, 1]), None, Resolver::Simulated)
     }
 
     /// Also if another node has sent a Hello in its name to another address of ours, before it or
@@ -290,7 +292,7 @@ mod tests {
             }
             for (mac, own) in [(OTHER, 2), (BOBS, 1), (OTHER, 2), (BOBS, 1)] {
                 let to = way(own, 0).source;
-                let heard = sources.hear((BOB, mac), to, Instant(7));
+                let heard = sources.hear(BOB, mac, to, Instant(7));
                 assert_eq!(heard, Some(way(own, 2)));
                 assert!(!sources.was_heard_elsewhere(&bob, Some(to)));
                 assert!(sources.was_heard_elsewhere(&bob, Some(way(3 - own, 0).source)));
@@ -309,7 +311,7 @@ mod tests {
         // It has moved since.
         let asked = Instant(1_000_000_000);
         sources.heard.push_back(Heard { ip: BOB, way: way(1, 9), asked });
-        let mut hear = |now| sources.hear((BOB, BOBS), own, Instant(now)).unwrap().next_hop;
+        let mut hear = |now| sources.hear(BOB, BOBS, own, Instant(now)).unwrap().next_hop;
         assert_eq!([1_050_000_000, 1_100_000_000].map(&mut hear), [OTHER, BOBS]);
         assert_eq!(sources.heard.len(), 1);
     }
@@ -320,7 +322,7 @@ mod tests {
         sources.heard.push_back(Heard { ip: BOB, way: way(1, 2), asked: Instant(0) });
         sources.since = Instant(1_000_000_000);
         sources.questions = MOST_QUESTIONS;
-        let heard = sources.hear((BOB, BOBS), way(2, 0).source, Instant(1_050_000_000));
+        let heard = sources.hear(BOB, BOBS, way(2, 0).source, Instant(1_050_000_000));
         assert_eq!(heard, Some(way(2, 2)));
     }
 }

@@ -31,13 +31,12 @@ struct Capture {
 impl Capture {
     /// The next segment of a frame. With the last one, the whole frame is written.
     fn add(&mut self, bytes: &[u8], direction: Direction, segment: Segment) {
-        let way = (direction, self.number);
         if segment == Segment::Last && self.segments.is_empty() {
-            return self.tap.frame(way, bytes);
+            return self.tap.frame(direction, self.number, bytes);
         }
         self.segments.extend_from_slice(bytes);
         if segment == Segment::Last {
-            self.tap.frame(way, &self.segments);
+            self.tap.frame(direction, self.number, &self.segments);
             self.segments.clear();
         }
     }

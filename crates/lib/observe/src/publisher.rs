@@ -80,10 +80,11 @@ impl Drop for Publisher {
 
 impl Tap {
     /// Records a frame, up to the wanted length, or counts it as dropped. One copy, one clock read.
-    pub fn frame(&self, way: (Direction, usize), frame: &[u8]) {
+    pub fn frame(&self, direction: Direction, link: usize, frame: &[u8]) {
         let snaplen = self.memory.words()[AT_SNAPLEN].load(Ordering::Relaxed);
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let at = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
-        self.memory.ring().push(at, way, frame, usize::try_from(snaplen).unwrap_or(usize::MAX));
+        let snaplen = usize::try_from(snaplen).unwrap_or(usize::MAX);
+        self.memory.ring().push(at, direction, link, frame, snaplen);
     }
 }

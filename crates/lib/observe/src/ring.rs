@@ -55,7 +55,8 @@ impl Ring<'_> {
     pub(crate) fn push(
         &self,
         at: u64,
-        (direction, link): (Direction, usize),
+        direction: Direction,
+        link: usize,
         frame: &[u8],
         snaplen: usize,
     ) {
@@ -168,7 +169,7 @@ mod tests {
         let (ring, mut tail, mut bytes) = (plain.ring(), 0, Vec::new());
         let direction = |n| if n % 2 == 0 { Direction::In } else { Direction::Out };
         for n in 0..500 {
-            ring.push(n as u64, (direction(n), n % 8), &frame(n), 60);
+            ring.push(n as u64, direction(n), n % 8, &frame(n), 60);
             let record = ring.pop(&mut tail, &mut bytes).unwrap().unwrap();
             let expected = Record {
                 at: n as u64,
@@ -188,7 +189,7 @@ mod tests {
         let plain = Plain::new(16);
         let ring = plain.ring();
         for n in 0..10 {
-            ring.push(n, (Direction::In, 0), &[n as u8; 16], 100);
+            ring.push(n, Direction::In, 0, &[n as u8; 16], 100);
         }
         let (mut tail, mut bytes) = (0, Vec::new());
         for n in 0..3 {
@@ -196,7 +197,7 @@ mod tests {
             assert_eq!(bytes, [n; 16]);
         }
         assert_eq!(ring.pop(&mut tail, &mut bytes), Ok(None));
-        ring.push(10, (Direction::In, 0), &[10; 16], 100);
+        ring.push(10, Direction::In, 0, &[10; 16], 100);
         assert_eq!(ring.pop(&mut tail, &mut bytes).unwrap().unwrap().dropped, 7);
     }
 
@@ -204,10 +205,10 @@ mod tests {
     fn a_reader_that_begins_late_is_spared_what_was_for_others() {
         let plain = Plain::new(64);
         let ring = plain.ring();
-        ring.push(1, (Direction::In, 0), &[1; 8], 100);
+        ring.push(1, Direction::In, 0, &[1; 8], 100);
         let (mut tail, mut bytes) = (ring.skip(), Vec::new());
         assert_eq!(ring.pop(&mut tail, &mut bytes), Ok(None));
-        ring.push(2, (Direction::In, 0), &[2; 8], 100);
+        ring.push(2, Direction::In, 0, &[2; 8], 100);
         assert_eq!(ring.pop(&mut tail, &mut bytes).unwrap().unwrap().at, 2);
     }
 
@@ -244,7 +245,7 @@ mod tests {
             }
             // The writer accepts whatever the reader claims.
             ring.tail.store(random(), Ordering::Relaxed);
-            (0..20).for_each(|n| ring.push(n, (Direction::Out, 0), &[7; 40], 100));
+            (0..20).for_each(|n| ring.push(n, Direction::Out, 0, &[7; 40], 100));
         }
     }
 
@@ -255,12 +256,12 @@ mod tests {
         std::thread::scope(|scope| {
             let ring = plain.ring();
             scope.spawn(move || {
-                (0..FRAMES).for_each(|n| ring.push(n as u64, (Direction::Out, 1), &frame(n), 1000));
-                ring.push(u64::MAX, (Direction::Out, 1), &[], 0);
+                (0..FRAMES).for_each(|n| ring.push(n as u64, Direction::Out, 1, &frame(n), 1000));
+                ring.push(u64::MAX, Direction::Out, 1, &[], 0);
                 while ring.head.load(Ordering::Relaxed) != ring.tail.load(Ordering::Relaxed) {
                     std::thread::yield_now();
                 }
-                ring.push(u64::MAX, (Direction::Out, 1), &[], 0);
+                ring.push(u64::MAX, Direction::Out, 1, &[], 0);
             });
             let (mut tail, mut bytes, mut got) = (0, Vec::new(), 0);
             loop {
@@ -296,7 +297,7 @@ mod loom_tests {
             let writing = Arc::clone(&plain);
             let writer = loom::thread::spawn(move || {
                 for n in 1..=3 {
-                    writing.ring().push(n, (Direction::In, 0), &[n as u8; 8], 8);
+                    writing.ring().push(n, Direction::In, 0, &[n as u8; 8], 8);
                 }
             });
             let (mut tail, mut bytes, mut last) = (0, Vec::new(), 0);

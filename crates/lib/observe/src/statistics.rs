@@ -127,7 +127,9 @@ impl<'a> StatisticsWriter<'a> {
     pub fn peer(
         &mut self,
         address: PeerAddress,
-        (port, channel, state): (u16, u8, PeerState),
+        port: u16,
+        channel: u8,
+        state: PeerState,
         values: &[u64],
     ) -> bool {
         if self.rows >= MOST_PEERS {
@@ -237,7 +239,7 @@ mod tests {
         ];
         let states = [PeerState::Up, PeerState::Proposing, PeerState::Closing];
         for (address, state) in addresses.into_iter().zip(states) {
-            assert!(sheet.peer(address, (600, 255, state), &[8, 9]));
+            assert!(sheet.peer(address, 600, 255, state, &[8, 9]));
         }
         assert_eq!(Statistics::read(&words, 1, [1, 1, 1]), None, "it is being written");
         sheet.end(12);
@@ -263,8 +265,7 @@ mod tests {
     fn there_is_room_for_so_many_peers_and_no_more() {
         let words = words();
         let mut sheet = StatisticsWriter::begin(&words, 1);
-        let mut room =
-            |n: u8| sheet.peer(PeerAddress::Mac([n; 6]), (0, 0, PeerState::Up), &[1; 100]);
+        let mut room = |n: u8| sheet.peer(PeerAddress::Mac([n; 6]), 0, 0, PeerState::Up, &[1; 100]);
         assert!((0..255).all(&mut room));
         assert!(!room(255) && !room(0));
         sheet.end(1000);
@@ -292,7 +293,7 @@ mod tests {
                 for n in 1..=ROUNDS {
                     let mut sheet = StatisticsWriter::begin(words, n);
                     sheet.counts(&[n; 10]);
-                    sheet.peer(PeerAddress::Mac([0; 6]), (0, 0, PeerState::Up), &[n; 5]);
+                    sheet.peer(PeerAddress::Mac([0; 6]), 0, 0, PeerState::Up, &[n; 5]);
                     sheet.end(n);
                 }
             });

@@ -46,7 +46,7 @@ fn an_endpoint_is_found_until_it_is_closed() {
     assert!(observed.until() > gigae_observe::now());
     observed.publish(77, 3, |sheet| {
         sheet.counts(&[12]);
-        sheet.peer(PeerAddress::Mac([2; 6]), (4, 5, PeerState::Up), &[6]);
+        sheet.peer(PeerAddress::Mac([2; 6]), 4, 5, PeerState::Up, &[6]);
     });
     let statistics = endpoint.statistics().unwrap();
     assert_eq!((statistics.at, statistics.known, &statistics.counts[..]), (77, 3, &[12][..]));
@@ -65,24 +65,24 @@ fn frames_go_from_an_endpoint_to_one_observer_at_a_time() {
     assert!(here(2).remove(0).capture(100).is_err(), "it is being captured");
     assert!(observed.capture_until() > gigae_observe::now());
     let tap = observed.tap();
-    tap.frame((gigae_observe::Direction::Out, 0), b"a frame");
+    tap.frame(gigae_observe::Direction::Out, 0, b"a frame");
     let mut bytes = Vec::new();
     let record = first.next(&mut bytes).unwrap();
     assert_eq!((&bytes[..], record.original_len, record.dropped), (&b"a frame"[..], 7, 0));
     // More than there is room for.
     let large = vec![1; 65_536];
-    (0..200).for_each(|_| tap.frame((gigae_observe::Direction::In, 0), &large));
+    (0..200).for_each(|_| tap.frame(gigae_observe::Direction::In, 0, &large));
     let mut got = 0;
     while first.next(&mut bytes).is_some() {
         got += 1;
     }
     assert_eq!((got + first.dropped(), first.damaged), (200, 0));
-    tap.frame((gigae_observe::Direction::In, 0), b"");
+    tap.frame(gigae_observe::Direction::In, 0, b"");
     assert_eq!(u64::from(first.next(&mut bytes).unwrap().dropped), 200 - got);
     drop(first);
     assert_eq!(observed.capture_until(), 0);
     let mut second = here(2).remove(0).capture(3).unwrap();
-    tap.frame((gigae_observe::Direction::Out, 0), b"a frame");
+    tap.frame(gigae_observe::Direction::Out, 0, b"a frame");
     assert_eq!(second.next(&mut bytes).map(|record| record.original_len), Some(7));
     assert_eq!((&bytes[..], second.dropped()), (&b"a f"[..], 0));
 }

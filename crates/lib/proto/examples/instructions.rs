@@ -452,7 +452,7 @@ fn proto_hostile() {
 #[inline(never)]
 fn measured_proto_hostile_version(end: &mut Proto, n: u32) {
     let [a, b, c, d] = n.to_be_bytes();
-    end.handle_foreign_version((0, MacAddr([2, 9, a, b, c, d]).into()), 3, 1, 1);
+    end.handle_foreign_version(0, MacAddr([2, 9, a, b, c, d]).into(), 3, 1, 1);
 }
 
 #[inline(never)]

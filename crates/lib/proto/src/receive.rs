@@ -109,7 +109,8 @@ impl<R> ReceiveWindow<R> {
     pub(crate) fn take(
         &mut self,
         seq: SeqNo,
-        (buffer, kind): (&mut Option<R>, DataKind),
+        buffer: &mut Option<R>,
+        kind: DataKind,
         reorder_window: u16,
         deliver: impl FnMut(R, DataKind),
     ) -> Result<(), Discard> {
@@ -125,7 +126,7 @@ impl<R> ReceiveWindow<R> {
         self.latest = seq;
         if ahead > 0 {
             let ahead = ahead.cast_unsigned();
-            return self.out_of_order(seq, ahead, (buffer, kind), reorder_window);
+            return self.out_of_order(seq, ahead, buffer, kind, reorder_window);
         }
         self.in_order(buffer.take().expect("a data frame comes with its buffer"), kind, deliver);
         Ok(())
@@ -161,7 +162,8 @@ impl<R> ReceiveWindow<R> {
         &mut self,
         seq: SeqNo,
         ahead: u32,
-        (buffer, kind): (&mut Option<R>, DataKind),
+        buffer: &mut Option<R>,
+        kind: DataKind,
         reorder_window: u16,
     ) -> Result<(), Discard> {
         self.urgent |= !self.patient;
@@ -369,8 +371,7 @@ mod tests {
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
         let mut out = Vec::new();
         let seq = SeqNo(u32::MAX - 2) + offset;
-        let taken =
-            w.take(seq, (&mut Some(offset), DataKind::Messages), reorder, |r, _| out.push(r));
+        let taken = w.take(seq, &mut Some(offset), DataKind::Messages, reorder, |r, _| out.push(r));
         let refused = taken.err();
         (out, refused)
     }
@@ -426,10 +427,10 @@ mod tests {
         let config = ProtocolConfig { receive_window: 4, ..ProtocolConfig::default() };
         let mut w = ReceiveWindow::new(SeqNo(0), &config);
         for i in 0..4 {
-            assert!(w.take(SeqNo(i), (&mut Some(i), DataKind::Messages), 8, |_, _| ()).is_ok());
+            assert!(w.take(SeqNo(i), &mut Some(i), DataKind::Messages, 8, |_, _| ()).is_ok());
         }
         assert_eq!(w.fields(true), (SeqNo(4), 0), "STOP");
-        let fifth = w.take(SeqNo(4), (&mut Some(4), DataKind::Messages), 8, |_, _| ());
+        let fifth = w.take(SeqNo(4), &mut Some(4), DataKind::Messages, 8, |_, _| ());
         assert_eq!(fifth, Err(Discard::Window));
         w.fields(true);
         assert!(!w.is_due(true));

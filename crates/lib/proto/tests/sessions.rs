@@ -309,13 +309,13 @@ fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     w.net.cut(w.nodes[1].links[0].0, true, true);
     w.send(0, 1, b"hello");
     w.settle();
-    let from = (0, w.nodes[1].links[0].1.into());
-    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 3, Kind::Reset as u8);
+    let from = w.nodes[1].links[0].1.into();
+    w.nodes[0].proto.handle_foreign_version(0, from, world::CHANNEL, 3, Kind::Reset as u8);
     w.run(Duration::from_millis(130));
     assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(3));
     assert_eq!(w.nodes[0].count(Kind::Hello), 7);
     assert_eq!(w.nodes[0].count(Kind::Reset), 0, "an answer is not answered");
-    w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 3, Kind::Hello as u8);
+    w.nodes[0].proto.handle_foreign_version(0, from, world::CHANNEL, 3, Kind::Hello as u8);
     w.settle();
     assert_eq!(w.nodes[0].count(Kind::Reset), 1, "a question is");
 }
@@ -326,9 +326,9 @@ fn frames_of_another_version_in_a_peers_name_do_not_end_a_proposal_that_is_answe
     // The first proposals are lost.
     w.nodes[0].drop_sent = vec![0, 1, 2];
     w.send(0, 1, b"hello");
-    let from = (0, w.nodes[1].links[0].1.into());
+    let from = w.nodes[1].links[0].1.into();
     for _ in 0..20 {
-        w.nodes[0].proto.handle_foreign_version(from, world::CHANNEL, 3, Kind::Reset as u8);
+        w.nodes[0].proto.handle_foreign_version(0, from, world::CHANNEL, 3, Kind::Reset as u8);
         w.run(Duration::from_millis(1));
     }
     assert_eq!(w.received(1), [b"hello"]);

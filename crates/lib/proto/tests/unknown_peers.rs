@@ -451,7 +451,7 @@ fn a_frame_of_another_version_ends_every_unanswered_proposal_to_its_node_and_no_
     let other = to(LIAR, 0, 3);
     let mut now = 0;
     for _ in 0..2 {
-        end.handle_foreign_version((0, BOB.into()), 3, 1, Kind::Reset as u8);
+        end.handle_foreign_version(0, BOB.into(), 3, 1, Kind::Reset as u8);
         for _ in 0..130 {
             sent(&mut end);
             now += 1_000_000;

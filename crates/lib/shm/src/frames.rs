@@ -53,7 +53,8 @@ impl Frames {
     #[inline]
     pub(crate) fn hand_out(
         &mut self,
-        (reader, ring): (&Reader, &Ring),
+        reader: &Reader,
+        ring: &Ring,
         record: Record,
         batch: &mut Vec<RxFrame>,
     ) -> bool {

@@ -428,8 +428,8 @@ impl<L: Link> Link for ShmLink<L> {
         let share = if self.polls.is_multiple_of(2) { max.div_ceil(2) } else { max / 2 };
         let count = if share > 0 { self.link.poll(batch, share)? } else { 0 };
         let before = batch.len();
-        let frames = (&mut self.frames, self.link.info().max_frame);
-        let (came, dropped) = self.neighbours.receive(frames, batch, max.saturating_sub(count));
+        let (max_frame, left) = (self.link.info().max_frame, max.saturating_sub(count));
+        let (came, dropped) = self.neighbours.receive(&mut self.frames, max_frame, batch, left);
         self.counters.memory_rx_frames += came;
         self.counters.rx_dropped += dropped;
         Ok(count + batch.len() - before)

@@ -193,8 +193,9 @@ pub(crate) struct Neighbours {
     /// When it began, and whole seconds since then at the last look.
     began: Instant,
     now: u32,
-    /// The address of the last frame. Most frames go where the last one went.
-    last: (u64, Via),
+    /// The address of the last frame, and how it went. Most frames go where the last one went.
+    last_key: u64,
+    last_via: Via,
     outgoing: Vec<Option<OutgoingRing>>,
     /// Rings whose reader may need a doorbell.
     due: Vec<usize>,
@@ -223,7 +224,8 @@ impl Neighbours {
             known: HashMap::new(),
             began: Instant::now(),
             now: 0,
-            last: (NONE, Via::Nic),
+            last_key: NONE,
+            last_via: Via::Nic,
             outgoing: Vec::new(),
             due: Vec::new(),
             incoming: Vec::new(),
@@ -238,7 +240,7 @@ impl Neighbours {
     /// else a look-up; the first time, some system calls.
     #[inline]
     pub(crate) fn via(&mut self, key: u64) -> Via {
-        if key == self.last.0 { self.last.1 } else { self.look_up(key) }
+        if key == self.last_key { self.last_via } else { self.look_up(key) }
     }
 
     #[inline(never)]
@@ -251,7 +253,7 @@ impl Neighbours {
             None if is_nodes => self.ask(key, 1),
             None => Via::Nic,
         };
-        self.last = (key, via);
+        (self.last_key, self.last_via) = (key, via);
         via
     }
 
@@ -386,7 +388,8 @@ impl Neighbours {
     /// those that were dropped because they were invalid.
     pub(crate) fn receive(
         &mut self,
-        (frames, max_frame): (&mut Frames, usize),
+        frames: &mut Frames,
+        max_frame: usize,
         batch: &mut Vec<RxFrame>,
         max: usize,
     ) -> (u64, u64) {
@@ -420,7 +423,7 @@ impl Neighbours {
                 };
                 if !(ETHERNET..=max_frame).contains(&record.len) {
                     dropped += 1;
-                } else if frames.hand_out((&from.reader, &ring), record, batch) {
+                } else if frames.hand_out(&from.reader, &ring, record, batch) {
                     count += 1;
                 } else {
                     break;
@@ -464,7 +467,7 @@ impl Neighbours {
         let now = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(NEVER - 1);
         if now != self.now {
             self.now = now;
-            self.last = (NONE, Via::Nic);
+            (self.last_key, self.last_via) = (NONE, Via::Nic);
             if !self.listens {
                 self.listen_again();
             }
@@ -540,7 +543,7 @@ impl Neighbours {
     /// The next frame to an address looks again.
     fn forget(&mut self, key: u64) {
         self.known.remove(&key);
-        self.last = (NONE, Via::Nic);
+        (self.last_key, self.last_via) = (NONE, Via::Nic);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::capture::CaptureFile;
 use crate::faults::{Faults, Tally};
-use crate::switch::{ETHERNET, PortState, Switch};
+use crate::switch::{ETHERNET, PortPair, PortState, Switch};
 use gigae_wire::MacAddr;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -56,14 +56,14 @@ impl Network {
         let n = u32::try_from(state.ports.len() + 1).expect("fewer than 2^32 ports");
         let [a, b, c, d] = n.to_be_bytes();
         let mac = MacAddr([2, 0, a, b, c, d]);
-        let (arrived, cut) = (VecDeque::new(), (false, false));
-        let mtu = state.mtu;
+        let (arrived, mtu) = (VecDeque::new(), state.mtu);
         let added = PortState {
             mac,
             mtu,
             faults: None,
             arrived,
-            cut,
+            cut_from: false,
+            cut_to: false,
             down: false,
             busy_until: 0,
             is_fresh: false,
@@ -107,7 +107,9 @@ impl Network {
 
     /// Cuts a port off or joins it again, separately for frames `from` its node and `to` it.
     pub fn cut(&self, port: Port, from: bool, to: bool) {
-        self.state().ports[port.0].cut = (from, to);
+        let mut state = self.state();
+        let port = &mut state.ports[port.0];
+        (port.cut_from, port.cut_to) = (from, to);
     }
 
     /// Takes a port down or up again, as `ip link set` does. Its link reports that, keeps what is
@@ -130,10 +132,11 @@ impl Network {
     /// Separates one port from another, or joins them again, only for frames in this direction.
     pub fn sever(&self, from: Port, to: Port, apart: bool) {
         let mut state = self.state();
+        let ports = PortPair { from: from.0, to: to.0 };
         if apart {
-            state.severed.insert((from.0, to.0));
+            state.severed.insert(ports);
         } else {
-            state.severed.remove(&(from.0, to.0));
+            state.severed.remove(&ports);
         }
     }
 
@@ -170,7 +173,7 @@ impl Network {
         if let Some(capture) = &mut state.capture {
             capture.frame(now, frame).expect("the capture can be written");
         }
-        if state.ports[from.0].cut.0 {
+        if state.ports[from.0].cut_from {
             state.tally.lost += 1;
             return;
         }
@@ -178,19 +181,20 @@ impl Network {
             state.tally.too_long += 1;
             return;
         }
+        let pair = |to| PortPair { from: from.0, to };
         let to = MacAddr(*frame.first_chunk().expect("a frame has an Ethernet header"));
         let to = state.port_of(to);
         // A broadcast already goes to the mirror.
         if let Some(mirror) =
             state.mirror.filter(|&at| at != from.0 && to.is_some_and(|to| to != at))
         {
-            state.carry(now, (from.0, mirror), frame);
+            state.carry(now, pair(mirror), frame);
         }
         match to {
-            Some(port) => state.carry(now, (from.0, port), frame),
+            Some(port) => state.carry(now, pair(port), frame),
             None => {
                 for port in (0..state.ports.len()).filter(|&p| p != from.0) {
-                    state.carry(now, (from.0, port), frame);
+                    state.carry(now, pair(port), frame);
                 }
             }
         }

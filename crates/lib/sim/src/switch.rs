@@ -17,6 +17,13 @@ pub(crate) const ETHERNET: usize = 14;
 /// full. The receiver's own ring should overflow first.
 const PORT_BACKLOG: usize = 65_536;
 
+/// The numbers of two ports: frames go from one to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PortPair {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Switch {
     pub(crate) faults: Faults,
@@ -26,8 +33,8 @@ pub(crate) struct Switch {
     pub(crate) ports: Vec<PortState>,
     /// Ports that will be added again.
     pub(crate) reopened: VecDeque<usize>,
-    /// Pairs of ports, from and to, between which nothing passes.
-    pub(crate) severed: HashSet<(usize, usize)>,
+    /// Between these nothing passes.
+    pub(crate) severed: HashSet<PortPair>,
     /// Ports at which frames have arrived since they were last reported.
     pub(crate) fresh: Vec<usize>,
     /// Frames in flight: arrival time and a serial number, for a total order.
@@ -46,8 +53,10 @@ pub(crate) struct PortState {
     /// The faults of frames towards it, if they differ.
     pub(crate) faults: Option<Faults>,
     pub(crate) arrived: VecDeque<Vec<u8>>,
-    /// Nothing enters from the node, nothing leaves towards it.
-    pub(crate) cut: (bool, bool),
+    /// Nothing enters from the node.
+    pub(crate) cut_from: bool,
+    /// Nothing leaves towards it.
+    pub(crate) cut_to: bool,
     /// Its node has taken it down.
     pub(crate) down: bool,
     pub(crate) busy_until: u64,
@@ -93,15 +102,16 @@ impl Switch {
         probability > 0.0 && self.random.rand_float() < probability
     }
 
-    pub(crate) fn carry(&mut self, now: u64, (from, port): (usize, usize), frame: &[u8]) {
+    pub(crate) fn carry(&mut self, now: u64, ports: PortPair, frame: &[u8]) {
+        let port = ports.to;
         let faults = self.ports[port].faults.unwrap_or(self.faults);
         let hole = if faults.black_hole == 0 { usize::MAX } else { faults.black_hole };
         if frame.len() > hole.min(self.ports[port].mtu + ETHERNET) {
             self.tally.too_long += 1;
             return;
         }
-        let apart = !self.severed.is_empty() && self.severed.contains(&(from, port));
-        let deaf = self.ports[port].cut.1 || self.ports[port].down;
+        let apart = !self.severed.is_empty() && self.severed.contains(&ports);
+        let deaf = self.ports[port].cut_to || self.ports[port].down;
         if apart || deaf || self.chance(faults.loss) {
             self.tally.lost += 1;
             return;

@@ -17,6 +17,13 @@ use gigae_wire::{Epoch, Pieces};
 /// No sender of this protocol sends it.
 struct Invalid;
 
+/// Where in a registered memory an operation of a peer begins.
+#[derive(Clone, Copy)]
+struct RegionPlace {
+    key: RegionKey,
+    offset: u64,
+}
+
 type Checked = Result<(), Invalid>;
 
 impl<M: Bytes> Transfer<M> {
@@ -59,7 +66,8 @@ impl<M: Bytes> Transfer<M> {
             Op::Reply { id, at } => self.on_reply(peer, id, at, data),
             Op::Write { .. } => self.on_write(peer, op, data),
             Op::Atomic { id, key, offset, change } => {
-                self.on_atomic(peer, id, (RegionKey(key), offset), change, data)
+                let place = RegionPlace { key: RegionKey(key), offset };
+                self.on_atomic(peer, id, place, change, data)
             }
             Op::Done { id, status } => self.on_done(peer, id, status, data),
             Op::Limit { until, entries } => {
@@ -382,7 +390,7 @@ impl<M: Bytes> Transfer<M> {
         &mut self,
         peer: PeerId,
         id: u32,
-        place: (RegionKey, u64),
+        place: RegionPlace,
         change: Change,
         data: Pieces,
     ) -> Checked {
@@ -406,7 +414,7 @@ impl<M: Bytes> Transfer<M> {
     fn change(
         &mut self,
         peer: PeerId,
-        (key, offset): (RegionKey, u64),
+        RegionPlace { key, offset }: RegionPlace,
         change: Change,
         operands: &[u8],
     ) -> Result<Values, Status> {

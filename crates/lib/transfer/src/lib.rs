@@ -40,4 +40,6 @@ pub use matching::Selector;
 pub use memory::{Accesses, Bytes, RegionKey, Rights, predictable_keys};
 pub use operation::{OpError, OpId, TransferCompletion, TransferNotice};
 pub use room::InPlace;
-pub use transfer::{Expected, Start, TooLong, Transfer, TransferConfig, TransferCounters};
+pub use transfer::{
+    Expected, PlacedPayload, Start, TooLong, Transfer, TransferConfig, TransferCounters,
+};

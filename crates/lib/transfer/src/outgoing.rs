@@ -195,13 +195,14 @@ impl<M: Bytes> Transfer<M> {
     /// send the frame in a session of this epoch.
     pub fn inject(
         &mut self,
-        to: (PeerId, Epoch),
+        peer: PeerId,
+        epoch: Epoch,
         label: Label,
         message: &[u8],
         out: &mut [u8],
     ) -> Option<usize> {
-        let len = self.inject_behind(to, label, message, out)?;
-        self.framed(to.0);
+        let len = self.inject_behind(peer, epoch, label, message, out)?;
+        self.framed(peer);
         Some(len)
     }
 
@@ -209,21 +210,23 @@ impl<M: Bytes> Transfer<M> {
     /// the rest of it.
     pub fn inject_more(
         &mut self,
-        to: (PeerId, Epoch),
+        peer: PeerId,
+        epoch: Epoch,
         label: Label,
         message: &[u8],
         out: &mut [u8],
     ) -> Option<usize> {
-        let state = self.peer(to.0);
+        let state = self.peer(peer);
         state.filled -= 1;
-        let len = self.inject_behind(to, label, message, out);
-        self.framed(to.0);
+        let len = self.inject_behind(peer, epoch, label, message, out);
+        self.framed(peer);
         len
     }
 
     fn inject_behind(
         &mut self,
-        (peer, epoch): (PeerId, Epoch),
+        peer: PeerId,
+        epoch: Epoch,
         label: Label,
         message: &[u8],
         out: &mut [u8],
@@ -350,7 +353,7 @@ impl<M: Bytes> Transfer<M> {
         let step = match source {
             Source::Send(send) => match self.operations.get(send) {
                 Some(Operation::Send(Send { memory, .. })) => {
-                    Some(room.take(header, (send, memory), at as usize, part))
+                    Some(room.take(header, send, memory, at as usize, part))
                 }
                 _ => None,
             },
@@ -454,7 +457,7 @@ impl<M: Bytes> Transfer<M> {
         let header = op.header_len();
         let part = left.min(room.len() - header);
         op.write(part as u16, room.bytes);
-        let step = room.take(header, (id, &send.memory), from, part);
+        let step = room.take(header, id, &send.memory, from, part);
         if from == 0 {
             state.sent = state.sent.wrapping_add(cost(total));
             self.counters.unasked += 1;
@@ -509,7 +512,7 @@ impl<M: Bytes> Transfer<M> {
                 op.write(part as u16, room.bytes);
                 *at += part as u32;
                 let ends = from + part == total;
-                (room.take(header, (id, &*memory), from, part), ends)
+                (room.take(header, id, &*memory, from, part), ends)
             }
             Operation::Read { len, key, offset, .. } => {
                 self.asked += *len as usize;

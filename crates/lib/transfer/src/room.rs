@@ -54,7 +54,8 @@ impl Room<'_> {
     pub(crate) fn take(
         &mut self,
         header: usize,
-        (operation, memory): (u32, &impl Bytes),
+        operation: u32,
+        memory: &impl Bytes,
         from: usize,
         len: usize,
     ) -> Step {

@@ -19,7 +19,7 @@ use gigae_proto::{Instant, PeerId};
 use std::collections::VecDeque;
 use std::fmt;
 
-pub use expecting::Expected;
+pub use expecting::{Expected, PlacedPayload};
 
 /// Longest message or remote access in bytes.
 pub(crate) const LONGEST: usize = 1 << 30;

@@ -10,8 +10,8 @@ use world::{FRAME, World, anything, body, from};
 /// What one end injects for another: the frame, if it may.
 fn inject(world: &mut World, to: usize, tag: u64, message: &[u8]) -> bool {
     let mut frame = vec![0; FRAME];
-    let peer = (PeerId(to as u32), world.epoch[0][to]);
-    let len = world.ends[0].inject(peer, tag.into(), message, &mut frame);
+    let (peer, epoch) = (PeerId(to as u32), world.epoch[0][to]);
+    let len = world.ends[0].inject(peer, epoch, tag.into(), message, &mut frame);
     if let Some(len) = len {
         frame.truncate(len);
         gigae_wire::op::check(frame[..].into()).unwrap();

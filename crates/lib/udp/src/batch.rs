@@ -1,6 +1,6 @@
 //! Posted frames that were not passed to the kernel yet, and the buffers that are made of them.
 
-use crate::socket::{Control, Name, UdpSocket};
+use crate::socket::{Control, ControlMessages, Destination, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use rustix::io::Errno;
@@ -28,8 +28,8 @@ pub(crate) struct Sent {
 #[derive(Default)]
 pub(crate) struct Batch {
     pieces: Vec<libc::iovec>,
-    names: Vec<(Name, libc::socklen_t)>,
-    controls: Vec<(Control, usize)>,
+    destinations: Vec<Destination>,
+    controls: Vec<ControlMessages>,
     /// Where in `pieces` each buffer begins and ends.
     buffers: Vec<std::ops::Range<usize>>,
     messages: Vec<libc::mmsghdr>,
@@ -48,7 +48,7 @@ impl Batch {
     pub(crate) fn new() -> Self {
         Self {
             pieces: Vec::with_capacity(PIECES),
-            names: Vec::with_capacity(BUFFERS),
+            destinations: Vec::with_capacity(BUFFERS),
             controls: Vec::with_capacity(BUFFERS),
             buffers: Vec::with_capacity(BUFFERS),
             messages: Vec::with_capacity(BUFFERS),
@@ -60,10 +60,11 @@ impl Batch {
     pub(crate) fn send(
         &mut self,
         queue: &VecDeque<QueuedFrame>,
-        (socket, arena): (&UdpSocket, &Arena),
+        socket: &UdpSocket,
+        arena: &Arena,
         joins: bool,
     ) -> Sent {
-        self.fill(queue, (socket, arena), joins);
+        self.fill(queue, socket, arena, joins);
         match socket.send(&mut self.messages) {
             Ok(count) => Sent {
                 frames: self.buffers[..count].iter().map(ExactSizeIterator::len).sum(),
@@ -76,11 +77,12 @@ impl Batch {
     fn fill(
         &mut self,
         queue: &VecDeque<QueuedFrame>,
-        (socket, arena): (&UdpSocket, &Arena),
+        socket: &UdpSocket,
+        arena: &Arena,
         joins: bool,
     ) {
         self.pieces.clear();
-        self.names.clear();
+        self.destinations.clear();
         self.controls.clear();
         self.buffers.clear();
         self.messages.clear();
@@ -115,9 +117,9 @@ impl Batch {
             let frames = begin..self.pieces.len();
             let segment = (frames.len() > 1).then_some(first.length as u16);
             let mut control: Control = [0; 16];
-            let used = socket.write_control(&mut control, first.from, segment);
-            self.controls.push((control, used));
-            self.names.push(socket.name(first.to));
+            let length = socket.write_control(&mut control, first.from, segment);
+            self.controls.push(ControlMessages { words: control, length });
+            self.destinations.push(socket.destination(first.to));
             self.buffers.push(frames);
         }
         // Now that nothing moves any more.
@@ -125,13 +127,13 @@ impl Batch {
             // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             let header = &mut message.msg_hdr;
-            header.msg_name = (&raw mut self.names[i].0).cast();
-            header.msg_namelen = self.names[i].1;
+            header.msg_name = (&raw mut self.destinations[i].name).cast();
+            header.msg_namelen = self.destinations[i].length;
             // SAFETY: the buffer's pieces lie in the vector from there on.
             header.msg_iov = unsafe { self.pieces.as_mut_ptr().add(frames.start) };
             header.msg_iovlen = frames.len() as _;
-            header.msg_control = self.controls[i].0.as_mut_ptr().cast();
-            header.msg_controllen = self.controls[i].1 as _;
+            header.msg_control = self.controls[i].words.as_mut_ptr().cast();
+            header.msg_controllen = self.controls[i].length as _;
             self.messages.push(message);
         }
     }

@@ -22,7 +22,7 @@ mod sending;
 mod slots;
 
 use crate::link::ETHERNET;
-use crate::socket::UdpSocket;
+use crate::socket::{Ends, UdpSocket};
 use crate::transmit::TxQueue;
 use gigae_link::{
     Arena, Filter, FrameMemory, Held, Info, Interface, Link, LinkCounters, LinkError, Mode,
@@ -134,13 +134,13 @@ impl BulkLink {
             reason: "a UDP socket for bulk data beside the link".to_owned(),
         };
         Ok(Self {
-            tx: TxQueue::new((Arc::clone(&arena), RX_FRAMES * SLOT), &info),
+            tx: TxQueue::new(Arc::clone(&arena), RX_FRAMES * SLOT, &info),
             info,
             interface,
             at,
             unit,
             sender: Sender::new((BULK_HEADER_LEN + unit) as u16),
-            receiver: BulkReceiver::new(Arc::clone(&arena), (RX_FRAMES, SLOT), filter),
+            receiver: BulkReceiver::new(Arc::clone(&arena), RX_FRAMES, SLOT, filter),
             arena,
             socket,
             counters: LinkCounters::default(),
@@ -192,7 +192,7 @@ impl BulkLink {
         header: PartHeader,
         part: &[u8],
     ) -> Option<RxFrame> {
-        self.receiver.take_part((from, self.at.ip()), (header, part))
+        self.receiver.take_part(Ends { from, to: self.at.ip() }, header, part)
     }
 
     /// Writes a header into a frame whose last bytes are `data`, which lie in other memory, seals
@@ -224,7 +224,7 @@ impl BulkLink {
             sealing.add(data);
             first[..4].copy_from_slice(&sealing.finish());
             self.counters.doorbells += 1;
-            if self.sender.send(&described, data, (&self.socket, &self.arena)).is_ok() {
+            if self.sender.send(&described, data, &self.socket, &self.arena).is_ok() {
                 return self.tx.post_sent(frame, bytes.len());
             }
             let room = self.arena.bytes_mut(&mut frame);
@@ -370,7 +370,7 @@ impl Link for BulkLink {
     fn flush(&mut self) -> Result<bool, LinkError> {
         while let Some(frame) = self.tx.frames().front() {
             self.counters.doorbells += 1;
-            match self.sender.send(frame, &[], (&self.socket, &self.arena)) {
+            match self.sender.send(frame, &[], &self.socket, &self.arena) {
                 Ok(whole) => {
                     if self.sender.cutting == Cutting::Doubted {
                         let interface = &self.info.interface;
@@ -435,7 +435,7 @@ mod tests {
         a.sender.cutting = Cutting::No;
         let node = NodeAddr::Ip { ip: a.at.ip(), next_hop: MacAddr::default() };
         let envelope = Envelope::Udp { port: a.at.port() };
-        let to_b = Route::to_port(envelope, node, (node, b.at.port())).unwrap();
+        let to_b = Route::to_port(envelope, node, node, b.at.port()).unwrap();
         let header = Header {
             kind: Kind::Op,
             channel: CHANNEL,

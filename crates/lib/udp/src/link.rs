@@ -80,7 +80,8 @@ pub struct UdpLink {
     /// So many frames at the head of the queue were refused in one buffer and go one by one.
     singly: usize,
     /// Frames posted, and posted again, until the last look.
-    looked_at: (u64, u64),
+    looked_at: u64,
+    repeated: u64,
     /// Until so many were posted, frames go one by one.
     alone_until: u64,
     /// The last poll ended before the socket was empty.
@@ -133,7 +134,7 @@ impl UdpLink {
             reason: "a UDP socket was asked for; it needs no privilege".to_owned(),
         };
         Ok(Self {
-            tx: TxQueue::new((Arc::clone(&arena), rx_frames * slot), &info),
+            tx: TxQueue::new(Arc::clone(&arena), rx_frames * slot, &info),
             info,
             interface,
             filter: config.filter,
@@ -143,7 +144,8 @@ impl UdpLink {
             joins: socket.can_cut(),
             socket,
             singly: 0,
-            looked_at: (0, 0),
+            looked_at: 0,
+            repeated: 0,
             alone_until: 0,
             cut_short: false,
             counters: LinkCounters::default(),
@@ -188,17 +190,17 @@ impl UdpLink {
 impl UdpLink {
     /// Whether frames that go to one node may share a buffer now.
     fn may_join(&mut self) -> bool {
-        let now = (self.tx.posted, self.tx.repeated);
-        let (posted, repeated) = (now.0 - self.looked_at.0, now.1 - self.looked_at.1);
+        let now = self.tx.posted;
+        let (posted, repeated) = (now - self.looked_at, self.tx.repeated - self.repeated);
         if posted >= FRAMES_PER_LOOK {
-            self.looked_at = now;
-            if self.joins && now.0 >= self.alone_until && repeated * MOST_REPEATED > posted {
+            (self.looked_at, self.repeated) = (now, self.tx.repeated);
+            if self.joins && now >= self.alone_until && repeated * MOST_REPEATED > posted {
                 let interface = &self.info.interface;
                 info!(%interface, repeated, of = posted, "segmented datagrams get lost: frames go one by one");
-                self.alone_until = now.0 + FRAMES_ALONE;
+                self.alone_until = now + FRAMES_ALONE;
             }
         }
-        self.joins && self.singly == 0 && now.0 >= self.alone_until
+        self.joins && self.singly == 0 && now >= self.alone_until
     }
 }
 
@@ -236,8 +238,8 @@ impl Link for UdpLink {
         while !self.tx.frames().is_empty() {
             self.counters.doorbells += 1;
             let joins = self.may_join();
-            let with = (&self.socket, &*self.arena);
-            let Sent { frames, refused } = self.batch.send(self.tx.frames(), with, joins);
+            let Sent { frames, refused } =
+                self.batch.send(self.tx.frames(), &self.socket, &self.arena, joins);
             self.on_sent(frames);
             if let Some((errno, frames)) = refused
                 && !self.on_refusal(errno, frames)?

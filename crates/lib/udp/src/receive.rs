@@ -1,11 +1,10 @@
 //! Receiving: buffers of several datagrams, each datagram into a slot of its own.
 
-use crate::socket::{Received, UdpSocket};
+use crate::socket::{Ends, Received, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
 use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, Route};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Where in a slot a datagram lies: behind room for the longest headers.
@@ -51,7 +50,7 @@ pub(crate) struct Receiver {
     whole: Vec<u8>,
     rest: Option<Rest>,
     /// The outer headers of the last sender's frames.
-    headers: Option<(SocketAddr, IpAddr, Route)>,
+    headers: Option<(Ends, Route)>,
     /// System calls so far.
     pub(crate) calls: u64,
     /// Datagrams that no slot could take.
@@ -136,7 +135,7 @@ impl Receiver {
         self.calls += 1;
         match socket.receive(&mut pieces[..=slots]) {
             // To a group everybody belongs to, with any sender's address: no peer sends such.
-            Ok(Some(received)) if received.length > 0 && !received.to.is_multicast() => {
+            Ok(Some(received)) if received.length > 0 && !received.ends.to.is_multicast() => {
                 self.sort(received, slots, filter);
             }
             Ok(Some(_)) => {}
@@ -227,12 +226,12 @@ impl Receiver {
 
     /// Writes the outer headers in front of a datagram. It is ready then, if the filter takes it.
     fn finish(&mut self, slot: u32, bytes: usize, received: &Received, filter: &Filter) {
-        let Received { from, to, .. } = *received;
-        let known = self.headers.as_ref().is_some_and(|(f, t, _)| (*f, *t) == (from, to));
+        let ends = received.ends;
+        let known = self.headers.as_ref().is_some_and(|(known, _)| *known == ends);
         if !known {
-            self.headers = headers(filter.envelope, from, to).map(|route| (from, to, route));
+            self.headers = headers(filter.envelope, ends).map(|route| (ends, route));
         }
-        let Some((_, _, route)) = &self.headers else {
+        let Some((_, route)) = &self.headers else {
             self.free.push(slot);
             return;
         };
@@ -261,15 +260,16 @@ impl Receiver {
 }
 
 /// The outer headers of a datagram: `None` for addresses of two families.
-pub(crate) fn headers(envelope: Envelope, from: SocketAddr, to: IpAddr) -> Option<Route> {
+pub(crate) fn headers(envelope: Envelope, Ends { from, to }: Ends) -> Option<Route> {
     let Envelope::Udp { port: own } = envelope else { return None };
     let [source, to] = [from.ip(), to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
-    Route::to_port(Envelope::Udp { port: from.port() }, source, (to, own))
+    Route::to_port(Envelope::Udp { port: from.port() }, source, to, own)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     /// The socket may be empty, so who sleeps on it would sleep on.
     #[test]
@@ -279,8 +279,8 @@ mod tests {
         let channels = (0..=u8::MAX).collect();
         let filter = Filter { envelope: Envelope::Udp { port: 4791 }, channels };
         let [from, to] = [1, 2].map(|n| IpAddr::from([198, 18, 0, n]));
-        let from = (from, 4791).into();
-        let received = Received { length: 300, from, to, to_all: false, segment: Some(100) };
+        let ends = Ends { from: (from, 4791).into(), to };
+        let received = Received { length: 300, ends, to_all: false, segment: Some(100) };
         receiver.whole = (0..300).map(|i| (i / 100) as u8).collect();
         receiver.copy_out(Rest { received, segment: 100, at: 0 }, &filter);
         let first = receiver.pop().unwrap();

@@ -24,6 +24,27 @@ pub(crate) type Control = [u64; 16];
 /// An Internet address as the kernel reads and writes it, of either family.
 pub(crate) type Name = libc::sockaddr_in6;
 
+/// The address of a node as the kernel takes it, and how many bytes of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Destination {
+    pub(crate) name: Name,
+    pub(crate) length: libc::socklen_t,
+}
+
+/// The control messages of a buffer, and how many bytes of them.
+#[derive(Clone, Copy)]
+pub(crate) struct ControlMessages {
+    pub(crate) words: Control,
+    pub(crate) length: usize,
+}
+
+/// Who sent a datagram, and to which own address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: IpAddr,
+}
+
 /// A UDP socket for one port of one interface.
 #[derive(Debug)]
 pub(crate) struct UdpSocket {
@@ -41,10 +62,8 @@ pub(crate) struct UdpSocket {
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) length: usize,
-    pub(crate) from: SocketAddr,
-    /// Whom it was sent to.
-    pub(crate) to: IpAddr,
-    /// That is an IPv4 address for all.
+    pub(crate) ends: Ends,
+    /// It was sent to an IPv4 address for all.
     pub(crate) to_all: bool,
     /// The length of each datagram but the last, if there are several.
     pub(crate) segment: Option<usize>,
@@ -215,8 +234,8 @@ impl UdpSocket {
         Ok(fd)
     }
 
-    /// The address of a node as the kernel takes it, and how many bytes of it.
-    pub(crate) fn name(&self, to: SocketAddr) -> (Name, libc::socklen_t) {
+    /// The address of a node as the kernel takes it.
+    pub(crate) fn destination(&self, to: SocketAddr) -> Destination {
         let port = to.port();
         let flat: SocketAddr = match (to.ip(), self.both) {
             (IpAddr::V4(ip), false) => (ip, port).into(),
@@ -234,7 +253,7 @@ impl UdpSocket {
                 (&raw mut name).cast::<u8>(),
                 length,
             );
-            (name, length as libc::socklen_t)
+            Destination { name, length: length as libc::socklen_t }
         }
     }
 
@@ -307,7 +326,8 @@ impl UdpSocket {
         let from = address_of(&name);
         let Notes { to, to_all, segment } = read_control(&message);
         let to = to.or(self.own);
-        Ok(to.zip(from).map(|(to, from)| Received { length, from, to, to_all, segment }))
+        let ends = to.zip(from).map(|(to, from)| Ends { from, to });
+        Ok(ends.map(|ends| Received { length, ends, to_all, segment }))
     }
 
     /// Datagrams for which the socket had no room, since the start.

@@ -44,7 +44,7 @@ pub(crate) struct TxQueue {
 
 impl TxQueue {
     /// For the frames of a link, which lie in the arena from `start` on.
-    pub(crate) fn new((arena, start): (Arc<Arena>, usize), info: &Info) -> Self {
+    pub(crate) fn new(arena: Arc<Arena>, start: usize, info: &Info) -> Self {
         Self {
             arena,
             start,

@@ -53,7 +53,7 @@ fn pair(mtu: u32) -> Pair {
     let (a, b) = (open(fabric.node(1)), open(fabric.node(2)));
     let node = |ip: IpAddr| NodeAddr::Ip { ip, next_hop: MacAddr::default() };
     let envelope = Envelope::Udp { port: a.at().port() };
-    let to_b = Route::to_port(envelope, node(a.at().ip()), (node(b.at().ip()), b.at().port()));
+    let to_b = Route::to_port(envelope, node(a.at().ip()), node(b.at().ip()), b.at().port());
     Pair { a, b, to_b: to_b.unwrap(), fabric }
 }
 
@@ -350,7 +350,7 @@ fn to_socket() -> (Pair, UdpSocket) {
     let node = |ip: IpAddr| NodeAddr::Ip { ip, next_hop: MacAddr::default() };
     let (own, to) = (pair.a.at(), socket.local_addr().unwrap());
     let envelope = Envelope::Udp { port: own.port() };
-    pair.to_b = Route::to_port(envelope, node(own.ip()), (node(to.ip()), to.port())).unwrap();
+    pair.to_b = Route::to_port(envelope, node(own.ip()), node(to.ip()), to.port()).unwrap();
     (pair, socket)
 }
 

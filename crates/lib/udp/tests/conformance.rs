@@ -65,7 +65,7 @@ fn bulk_pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
     let route = |from: &BulkLink, to: &BulkLink| {
         let node = |ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() };
         let envelope = Envelope::Udp { port: from.at().port() };
-        Route::to_port(envelope, node(from.at().ip()), (node(to.at().ip()), to.at().port()))
+        Route::to_port(envelope, node(from.at().ip()), node(to.at().ip()), to.at().port())
     };
     let (to_b, to_a) = (route(&a, &b).unwrap(), route(&b, &a).unwrap());
     Pair { a, b, to_b, to_a, kernels: None, ground: Box::new(fabric) }

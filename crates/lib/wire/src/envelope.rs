@@ -7,7 +7,7 @@
 
 use crate::{Discard, MacAddr, Pieces};
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::ops::Range;
 
 const ETHERNET_LEN: usize = 14;
@@ -299,16 +299,12 @@ impl Route {
     /// kernel finds the way and writes all checksums, so these headers have none.
     pub fn new(envelope: Envelope, from: NodeAddr, to: NodeAddr) -> Option<Self> {
         let own = if let Envelope::Udp { port } = envelope { port } else { 0 };
-        let route = Self::to_port(envelope, from, (to, own))?;
+        let route = Self::to_port(envelope, from, to, own)?;
         Some(Self { by_port_id: route.kind != RouteKind::Ethernet, ..route })
     }
 
     /// The same to this UDP port, whatever the port ids are.
-    pub fn to_port(
-        envelope: Envelope,
-        from: NodeAddr,
-        (to, to_port): (NodeAddr, u16),
-    ) -> Option<Self> {
+    pub fn to_port(envelope: Envelope, from: NodeAddr, to: NodeAddr, to_port: u16) -> Option<Self> {
         let mut bytes = [0; MAX_ENVELOPE];
         let (kind, ethertype) = match (envelope, from, to) {
             (
@@ -328,12 +324,12 @@ impl Route {
                 bytes[..6].copy_from_slice(&next_hop.0);
                 bytes[6..12].copy_from_slice(&mac.0);
                 let inner = &mut bytes[ETHERNET_LEN..];
-                match (src, dst) {
-                    (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                        (ipv4_template(inner, (src, port), (dst, to_port)), ETHERTYPE_IPV4)
+                match (SocketAddr::new(src, port), SocketAddr::new(dst, to_port)) {
+                    (SocketAddr::V4(src), SocketAddr::V4(dst)) => {
+                        (ipv4_template(inner, src, dst), ETHERTYPE_IPV4)
                     }
-                    (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                        (ipv6_template(inner, (src, port), (dst, to_port)), ETHERTYPE_IPV6)
+                    (SocketAddr::V6(src), SocketAddr::V6(dst)) => {
+                        (ipv6_template(inner, src, dst), ETHERTYPE_IPV6)
                     }
                     _ => return None,
                 }
@@ -432,34 +428,26 @@ impl Route {
     }
 }
 
-fn ipv4_template(
-    packet: &mut [u8],
-    (src, from_port): (Ipv4Addr, u16),
-    (dst, to_port): (Ipv4Addr, u16),
-) -> RouteKind {
+fn ipv4_template(packet: &mut [u8], src: SocketAddrV4, dst: SocketAddrV4) -> RouteKind {
     packet[0] = 0x45;
     packet[6] = 0x40; // Do not fragment; the identification may then be zero (RFC 6864 §4.1).
     packet[8] = TTL;
     packet[9] = PROTOCOL_UDP;
-    packet[12..16].copy_from_slice(&src.octets());
-    packet[16..20].copy_from_slice(&dst.octets());
-    packet[20..22].copy_from_slice(&from_port.to_be_bytes());
-    packet[22..24].copy_from_slice(&to_port.to_be_bytes());
+    packet[12..16].copy_from_slice(&src.ip().octets());
+    packet[16..20].copy_from_slice(&dst.ip().octets());
+    packet[20..22].copy_from_slice(&src.port().to_be_bytes());
+    packet[22..24].copy_from_slice(&dst.port().to_be_bytes());
     RouteKind::Ipv4(words(&packet[..IPV4_LEN]))
 }
 
-fn ipv6_template(
-    packet: &mut [u8],
-    (src, from_port): (Ipv6Addr, u16),
-    (dst, to_port): (Ipv6Addr, u16),
-) -> RouteKind {
+fn ipv6_template(packet: &mut [u8], src: SocketAddrV6, dst: SocketAddrV6) -> RouteKind {
     packet[0] = 0x60;
     packet[6] = PROTOCOL_UDP;
     packet[7] = TTL;
-    packet[8..24].copy_from_slice(&src.octets());
-    packet[24..40].copy_from_slice(&dst.octets());
-    packet[40..42].copy_from_slice(&from_port.to_be_bytes());
-    packet[42..44].copy_from_slice(&to_port.to_be_bytes());
+    packet[8..24].copy_from_slice(&src.ip().octets());
+    packet[24..40].copy_from_slice(&dst.ip().octets());
+    packet[40..42].copy_from_slice(&src.port().to_be_bytes());
+    packet[42..44].copy_from_slice(&dst.port().to_be_bytes());
     RouteKind::Ipv6(words(&packet[8..44]) + u32::from(PROTOCOL_UDP))
 }
 

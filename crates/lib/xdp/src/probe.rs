@@ -17,7 +17,7 @@ use crate::parts::{Description, Parts};
 use crate::program::{self, Program};
 use crate::refusal::{Refusal, failed, refused};
 use crate::selftest::{NO_COMPLETION, NOT_TRIED, busy_poll, classifies, transmits};
-use crate::socket::{RingSizes, XskSocket, opening};
+use crate::socket::{FailedStep, RingSizes, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
 use gigae_host::proc::process;
@@ -112,13 +112,13 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
     let driver = found.driver().unwrap_or_default();
     let quirk = QUIRKS.iter().find(|quirk| quirk.driver == driver);
     let asked = config.mode.map(|mode| [mode]);
-    let candidates = match &asked {
+    let modes = match &asked {
         Some(mode) => &mode[..],
         None => quirk.map_or(BEST_FIRST, |quirk| quirk.modes),
     };
-    let candidates = match candidates.iter().position(|&mode| mode == Mode::XdpGeneric) {
-        Some(generic) if asked.is_none() && !config.generic => &candidates[..generic],
-        _ => candidates,
+    let modes = match modes.iter().position(|&mode| mode == Mode::XdpGeneric) {
+        Some(generic) if asked.is_none() && !config.generic => &modes[..generic],
+        _ => modes,
     };
     let hardware = !WITHOUT_HARDWARE.contains(&driver.as_str());
     let first = match quirk {
@@ -126,7 +126,7 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
         quirk => quirk.map(|quirk| quirk.why),
     };
     let (driver, mtu) = (&driver[..], found.mtu);
-    let attempts = Attempts { config, driver, mtu, candidates, hardware, first, lent };
+    let attempts = Attempts { config, driver, mtu, modes, hardware, first, lent };
     let mut notes = Notes::read(config.notes.as_deref(), driver, mtu, config.queue);
     let reasons = loop {
         match attempts.choose(&mut notes)? {
@@ -156,12 +156,19 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
     Err(OpenError::Io { what: "opening an AF_XDP link", source: io::Error::other(source) })
 }
 
-/// The candidates, and what is known before they are tried.
+/// A mode, and in how many chunks a received frame may be: tried together.
+#[derive(Clone, Copy)]
+struct Candidate {
+    mode: Mode,
+    buffers: Buffers,
+}
+
+/// The modes to try, and what is known before they are tried.
 struct Attempts<'a> {
     config: &'a XdpConfig,
     driver: &'a str,
     mtu: usize,
-    candidates: &'a [Mode],
+    modes: &'a [Mode],
     hardware: bool,
     /// The first of the reasons.
     first: Option<&'a str>,
@@ -181,7 +188,8 @@ impl Attempts<'_> {
     fn choose(&self, notes: &mut Notes) -> Result<Choice, OpenError> {
         let asked = self.config.mode.is_some();
         let mut reasons: Vec<String> = self.first.map(str::to_owned).into_iter().collect();
-        for (mode, buffers) in self.all() {
+        for candidate in self.all() {
+            let Candidate { mode, buffers } = candidate;
             let name = format!("{mode}{}", buffers.suffix());
             let known = fails(self.driver, mode, buffers).map(str::to_owned);
             if let Some(why) = known.or_else(|| notes.why(&name)).filter(|_| !asked) {
@@ -194,7 +202,7 @@ impl Attempts<'_> {
                 notes.why(&driven).filter(|_| self.config.busy_poll == BusyPoll::Auto);
             let quiet = XdpConfig { busy_poll: BusyPoll::Off, ..self.config.clone() };
             let config = if no_completion.is_some() { &quiet } else { self.config };
-            match attempt(config, (mode, buffers), self.hardware, self.lent) {
+            match attempt(config, candidate, self.hardware, self.lent) {
                 Ok((mut link, left_off)) => {
                     if reasons.is_empty() {
                         reasons.push("the best mode there is".to_owned());
@@ -228,9 +236,11 @@ impl Attempts<'_> {
         Ok(Choice::Nothing(reasons))
     }
 
-    fn all(&self) -> impl Iterator<Item = (Mode, Buffers)> {
-        let buffers = buffers(self.config, self.mtu);
-        self.candidates.iter().flat_map(move |&mode| buffers.iter().map(move |&of| (mode, of)))
+    fn all(&self) -> impl Iterator<Item = Candidate> {
+        let all = buffers(self.config, self.mtu);
+        self.modes
+            .iter()
+            .flat_map(move |&mode| all.iter().map(move |&buffers| Candidate { mode, buffers }))
     }
 }
 
@@ -295,10 +305,11 @@ const ETHERNET: usize = 14;
 /// polling, if there should be.
 fn attempt(
     config: &XdpConfig,
-    (mode, buffers): (Mode, Buffers),
+    candidate: Candidate,
     hardware: bool,
     lent: Option<&OwnedFd>,
 ) -> Result<(XdpLink, Option<String>), Refusal> {
+    let Candidate { mode, buffers } = candidate;
     let mut flags = match mode {
         Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
         Mode::XdpNative | Mode::XdpGeneric => SocketAddrXdpFlags::XDP_COPY,
@@ -307,8 +318,8 @@ fn attempt(
     let interface = Interface::find(&config.interface)?;
     let had_carrier = interface.has_carrier();
     let native = mode != Mode::XdpGeneric;
-    let (mut program, attached) = load(config, (mode, buffers), &interface, lent.is_some())?;
-    let (parts, arena) = parts(config, (mode, buffers), interface, lent, program.id())?;
+    let (mut program, attached) = load(config, candidate, &interface, lent.is_some())?;
+    let (parts, arena) = parts(config, candidate, interface, lent, program.id())?;
     // SAFETY: the parts are new, and this is their only use; memory of another process is written
     // and not read.
     let mut link = unsafe { XdpLink::assemble(parts, arena) }?;
@@ -347,7 +358,7 @@ fn attempt(
 /// interface itself (`stays`).
 fn load(
     config: &XdpConfig,
-    (mode, buffers): (Mode, Buffers),
+    Candidate { mode, buffers }: Candidate,
     interface: &Interface,
     stays: bool,
 ) -> Result<(Program, Option<Attached>), Refusal> {
@@ -369,7 +380,7 @@ fn load(
 /// megabytes of memory take longer than everything else.
 fn parts(
     config: &XdpConfig,
-    (mode, buffers): (Mode, Buffers),
+    Candidate { mode, buffers }: Candidate,
     interface: Interface,
     lent: Option<&OwnedFd>,
     program: u32,
@@ -459,9 +470,9 @@ fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result
     let mut result = Ok(());
     let _ = within(QUEUE_FREE_WITHIN, || {
         result = link.socket.bind(index, queue, flags);
-        !matches!(result, Err((_, Errno::BUSY)))
+        !matches!(result, Err(FailedStep { errno: Errno::BUSY, .. }))
     });
-    result.map_err(|(what, e)| match e {
+    result.map_err(|FailedStep { what, errno: e }| match e {
         Errno::BUSY => {
             let interface = link.info.interface.clone();
             Refusal::Final(OpenError::QueueBusy { interface, queue })

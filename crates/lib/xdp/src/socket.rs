@@ -24,11 +24,18 @@ const SO_PREFER_BUSY_POLL: c_int = 69;
 const SO_BUSY_POLL_BUDGET: c_int = 70;
 
 /// The step of opening that failed, and why.
-pub(crate) type Step<T> = Result<T, (&'static str, Errno)>;
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedStep {
+    pub(crate) what: &'static str,
+    pub(crate) errno: Errno,
+}
+
+/// What a step of opening returns.
+pub(crate) type Step<T> = Result<T, FailedStep>;
 
 /// The error of a [`Step`].
-pub(crate) fn opening((what, e): (&'static str, Errno)) -> OpenError {
-    match e {
+pub(crate) fn opening(FailedStep { what, errno }: FailedStep) -> OpenError {
+    match errno {
         Errno::PERM | Errno::ACCESS => {
             OpenError::MissingCapability { what, capability: "CAP_NET_RAW" }
         }
@@ -83,7 +90,7 @@ impl XskSocket {
     /// Opens a socket, registers the arena in chunks of `chunk` bytes, and makes the rings. Only
     /// this needs `CAP_NET_RAW`.
     pub(crate) fn create(arena: &Arena, chunk: usize, sizes: RingSizes) -> Step<OwnedFd> {
-        let step = |what| move |e| (what, e);
+        let step = |what| move |errno| FailedStep { what, errno };
         let fd = rustix::net::socket_with(
             AddressFamily::XDP,
             SocketType::RAW,
@@ -123,7 +130,7 @@ impl XskSocket {
     /// No other user may use the rings while this value exists, and they must have these sizes or
     /// larger ones.
     pub(crate) unsafe fn map(fd: OwnedFd, sizes: RingSizes) -> Step<Self> {
-        let rings = |e| ("making the rings", e);
+        let rings = |errno| FailedStep { what: "making the rings", errno };
         let at = sockopt::xdp_mmap_offsets(&fd).map_err(rings)?;
         let map = |page, offset, size, entry| Mapping::new(&fd, page, offset, size, entry);
         let (word, desc) = (size_of::<u64>(), size_of::<XdpDesc>());
@@ -149,7 +156,8 @@ impl XskSocket {
     /// Binds to a queue of an interface.
     pub(crate) fn bind(&self, interface: u32, queue: u32, flags: SocketAddrXdpFlags) -> Step<()> {
         let address = SocketAddrXdp::new(flags, interface, queue);
-        rustix::net::bind(&self.fd, &address).map_err(|e| ("binding the AF_XDP socket", e))
+        rustix::net::bind(&self.fd, &address)
+            .map_err(|errno| FailedStep { what: "binding the AF_XDP socket", errno })
     }
 
     /// Whether the kernel confirms that no frame is copied.
@@ -230,7 +238,8 @@ impl Mapping {
         // SAFETY: a mapping at an address of the kernel's choice aliases nothing of ours.
         let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, fd, page) };
         let base = base.and_then(|base| NonNull::new(base.cast()).ok_or(Errno::NOMEM));
-        base.map(|base| (Self { base, len }, offsets)).map_err(|e| ("mapping the rings", e))
+        base.map(|base| (Self { base, len }, offsets))
+            .map_err(|errno| FailedStep { what: "mapping the rings", errno })
     }
 
     fn kept(self) -> Box<dyn Any + Send> {

@@ -200,7 +200,7 @@ impl View<'_> {
                 NodeAddr::Ethernet(mac) => PeerAddress::Mac(mac.0),
                 NodeAddr::Ip { ip, .. } => PeerAddress::Ip(IpAddr::to_canonical(&ip)),
             };
-            if !sheet.peer(address, (key.port, key.channel, state), &peer(&figures)) {
+            if !sheet.peer(address, key.port, key.channel, state, &peer(&figures)) {
                 break;
             }
         }

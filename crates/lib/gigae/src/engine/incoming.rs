@@ -80,8 +80,8 @@ impl Engine {
         let frame = Pieces::new(bytes, behind.bytes(arenas, &mut pieces));
         let parsed = match parse_segments(self.links[path].envelope, bytes, frame) {
             Ok(parsed) if self.channels.contains(parsed.header.channel) => parsed,
-            Ok(_) => return self.discard_segments(Discard::Channel, path, (first, behind)),
-            Err(why) => return self.discard_segments(why, path, (first, behind)),
+            Ok(_) => return self.discard_segments(Discard::Channel, path, first, behind),
+            Err(why) => return self.discard_segments(why, path, first, behind),
         };
         let Parsed { from, header, payload } = parsed;
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
@@ -99,7 +99,7 @@ impl Engine {
             return;
         }
         if header.kind.is_data() || !(header.kind.is_of_session() || header.kind == Kind::Confirm) {
-            return self.discard_segments(Discard::Malformed, path, (first, behind));
+            return self.discard_segments(Discard::Malformed, path, first, behind);
         }
         let mut copy = [0; LONGEST_CONTROL];
         // Padding is in every segment; what counts is in the first.
@@ -113,9 +113,9 @@ impl Engine {
     }
 
     #[cold]
-    fn discard_segments(&mut self, why: Discard, path: usize, frames: (RxFrame, Segments)) {
-        frames.1.for_each(|frame| self.links.recycle(path, frame));
-        self.discard(why, path, frames.0);
+    fn discard_segments(&mut self, why: Discard, path: usize, first: RxFrame, behind: Segments) {
+        behind.for_each(|frame| self.links.recycle(path, frame));
+        self.discard(why, path, first);
     }
 
     /// Control frames are few: one in sixteen of a stream.
@@ -215,7 +215,7 @@ impl Engine {
             if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
             {
                 let own = self.sources.envelope.destination(bytes);
-                self.proto.handle_foreign_version((path, from), channel, version, kind & 0xf);
+                self.proto.handle_foreign_version(path, from, channel, version, kind & 0xf);
                 if self.sources.has(own) {
                     self.learn(from, own, Speaker::Anybody);
                 }
@@ -235,7 +235,7 @@ impl Engine {
     fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, speaker: Speaker) {
         let NodeAddr::Ip { ip, next_hop } = from else { return };
         let known = self.sources.way(ip);
-        let heard = own.and_then(|own| self.sources.hear((ip, next_hop), own, self.clock.now()));
+        let heard = own.and_then(|own| self.sources.hear(ip, next_hop, own, self.clock.now()));
         let settled = match speaker {
             Speaker::Proven => known == heard,
             Speaker::Peer => known.is_some(),

@@ -83,7 +83,7 @@ impl Engine {
             let placed = placing.take(&buffer);
             inbox.read(buffer, links, |payload| match placed {
                 None => transfer.handle(peer, epoch, payload),
-                Some(placed) => transfer.handle_placed((peer, epoch), placed.split(payload)),
+                Some(placed) => transfer.handle_placed(peer, epoch, placed.split(payload)),
             });
             proto.release(peer, epoch);
         }
@@ -105,7 +105,7 @@ impl Engine {
         let own = longest.min(proto.config().max_payload);
         let added = proto.append_operation(peer, |waiting, longest| {
             waiting.append_operation(&tx.arena, longest.min(own), |room| {
-                transfer.inject_more((peer, epoch), label, message, room)
+                transfer.inject_more(peer, epoch, label, message, room)
             })
         });
         if added {
@@ -117,12 +117,12 @@ impl Engine {
         let Some(mut frame) = self.take() else { return false };
         let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = bytes.len().min(longest.into());
-        let Some(len) = self.transfer.inject((peer, epoch), label, message, &mut bytes[..room])
+        let Some(len) = self.transfer.inject(peer, epoch, label, message, &mut bytes[..room])
         else {
             self.give_back_unsent(frame);
             return false;
         };
-        self.send_filled(peer, len, Outbound::operations((frame, len as u16), None, peer));
+        self.send_filled(peer, len, Outbound::operations(frame, len as u16, None, peer));
         if self.doorbell.queued() {
             self.send_accepted();
         }
@@ -212,7 +212,7 @@ impl Engine {
             self.tx.add_behind(&mut behind, FrameSegment::new(frame, len as u16));
         }
         self.transfer.framed(peer);
-        let frame = Outbound::operations((frame, len as u16), behind, peer);
+        let frame = Outbound::operations(frame, len as u16, behind, peer);
         self.send_filled(peer, sum, frame);
         Some(1)
     }
@@ -265,7 +265,7 @@ impl Engine {
             return Some(0);
         }
         self.transfer.framed(peer);
-        let frame = Outbound::bulk(frame, (len as u16, in_place), peer);
+        let frame = Outbound::bulk(frame, len as u16, in_place, peer);
         if self.proto.send_bulk(peer, len as u16, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }

@@ -11,7 +11,7 @@ use crate::inbox::{Entry, Inbound};
 use crate::link::AnyLink;
 use gigae_link::{LinkError, RxFrame};
 use gigae_proto::Arrival;
-use gigae_transfer::Expected;
+use gigae_transfer::{Expected, PlacedPayload};
 use gigae_udp::{Placement, Polled};
 use gigae_wire::{HEADER_LEN, Kind, Pieces};
 
@@ -48,9 +48,9 @@ impl Placing {
 
 impl Placed {
     /// Which data the frame has, how many, and what its payload has behind them.
-    pub(super) fn split<'a>(&self, mut payload: Pieces<'a>) -> (Expected, usize, Pieces<'a>) {
+    pub(super) fn split<'a>(&self, mut payload: Pieces<'a>) -> PlacedPayload<'a> {
         let _ = payload.split(Expected::HEADER + self.len);
-        (self.expected, self.len, payload)
+        PlacedPayload { expected: self.expected, len: self.len, behind: payload }
     }
 }
 

@@ -100,10 +100,10 @@ impl Engine {
                 }
                 if links.is_bulk(buffer.path()) {
                     let longest = usize::from(LEAST_PART);
-                    posted += usize::from(links.post_parts((to, buffer), &header, longest));
+                    posted += usize::from(links.post_parts(to, buffer, &header, longest));
                     continue;
                 }
-                posted += usize::from(links[path].post_copy(to, (buffer, &tx.arena), &header));
+                posted += usize::from(links[path].post_copy(to, buffer, &tx.arena, &header));
                 if links.is_near(proto.key(to).node) {
                     proto.keep_to_first(to);
                 }

@@ -74,7 +74,7 @@ impl Member {
             _ => MacAddr::default(),
         };
         let node = NodeAddr::Ip { ip: socket.ip(), next_hop };
-        Route::to_port(self.envelope, self.own, (node, socket.port()))
+        Route::to_port(self.envelope, self.own, node, socket.port())
     }
 
     /// Whether datagrams come to a peer's socket one by one.
@@ -117,7 +117,7 @@ impl Member {
         };
         link.set_numbered(self.apart.contains(&to));
         let Some(route) = self.routes.to(to).filter(|_| !self.down) else { return false };
-        let posted = buffer.post_in_place(link, &self.arena, data, (route, header));
+        let posted = buffer.post_in_place(link, &self.arena, data, route, header);
         self.due |= posted;
         posted
     }
@@ -134,7 +134,8 @@ impl Member {
     pub(crate) fn post_copy(
         &mut self,
         to: PeerId,
-        (buffer, from): (&Outbound, &Arena),
+        buffer: &Outbound,
+        from: &Arena,
         header: &Header,
     ) -> bool {
         let up = self.is_up();
@@ -147,7 +148,9 @@ impl Member {
     /// Posts a data frame of a socket's in parts of at most `longest` bytes.
     pub(super) fn post_parts(
         &mut self,
-        (to, buffer, home): (PeerId, &mut Outbound, &mut Self),
+        to: PeerId,
+        buffer: &mut Outbound,
+        home: &mut Self,
         header: &Header,
         longest: usize,
     ) -> bool {

@@ -42,15 +42,23 @@ impl FrameSegment {
     }
 }
 
-/// Posts a frame whose payload begins in `first` and goes on in the segments behind, all of which
-/// were taken.
+/// A frame whose payload begins in one transmit frame and goes on in those behind it.
+pub(super) struct SegmentedFrame<'a> {
+    pub(super) first: TxFrame,
+    /// Where in the first one it begins and ends.
+    pub(super) payload: Range<usize>,
+    pub(super) behind: &'a mut [FrameSegment],
+}
+
+/// Posts a frame in segments, all of which were taken.
 pub(super) fn post(
     link: &mut impl Link,
     arena: &Arena,
-    (mut first, payload): (TxFrame, Range<usize>),
-    behind: &mut [FrameSegment],
-    (to, header): (&Route, &Header),
+    frame: SegmentedFrame<'_>,
+    to: &Route,
+    header: &Header,
 ) -> Posted {
+    let SegmentedFrame { mut first, payload, behind } = frame;
     let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
     for (piece, segment) in pieces.iter_mut().zip(&*behind) {
         *piece = segment.bytes(arena);
@@ -101,7 +109,8 @@ pub(super) fn post_copy(
         behind.into_iter().for_each(|segment| segment.release(link));
         return false;
     }
-    let posted = post(link, arena, (first, PAYLOAD..size), &mut behind, (to, header));
+    let frame = SegmentedFrame { first, payload: PAYLOAD..size, behind: &mut behind };
+    let posted = post(link, arena, frame, to, header);
     link.release(posted.into());
     behind.into_iter().for_each(|segment| segment.release(link));
     true

@@ -351,7 +351,7 @@ impl<T, R> Protocol<T, R> {
         let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
         let kind = if header.kind == Kind::Op { DataKind::Operations } else { DataKind::Messages };
-        let taken = receive.take(header.seq, (buffer, kind), reorder_window, |buffer, kind| {
+        let taken = receive.take(header.seq, buffer, kind, reorder_window, |buffer, kind| {
             counters.frames_delivered += 1;
             let queue = match kind {
                 DataKind::Messages => &mut *deliveries,
@@ -389,7 +389,8 @@ impl<T, R> Protocol<T, R> {
     #[cold]
     pub fn handle_foreign_version(
         &mut self,
-        (path, node): (usize, NodeAddr),
+        path: usize,
+        node: NodeAddr,
         channel: u8,
         version: u8,
         kind: u8,

@@ -116,7 +116,7 @@ impl<T, R> Protocol<T, R> {
             NextFrame::Hello => self.build_hello(peer, to),
             NextFrame::Confirm => {
                 let (path, _) = self.session_mut(peer).path_for(frame);
-                self.build_confirm(peer, frame, (to, path))
+                self.build_confirm(peer, frame, to, path)
             }
             NextFrame::Close => self.build_close(peer, to),
         }
@@ -157,7 +157,7 @@ impl<T, R> Protocol<T, R> {
         let (path, flags) = session.path_for(frame);
         let probe = flags.has(Flags::ASK);
         if probe && session.is_confirming() {
-            return self.build_confirm(peer, frame, (to, path));
+            return self.build_confirm(peer, frame, to, path);
         }
         let next = session.send.as_ref().expect("established").sent();
         let mut len = session.write_report(&mut self.report);
@@ -215,7 +215,8 @@ impl<T, R> Protocol<T, R> {
         &mut self,
         peer: PeerId,
         frame: NextFrame,
-        (to, path): (Destination, usize),
+        to: Destination,
+        path: usize,
     ) -> Transmit<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
         let pad = if frame == NextFrame::Probe { session.pad(path, &self.config) } else { 0 };

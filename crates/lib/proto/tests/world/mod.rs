@@ -207,7 +207,7 @@ impl Node {
             }
             Err(Discard::Version(v)) => {
                 let (from, inner) = Envelope::DEFAULT.open(&frame).unwrap();
-                self.proto.handle_foreign_version((path, from), inner[5], v, inner[4] & 0xf);
+                self.proto.handle_foreign_version(path, from, inner[5], v, inner[4] & 0xf);
             }
             Err(why) => self.proto.counters_mut().discard(why),
         }

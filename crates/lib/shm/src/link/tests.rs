@@ -230,7 +230,7 @@ fn endpoints_in_the_udp_envelope_meet_by_their_ports_and_only_for_frames_of_thei
         let other = if own.contains(':') { "fd00::2" } else { "198.18.0.2" };
         let route = |from: u16, to: &str, port| {
             let mac = MacAddr([2, 0, 0, 0, 0, 9]);
-            Route::to_port(Envelope::Udp { port: from }, ip(own, mac), (ip(to, mac), port)).unwrap()
+            Route::to_port(Envelope::Udp { port: from }, ip(own, mac), ip(to, mac), port).unwrap()
         };
         for n in 0..3 {
             suite::send(&mut a, &frame(&route(4791, own, 4792), CHANNEL, n, 100));

@@ -24,6 +24,17 @@ pub struct Expected {
     at: u32,
 }
 
+/// The payload of a frame whose first data lie where they belong, as was expected.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedPayload<'a> {
+    /// Which data.
+    pub expected: Expected,
+    /// How many bytes of them.
+    pub len: usize,
+    /// What comes behind them.
+    pub behind: Pieces<'a>,
+}
+
 impl Expected {
     /// Bytes of the operation's header that comes in front of the data.
     pub const HEADER: usize = Op::Reply { id: 0, at: 0 }.header_len();
@@ -56,13 +67,9 @@ impl<M: Bytes> Transfer<M> {
         self.counters.misplaced += 1;
     }
 
-    /// Like [`handle`](Self::handle), for a frame whose first `len` bytes of data lie where they
-    /// belong, as was expected. `behind` is what comes behind them.
-    pub fn handle_placed(
-        &mut self,
-        (peer, epoch): (PeerId, Epoch),
-        (expected, len, behind): (Expected, usize, Pieces),
-    ) {
+    /// Like [`handle`](Self::handle), for a frame whose first data lie where they belong.
+    pub fn handle_placed(&mut self, peer: PeerId, epoch: Epoch, placed: PlacedPayload) {
+        let PlacedPayload { expected, len, behind } = placed;
         let Expected { operation: id, at, .. } = expected;
         let holds = self.peer(peer).epoch == Some(epoch)
             && peer == expected.peer

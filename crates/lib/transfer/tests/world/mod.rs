@@ -3,7 +3,8 @@
 
 use gigae_proto::PeerId;
 use gigae_transfer::{
-    Expected, Selector, Transfer, TransferCompletion, TransferConfig, predictable_keys,
+    Expected, PlacedPayload, Selector, Transfer, TransferCompletion, TransferConfig,
+    predictable_keys,
 };
 use gigae_wire::{Epoch, Pieces};
 use std::collections::VecDeque;
@@ -146,7 +147,8 @@ impl World {
         }
         assert_eq!(end.expected(expected, len), Some(&data[..len]));
         let behind = Pieces::from(&data[len..]);
-        end.handle_placed((PeerId(from as u32), epoch), (expected, len, behind));
+        let placed = PlacedPayload { expected, len, behind };
+        end.handle_placed(PeerId(from as u32), epoch, placed);
         true
     }
 

@@ -1,10 +1,11 @@
 //! Bulk frames put together from parts that came by the link.
 
 use super::slots::Slots;
+use crate::socket::Ends;
 use gigae_link::RxFrame;
 use gigae_wire::{MOST_PARTS, PartHeader};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 const _: () = assert!(MOST_PARTS as u32 <= u64::BITS);
 
@@ -51,15 +52,16 @@ impl Parts {
     /// is whole. One copy.
     pub(super) fn take(
         &mut self,
-        (from, to): (SocketAddr, IpAddr),
-        (header, part): (PartHeader, &[u8]),
+        ends: Ends,
+        header: PartHeader,
+        part: &[u8],
         slots: &mut Slots,
     ) -> Option<RxFrame> {
         let fits = usize::from(header.unit) * usize::from(header.count) <= slots.room();
-        let found = self.frames.iter().position(|frame| frame.is_of(from, header));
+        let found = self.frames.iter().position(|frame| frame.is_of(ends.from, header));
         let at = match found {
             Some(at) => at,
-            None if fits => self.begin(from, header, slots)?,
+            None if fits => self.begin(ends.from, header, slots)?,
             None => {
                 self.dropped += 1;
                 return None;
@@ -73,7 +75,7 @@ impl Parts {
         }
         let (length, slot) = (frame.whole()?, frame.slot);
         self.frames.remove(at);
-        slots.finish(slot, length, (from, to))
+        slots.finish(slot, length, ends)
     }
 
     /// Begins a frame. Returns its place, if there is a slot for it.

@@ -10,12 +10,11 @@
 
 use super::parts::Parts;
 use super::slots::{LONGEST, Slots};
-use crate::socket::{Received, UdpSocket};
+use crate::socket::{Ends, Received, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame};
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader, PartHeader};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// Most datagrams of a buffer.
@@ -48,8 +47,7 @@ pub struct Placement<'a> {
 /// A frame of which datagrams are missing.
 #[derive(Debug)]
 struct Split {
-    from: SocketAddr,
-    to: IpAddr,
+    ends: Ends,
     /// Bytes of the frame, and how many of them each of its datagrams but the last has. Without
     /// numbers, the first has 8 less.
     length: usize,
@@ -68,11 +66,11 @@ struct Split {
 
 impl Split {
     fn is_from(&self, received: &Received) -> bool {
-        (self.from, self.to) == (received.from, received.to)
+        self.ends == received.ends
     }
 
     /// Takes in bytes of the frame, from the datagram with this number, that came in this buffer.
-    fn take(&mut self, (at, bytes): (usize, &[u8]), index: usize, buffer: u64, slots: &mut Slots) {
+    fn take(&mut self, at: usize, bytes: &[u8], index: usize, buffer: u64, slots: &mut Slots) {
         slots.write(self.slot, at, bytes);
         self.got += bytes.len();
         self.seen |= 1 << index;
@@ -118,9 +116,9 @@ pub(super) struct BulkReceiver {
 
 impl BulkReceiver {
     /// For so many slots of so many bytes at the start of the arena.
-    pub(super) fn new(arena: Arc<Arena>, slots: (usize, usize), filter: Filter) -> Self {
+    pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         Self {
-            slots: Slots::new(arena, slots, filter),
+            slots: Slots::new(arena, count, size, filter),
             ready: VecDeque::with_capacity(DATAGRAMS),
             split: VecDeque::with_capacity(SPLIT),
             parts: Parts::default(),
@@ -177,10 +175,11 @@ impl BulkReceiver {
     /// Takes in a part of a frame that came by the link.
     pub(super) fn take_part(
         &mut self,
-        ends: (SocketAddr, IpAddr),
-        part: (PartHeader, &[u8]),
+        ends: Ends,
+        header: PartHeader,
+        part: &[u8],
     ) -> Option<RxFrame> {
-        self.parts.take(ends, part, &mut self.slots)
+        self.parts.take(ends, header, part, &mut self.slots)
     }
 
     /// Receives one buffer, if there is one and a slot for it. Whether to look for frames, and then
@@ -201,7 +200,9 @@ impl BulkReceiver {
         };
         match received {
             // To a group everybody belongs to, with any sender's address: no peer sends such.
-            Ok((Some(received), is_whole)) if !received.to.is_multicast() && !received.to_all => {
+            Ok((Some(received), is_whole))
+                if !received.ends.to.is_multicast() && !received.to_all =>
+            {
                 let segment = received.segment.unwrap_or(received.length);
                 self.datagrams += received.length.div_ceil(segment.max(1)) as u64;
                 if is_whole {
@@ -249,13 +250,12 @@ impl BulkReceiver {
             .first_chunk()
             .and_then(|bytes| BulkHeader::parse(*bytes, segment.unwrap_or(length).min(length)));
         if let Some(header) = header.filter(|header| header.whole() == length) {
-            if !received.to.is_multicast() && !received.to_all {
+            if !received.ends.to.is_multicast() && !received.to_all {
                 let slot = self.slots.take();
-                let ends = (received.from, received.to);
                 let frame = slot.and_then(|slot| {
                     let apart = (length > header.unit.into()).then_some(false);
                     self.slots.set_apart(slot, apart);
-                    self.slots.finish(slot, header.length.into(), ends)
+                    self.slots.finish(slot, header.length.into(), received.ends)
                 });
                 self.placed = if frame.is_some() { placed } else { 0 };
                 self.ready.extend(frame);
@@ -286,9 +286,9 @@ impl BulkReceiver {
                     self.begin(received, header, rest)
                 }
                 Some((head, rest))
-                    if let Some(numbered) = NumberedHeader::parse(*head, datagram.len()) =>
+                    if let Some((header, unit)) = NumberedHeader::parse(*head, datagram.len()) =>
                 {
-                    self.take_numbered(received, numbered, rest)
+                    self.take_numbered(received, header, unit, rest)
                 }
                 _ => self.go_on(received, datagram),
             };
@@ -314,8 +314,8 @@ impl BulkReceiver {
         // The rest of the sender's former frame does not come any more.
         self.give_up(self.split_of(received));
         let (length, unit) = (header.length.into(), header.unit.into());
-        let Some(at) = self.make_room(received, (length, unit), None) else { return false };
-        self.split[at].take((0, data), 0, self.buffers, &mut self.slots);
+        let Some(at) = self.make_room(received, length, unit, None) else { return false };
+        self.split[at].take(0, data, 0, self.buffers, &mut self.slots);
         self.complete(at);
         true
     }
@@ -330,7 +330,7 @@ impl BulkReceiver {
             return false;
         }
         let index = split.count() as usize;
-        split.take((split.got, datagram), index, self.buffers, &mut self.slots);
+        split.take(split.got, datagram, index, self.buffers, &mut self.slots);
         self.complete(at);
         true
     }
@@ -339,7 +339,8 @@ impl BulkReceiver {
     fn take_numbered(
         &mut self,
         received: &Received,
-        (header, unit): (NumberedHeader, u16),
+        header: NumberedHeader,
+        unit: u16,
         data: &[u8],
     ) -> bool {
         let (length, unit) = (usize::from(header.length), usize::from(unit));
@@ -353,14 +354,14 @@ impl BulkReceiver {
         }
         if at.is_none() {
             self.forget_former(received, header.frame);
-            at = self.make_room(received, (length, unit), Some(header.frame));
+            at = self.make_room(received, length, unit, Some(header.frame));
         }
         let Some(at) = at else { return false };
         let index = usize::from(header.index);
         if self.split[at].seen & 1 << index != 0 {
             return false;
         }
-        self.split[at].take((index * unit, data), index, self.buffers, &mut self.slots);
+        self.split[at].take(index * unit, data, index, self.buffers, &mut self.slots);
         self.complete(at);
         true
     }
@@ -382,7 +383,8 @@ impl BulkReceiver {
     fn make_room(
         &mut self,
         received: &Received,
-        (length, unit): (usize, usize),
+        length: usize,
+        unit: usize,
         number: Option<u8>,
     ) -> Option<usize> {
         let of = |split: &Split| split.number.is_some() && split.is_from(received);
@@ -393,20 +395,9 @@ impl BulkReceiver {
             self.give_up(Some(0));
         }
         let slot = self.slots.take()?;
-        let (from, to) = (received.from, received.to);
+        let ends = received.ends;
         let (got, seen, buffers, last) = (0, 0, 0, 0);
-        self.split.push_back(Split {
-            from,
-            to,
-            length,
-            unit,
-            number,
-            got,
-            seen,
-            buffers,
-            last,
-            slot,
-        });
+        self.split.push_back(Split { ends, length, unit, number, got, seen, buffers, last, slot });
         Some(self.split.len() - 1)
     }
 
@@ -417,7 +408,7 @@ impl BulkReceiver {
         if self.incomplete {
             return;
         }
-        let (slot, length, ends) = (split.slot, split.length, (split.from, split.to));
+        let (slot, length, ends) = (split.slot, split.length, split.ends);
         let (several, in_order) = (split.count() > 1, split.number.is_none());
         self.slots.set_apart(slot, split.is_apart());
         if several && in_order && !self.slots.is_sealed(slot, length) {

@@ -6,7 +6,7 @@
 //! short pieces the kernel takes longer.
 
 use super::connected::Connected;
-use crate::socket::{Control, Name, UdpSocket};
+use crate::socket::{Control, ControlMessages, Destination, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader};
@@ -70,7 +70,8 @@ impl Sender {
         &mut self,
         frame: &QueuedFrame,
         elsewhere: &[u8],
-        (socket, arena): (&UdpSocket, &Arena),
+        socket: &UdpSocket,
+        arena: &Arena,
     ) -> Result<bool, Errno> {
         // SAFETY: the offset was taken from a token of this arena.
         let start = unsafe { arena.base().add(frame.offset as usize) };
@@ -107,12 +108,11 @@ impl Sender {
                 Err(_) => self.connected.refused(),
             }
         }
-        let mut name = socket.name(frame.to);
-        let mut control: Control = [0; 16];
-        let control_len =
-            socket.write_control(&mut control, frame.from, is_cut.then_some(self.unit));
-        let mut message =
-            |pieces: &mut [libc::iovec]| message(pieces, &mut name, (&mut control, control_len));
+        let mut to = socket.destination(frame.to);
+        let mut words: Control = [0; 16];
+        let length = socket.write_control(&mut words, frame.from, is_cut.then_some(self.unit));
+        let mut control = ControlMessages { words, length };
+        let mut message = |pieces: &mut [libc::iovec]| message(pieces, &mut to, &mut control);
         self.pieces.clear();
         self.messages.clear();
         if cuts {
@@ -167,17 +167,17 @@ fn piece(bytes: &[u8]) -> libc::iovec {
 /// The description of a buffer for the kernel.
 fn message(
     pieces: &mut [libc::iovec],
-    (name, name_len): &mut (Name, libc::socklen_t),
-    (control, control_len): (&mut Control, usize),
+    to: &mut Destination,
+    control: &mut ControlMessages,
 ) -> libc::mmsghdr {
     // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
     let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
     let header = &mut message.msg_hdr;
-    header.msg_name = std::ptr::from_mut(name).cast();
-    header.msg_namelen = *name_len;
+    header.msg_name = (&raw mut to.name).cast();
+    header.msg_namelen = to.length;
     header.msg_iov = pieces.as_mut_ptr();
     header.msg_iovlen = pieces.len() as _;
-    header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = control_len as _;
+    header.msg_control = control.words.as_mut_ptr().cast();
+    header.msg_controllen = control.length as _;
     message
 }

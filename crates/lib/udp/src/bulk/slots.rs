@@ -1,9 +1,9 @@
 //! Memory for received frames, in slots.
 
 use crate::receive::{HEADROOM, headers};
+use crate::socket::Ends;
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
 use gigae_wire::{BULK_HEADER_LEN, HEADER_LEN, Header, MacAddr, Route};
-use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ pub(super) struct Slots {
     /// Whether the datagrams of the frame in a slot, if several, came one by one.
     apart: Box<[Option<bool>]>,
     /// The outer headers of the last sender's frames.
-    headers: Option<(SocketAddr, IpAddr, Route)>,
+    headers: Option<(Ends, Route)>,
 }
 
 impl Slots {
     /// So many slots of so many bytes at the start of the arena.
-    pub(super) fn new(arena: Arc<Arena>, (count, size): (usize, usize), filter: Filter) -> Self {
+    pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         let free = (0..count as u32).rev().collect();
         let apart = vec![None; count].into();
         Self { arena, size, filter, free, apart, headers: None }
@@ -114,19 +114,14 @@ impl Slots {
 
     /// Writes the outer headers in front of a whole frame. `None` if the filter does not take it:
     /// then the slot is free again.
-    pub(super) fn finish(
-        &mut self,
-        slot: u32,
-        bytes: usize,
-        (from, to): (SocketAddr, IpAddr),
-    ) -> Option<RxFrame> {
-        let known = self.headers.as_ref().is_some_and(|(f, t, _)| (*f, *t) == (from, to));
+    pub(super) fn finish(&mut self, slot: u32, bytes: usize, ends: Ends) -> Option<RxFrame> {
+        let known = self.headers.as_ref().is_some_and(|(known, _)| *known == ends);
         if !known {
-            let route = headers(self.filter.envelope, from, to);
-            self.headers = route.map(|route| (from, to, route));
+            let route = headers(self.filter.envelope, ends);
+            self.headers = route.map(|route| (ends, route));
         }
         let start = self.start(slot);
-        let route = self.headers.as_ref().map(|(_, _, route)| route);
+        let route = self.headers.as_ref().map(|(_, route)| route);
         if let Some(route) = route.filter(|route| route.len() + bytes <= LONGEST) {
             let frame: Range<usize> = start - route.len()..start + bytes;
             // SAFETY: the slot is not free, and was not handed out.

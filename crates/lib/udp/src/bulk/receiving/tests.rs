@@ -2,6 +2,7 @@ use super::*;
 use gigae_wire::{Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, SeqNo};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::net::IpAddr;
 
 const SLOT: usize = 68 << 10;
 
@@ -9,7 +10,7 @@ fn receiver(slots: usize) -> BulkReceiver {
     let arena = Arc::new(Arena::anonymous(slots * SLOT).unwrap());
     let filter =
         Filter { envelope: Envelope::Udp { port: 4791 }, channels: (0..=u8::MAX).collect() };
-    BulkReceiver { distrust: WHOLE, ..BulkReceiver::new(arena, (slots, SLOT), filter) }
+    BulkReceiver { distrust: WHOLE, ..BulkReceiver::new(arena, slots, SLOT, filter) }
 }
 
 fn frame(n: u32, payload: usize) -> Vec<u8> {
@@ -41,8 +42,8 @@ fn sent(frame: &[u8], unit: u16) -> Vec<u8> {
 fn take(receiver: &mut BulkReceiver, from: u8, buffer: &[u8], segment: usize) -> Vec<Vec<u8>> {
     let [from, to] = [from, 200].map(|n| IpAddr::from([198, 18, 0, n]));
     let segment = (segment < buffer.len()).then_some(segment);
-    let from = (from, 1).into();
-    let received = Received { length: buffer.len(), from, to, to_all: false, segment };
+    let ends = Ends { from: (from, 1).into(), to };
+    let received = Received { length: buffer.len(), ends, to_all: false, segment };
     receiver.sort(&received, buffer);
     let frames: Vec<_> = std::iter::from_fn(|| receiver.pop()).collect();
     let arena = Arc::clone(&receiver.slots.arena);
@@ -80,8 +81,7 @@ fn a_frame_whose_datagrams_come_one_by_one_is_known_by_that() {
     let mut receiver = receiver(4);
     let received = |length: usize, segment: usize| Received {
         length,
-        from: ([198, 18, 0, 1], 1).into(),
-        to: IpAddr::from([198, 18, 0, 200]),
+        ends: Ends { from: ([198, 18, 0, 1], 1).into(), to: IpAddr::from([198, 18, 0, 200]) },
         to_all: false,
         segment: (segment < length).then_some(segment),
     };
