@@ -5,7 +5,9 @@ mod steps;
 
 use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
-use gigae_torture::{Class, Ending, Messages, Post, Tagged, Violation, Want, tagged_body};
+use gigae_torture::{
+    Class, Ending, Messages, Pair, Post, Received, Tagged, Violation, Want, tagged_body,
+};
 use remote::RemoteReplay;
 pub use remote::{AREA, word};
 use std::collections::BTreeMap;
@@ -82,8 +84,9 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 };
                 // They were compared where they arrived.
                 let bytes = tagged_body(id, taken.total);
-                let (lens, pair) = ((taken.len, taken.total), (1 - node, node));
-                tagged.received(pair, post, taken.tag, lens, (&bytes, ending))?;
+                let TaggedReceive { tag, len, total, .. } = taken;
+                let pair = Pair { from: 1 - node, to: node };
+                tagged.received(pair, post, Received { tag, len, total, ending }, &bytes)?;
             }
             Step::Began(life, number, of, operation) => {
                 remote.began(Life { node, life }, number, of, operation, at);
@@ -92,7 +95,8 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 remote.ended(node, number, ending, (value, &bytes))?;
             }
             Step::Broken(what) => {
-                return Err(Violation::new(Class::Broken, (node, 1 - node), what));
+                let pair = Pair { from: node, to: 1 - node };
+                return Err(Violation::new(Class::Broken, pair, what));
             }
             Step::Noticed(word, place) => remote.noticed(node, word, place)?,
             Step::Memory(bytes) => remote.memory(node, bytes),
