@@ -87,12 +87,14 @@ impl RemoteReplay {
         self.going.insert((node, number), (access, operation));
     }
 
+    /// An operation has ended: how, what was there before an atomic change, what was read.
     pub(super) fn ended(
         &mut self,
         node: u16,
         number: u32,
         ending: AccessEnding,
-        (value, bytes): (u64, &[u8]),
+        value: u64,
+        bytes: &[u8],
     ) -> Checked {
         let Some((access, operation)) = self.going.remove(&(node, number)) else {
             let what = format!("operation {number} ended twice, or never began");
