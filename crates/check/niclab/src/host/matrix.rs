@@ -123,7 +123,7 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
             scope.spawn(|| {
                 while let Some((i, (with, entry))) = take(&next, &jobs, &outcome) {
                     println!("[{}/{}] {}", i + 1, jobs.len(), entry.title(&with.kernel));
-                    let run = guest(args, entry, (&emulator, with), interrupted);
+                    let run = guest(args, entry, &emulator, with, interrupted);
                     lock(&outcome).add(run, &args.out);
                 }
             });
@@ -308,9 +308,11 @@ impl Entry {
 fn guest(
     args: &RunArgs,
     entry: &Entry,
-    (emulator, Equipped { kernel, image, .. }): (&Emulator, &Equipped),
+    emulator: &Emulator,
+    with: &Equipped,
     interrupted: &AtomicBool,
 ) -> Result<Run, LabError> {
+    let Equipped { kernel, image, .. } = with;
     let temporary = |source| LabError::File { what: "making a temporary directory".into(), source };
     let directory = tempfile::tempdir().map_err(temporary)?;
     let setup = Setup {
