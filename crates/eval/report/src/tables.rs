@@ -3,7 +3,7 @@
 use super::asked;
 use crate::ratios;
 use gigae_eval_model::doubt::Code;
-use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::experiment::{Experiment, SizesTitle};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::number::{self, percent, short};
 use gigae_eval_model::plan::{TcpOptions, Wait};
@@ -198,7 +198,7 @@ pub(super) fn figure_table(results: &Results, series: &[&Series]) -> Table {
             row[column] = figure(one);
         }
     }
-    let (what, unit) = experiment.form().sizes.unwrap_or_default();
+    let SizesTitle { what, unit } = experiment.form().sizes.unwrap_or_default();
     let small = series.iter().any(|one| ratios::per_second(one).is_some());
     let also = if small { ", of small messages also their number per second" } else { "" };
     Table {

@@ -167,8 +167,8 @@ pub fn fits(results: &Results) -> Vec<Fit<'_>> {
 }
 
 fn fit<'a>(curve: &[&'a Series]) -> Option<Fit<'a>> {
-    let points: Vec<(f64, f64)> =
-        curve.iter().map(|series| (series.size as f64, series.median)).collect();
+    let point = |series: &&Series| stats::Point { x: series.size as f64, y: series.median };
+    let points: Vec<stats::Point> = curve.iter().map(point).collect();
     let line = stats::robust_line(&points)?;
     let sizes = curve.iter().map(|series| series.size);
     let sizes = (sizes.clone().min()?, sizes.max()?);
