@@ -9,7 +9,7 @@ use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{self, MODELS, Model};
 use gigae_eval_measure::environment;
-use gigae_eval_page::files;
+use gigae_eval_page::files::{self, TextFile};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -231,11 +231,15 @@ pub fn write(out: &Path, record: &Record) -> Result<(), LabError> {
     json.push('\n');
     let (page, text) = (html::page(record), markdown::page(record));
     std::fs::create_dir_all(out).map_err(file("making", out))?;
-    let all = [("niclab.json", &json[..]), ("niclab.html", &page), ("niclab.md", &text)];
+    let all = [
+        TextFile { name: "niclab.json", text: &json },
+        TextFile { name: "niclab.html", text: &page },
+        TextFile { name: "niclab.md", text: &text },
+    ];
     write_all(out, &all)
 }
 
-fn write_all(out: &Path, all: &[(&str, &str)]) -> Result<(), LabError> {
+fn write_all(out: &Path, all: &[TextFile<'_>]) -> Result<(), LabError> {
     files::write_all(out, all).map_err(|error| LabError::Package(error.to_string()))
 }
 
@@ -355,7 +359,11 @@ fn guest(
         let out = args.out.join(name.to_lowercase());
         std::fs::create_dir_all(&out).map_err(file("making", &out))?;
         let (json, page) = (results.to_json(), gigae_eval_report::html::page(&results));
-        write_all(&out, &[("results.json", &json), ("report.html", &page)])?;
+        let all = [
+            TextFile { name: "results.json", text: &json },
+            TextFile { name: "report.html", text: &page },
+        ];
+        write_all(&out, &all)?;
     }
     Ok(run)
 }
