@@ -60,7 +60,7 @@ impl Running<'_> {
         ends.apply(&[])?;
         drop(ends);
         stage.site = usual;
-        self.keep_blocks(link, plan, blocks, (local, remote));
+        self.keep_blocks(link, plan, blocks, local, remote);
         Ok(())
     }
 
@@ -146,7 +146,8 @@ impl Running<'_> {
         link: &str,
         plan: &TunePlan,
         blocks: Vec<Block>,
-        (local, remote): (Vec<KnobState>, Vec<KnobState>),
+        local: Vec<KnobState>,
+        remote: Vec<KnobState>,
     ) {
         let mut trials = Vec::new();
         for block in blocks {
