@@ -110,7 +110,8 @@ impl<'a> Worker<'a> {
         here: u8,
         others: Vec<Other>,
         traffic: &Traffic,
-        (begin, round_state): (Instant, &'a RoundState),
+        begin: Instant,
+        round_state: &'a RoundState,
     ) -> Self {
         let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
         let state = |other: Other| {
@@ -362,7 +363,7 @@ impl<'a> Worker<'a> {
             )),
             (Started::Receive(number), Ok(())) => {
                 self.peers[place].posted -= 1;
-                self.verify_tagged(place, number, (&memory, len, total))
+                self.verify_tagged(place, number, &memory, len, total)
             }
             (Started::Send, Ok(())) => None,
             (Started::Write, Ok(())) => {
@@ -390,7 +391,9 @@ impl<'a> Worker<'a> {
         &mut self,
         place: usize,
         number: u32,
-        (memory, len, total): (&[u8], usize, usize),
+        memory: &[u8],
+        len: usize,
+        total: usize,
     ) -> Option<(DeviationKind, String)> {
         let id = self.id(Stream::Tagged, place, number);
         if len == memory.len() && total == len && gigae_body::is(id, memory, &mut self.scratch) {

@@ -86,7 +86,8 @@ impl Connection {
         role: Role,
         place: usize,
         ends: Ends,
-        (traffic, budget): (&Traffic, &Arc<Budget>),
+        traffic: &Traffic,
+        budget: &Arc<Budget>,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
@@ -288,6 +289,12 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
+    /// The near end of a stream.
+    fn near_stream() -> Connection {
+        let budget = Budget::new(&TRAFFIC);
+        Connection::new(pair().0, Role::Stream, 0, NEAR, &TRAFFIC, &budget).unwrap()
+    }
+
     /// What the other end would send.
     fn pieces(count: u32) -> Vec<u8> {
         let mut all = Vec::new();
@@ -308,14 +315,7 @@ mod tests {
             lying[at] ^= lie;
             for step in [1, 999, lying.len()] {
                 let round_state = RoundState::new(1);
-                let connection = Connection::new(
-                    pair().0,
-                    Role::Stream,
-                    0,
-                    NEAR,
-                    (&TRAFFIC, &Budget::new(&TRAFFIC)),
-                );
-                let mut connection = connection.unwrap();
+                let mut connection = near_stream();
                 let verified =
                     lying.chunks(step).try_for_each(|part| connection.verify(part, &round_state));
                 assert!(verified.is_err());
@@ -334,22 +334,15 @@ mod tests {
         let missing = [&honest[..500], &honest[501..]].concat();
         for lying in [doubled, missing] {
             let round_state = RoundState::new(1);
-            let mut connection = Connection::new(
-                pair().0,
-                Role::Stream,
-                0,
-                NEAR,
-                (&TRAFFIC, &Budget::new(&TRAFFIC)),
-            )
-            .unwrap();
+            let mut connection = near_stream();
             assert!(connection.verify(&lying, &round_state).is_err());
         }
     }
 
     fn ends(side: fn(Role) -> Role, numbers: Ends, sockets: Vec<TcpStream>) -> Vec<Connection> {
         let roles = CONNECTIONS.iter().map(|role| side(*role));
-        let agreed = (&TRAFFIC, &Budget::new(&TRAFFIC));
-        let open = |(socket, role)| Connection::new(socket, role, 0, numbers, agreed);
+        let budget = Budget::new(&TRAFFIC);
+        let open = |(socket, role)| Connection::new(socket, role, 0, numbers, &TRAFFIC, &budget);
         sockets.into_iter().zip(roles).map(|both| open(both).unwrap()).collect()
     }
 

@@ -125,11 +125,11 @@ impl<'a> Watcher<'a> {
     }
 
     /// Takes in samples of the ends, in their order, and what the switch's queues have dropped.
-    pub fn observe(&mut self, samples: Vec<(usize, Sample)>, switch_drops: Option<u64>) {
+    pub fn observe(&mut self, samples: Vec<Sample>, switch_drops: Option<u64>) {
         let now = self.elapsed();
         let mut point = SoakPoint { at: now, seconds: now - self.sampled, ..SoakPoint::default() };
         self.sampled = now;
-        for (place, sample) in samples {
+        for (place, sample) in samples.into_iter().enumerate() {
             let name = self.state.ends[place].name.clone();
             for found in self.rules.judge(&name, Duration::from_secs_f64(now), &sample) {
                 self.deviate(&name, found);
