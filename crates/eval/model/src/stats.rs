@@ -219,9 +219,8 @@ pub fn robust_line(points: &[Point]) -> Option<FittedLine> {
     })?;
     let rests: Vec<f64> = points.iter().map(|point| point.y - slope * point.x).collect();
     let fixed = median(&rests)?;
-    let off = |&Point { x, y }: &Point| {
-        (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE)
-    };
+    let off =
+        |&Point { x, y }: &Point| (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE);
     Some(FittedLine { fixed, slope, worst: points.iter().map(off).fold(0.0, f64::max) })
 }
 
