@@ -2,7 +2,7 @@
 
 use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use clap::Args;
-use gigae_eval_page::files;
+use gigae_eval_page::files::{self, TextFile};
 use gigae_eval_report::compare::{Comparison, Side, compare, text};
 use gigae_eval_report::compared;
 use std::fmt::Write;
@@ -60,12 +60,12 @@ fn try_run(args: &CompareArgs) -> Result<(), CommandError> {
             let (page, json) = (compared::page(&comparison, &sides), json(&comparison));
             let csv = compared::csv(&comparison);
             let files = [
-                ("compare.html", &page[..]),
-                ("compare.json", &json[..]),
-                ("compare.csv", &csv[..]),
+                TextFile { name: "compare.html", text: &page },
+                TextFile { name: "compare.json", text: &json },
+                TextFile { name: "compare.csv", text: &csv },
             ];
             files::write_all(directory, &files)?;
-            files.map(|(name, _)| directory.join(name)).to_vec()
+            files.map(|file| directory.join(file.name)).to_vec()
         }
         None => Vec::new(),
     };

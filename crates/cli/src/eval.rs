@@ -14,7 +14,7 @@ use gigae_eval_measure::environment;
 use gigae_eval_model::plan::{Only, Plan, SHIPPED, shell_word};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::{duration, figures, transport};
-use gigae_eval_page::files;
+use gigae_eval_page::files::{self, TextFile};
 use gigae_eval_report::{csv, findings, html, markdown, text as terminal};
 use gigae_eval_run::{self as run, Config, RemoteEnd, RunError};
 use gigae_eval_session::control::{KEY_FILE, Key};
@@ -206,13 +206,13 @@ fn write(directory: &Path, results: &Results) -> Result<Vec<PathBuf>, CommandErr
     let (json, page) = (results.to_json(), html::page(results));
     let (table, text) = (csv::page(results), markdown::page(results));
     let files = [
-        ("results.json", &json[..]),
-        ("results.csv", &table),
-        ("report.html", &page),
-        ("report.md", &text),
+        TextFile { name: "results.json", text: &json },
+        TextFile { name: "results.csv", text: &table },
+        TextFile { name: "report.html", text: &page },
+        TextFile { name: "report.md", text: &text },
     ];
     files::write_all(directory, &files)?;
-    Ok(files.iter().map(|(name, _)| directory.join(name)).collect())
+    Ok(files.iter().map(|file| directory.join(file.name)).collect())
 }
 
 /// Carries the plan out as often as asked, and puts the runs together. Nothing is written before

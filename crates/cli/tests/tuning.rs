@@ -6,7 +6,7 @@ mod program;
 
 use control_port::await_socket;
 use gigae_eval_measure::site::Site;
-use gigae_eval_model::knobs::Set;
+use gigae_eval_model::knobs::{Set, WantedKnob};
 use gigae_eval_model::results::Results;
 use gigae_eval_session::tune::{self, TunedInterface, Tuner};
 use gigae_fabric::{Fabric, Node, testing, tests};
@@ -358,13 +358,12 @@ fn every_knob_that_a_virtual_interface_has_is_turned_and_put_back() {
         "tso" | "gso" | "lro" | "rx-checksum" | "tx-checksum" | "adaptive-rx" => "off",
         _ => "50",
     };
-    let wanted: Vec<(String, Vec<String>)> = tune::KNOBS
-        .iter()
-        .map(|knob| (knob.name().to_owned(), vec![tried(knob.name()).to_owned()]))
-        .collect();
+    let wanted =
+        |name: &str| WantedKnob { knob: name.to_owned(), values: vec![tried(name).to_owned()] };
+    let wanted: Vec<WantedKnob> = tune::KNOBS.iter().map(|knob| wanted(knob.name())).collect();
     let read =
         |name: &str| tune::by_name(name).unwrap().read(&TunedInterface::new("eth0").unwrap());
-    let before: Vec<_> = wanted.iter().map(|(name, _)| read(name)).collect();
+    let before: Vec<_> = wanted.iter().map(|one| read(&one.knob)).collect();
     let (mut tuner, states) = Tuner::new(&site, &wanted).unwrap();
     let mut turned = Vec::new();
     for state in &states {
@@ -376,8 +375,8 @@ fn every_knob_that_a_virtual_interface_has_is_turned_and_put_back() {
         let set = Set { knob: state.knob.clone(), value: value.to_owned() };
         tuner.apply(&[set]).unwrap_or_else(|error| panic!("{state:?}: {error}"));
         turned.push(state.knob.as_str());
-        let changed = wanted.iter().zip(&before).filter(|((name, _), was)| read(name) != **was);
-        let changed: Vec<&str> = changed.map(|((name, _), _)| name.as_str()).collect();
+        let changed = wanted.iter().zip(&before).filter(|(one, was)| read(&one.knob) != **was);
+        let changed: Vec<&str> = changed.map(|(one, _)| one.knob.as_str()).collect();
         // Of a socket's setting nothing is seen from outside.
         let seen = if state.knob == "congestion-control" { vec![] } else { vec![&state.knob[..]] };
         assert_eq!(changed, seen, "one at a time");
@@ -389,7 +388,7 @@ fn every_knob_that_a_virtual_interface_has_is_turned_and_put_back() {
     let set = Set { knob: "mtu".into(), value: "68".into() };
     tuner.apply(&[set]).unwrap();
     drop(tuner);
-    let after: Vec<_> = wanted.iter().map(|(name, _)| read(name)).collect();
+    let after: Vec<_> = wanted.iter().map(|one| read(&one.knob)).collect();
     assert_eq!(after, before);
     assert_eq!(journals(std::process::id()), 0);
 }

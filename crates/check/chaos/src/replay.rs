@@ -5,7 +5,9 @@ mod steps;
 
 use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
-use gigae_torture::{Class, Ending, Messages, Post, Tagged, Violation, Want, tagged_body};
+use gigae_torture::{
+    Class, Ending, Messages, Pair, Post, Received, Tagged, Violation, Want, tagged_body,
+};
 use remote::RemoteReplay;
 pub use remote::{AREA, word};
 use std::collections::BTreeMap;
@@ -82,17 +84,19 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 };
                 // They were compared where they arrived.
                 let bytes = tagged_body(id, taken.total);
-                let (lens, pair) = ((taken.len, taken.total), (1 - node, node));
-                tagged.received(pair, post, taken.tag, lens, (&bytes, ending))?;
+                let TaggedReceive { tag, len, total, .. } = taken;
+                let pair = Pair { from: 1 - node, to: node };
+                tagged.received(pair, post, Received { tag, len, total, ending }, &bytes)?;
             }
             Step::Began(life, number, of, operation) => {
                 remote.began(Life { node, life }, number, of, operation, at);
             }
             Step::Done(number, ending, value, bytes) => {
-                remote.ended(node, number, ending, (value, &bytes))?;
+                remote.ended(node, number, ending, value, &bytes)?;
             }
             Step::Broken(what) => {
-                return Err(Violation::new(Class::Broken, (node, 1 - node), what));
+                let pair = Pair { from: node, to: 1 - node };
+                return Err(Violation::new(Class::Broken, pair, what));
             }
             Step::Noticed(word, place) => remote.noticed(node, word, place)?,
             Step::Memory(bytes) => remote.memory(node, bytes),
@@ -129,8 +133,8 @@ mod tests {
     use crate::event::{Operation, What, written};
     use gigae_torture::{ATOMICS, AccessEnding, Regions};
 
-    fn log(events: &[(u64, What)]) -> Vec<Event> {
-        events.iter().map(|(at, what)| Event { at: *at, what: what.clone() }).collect()
+    fn at(at: u64, what: What) -> Event {
+        Event { at, what }
     }
 
     fn opened() -> What {
@@ -142,60 +146,62 @@ mod tests {
     }
 
     fn sender(last: u32) -> Vec<Event> {
-        log(&[
-            (1, opened()),
-            (10, What::Intent(0, vec![16, 20, 30])),
-            (11, What::Accepted(last)),
-            (50, What::Drained),
-        ])
+        vec![
+            at(1, opened()),
+            at(10, What::Intent(0, vec![16, 20, 30])),
+            at(11, What::Accepted(last)),
+            at(50, What::Drained),
+        ]
     }
 
     #[test]
     fn what_was_accepted_and_arrived_is_counted() {
-        let receiver = log(&[
-            (2, opened()),
-            (20, What::Received(Named(id(0), 16))),
-            (21, What::Received(Named(id(1), 20))),
-        ]);
+        let receiver = [
+            at(2, opened()),
+            at(20, What::Received(Named(id(0), 16))),
+            at(21, What::Received(Named(id(1), 20))),
+        ];
         let tally = check([&sender(2), &receiver]).unwrap();
         assert_eq!((tally.sent, tally.delivered), (2, 2));
     }
 
     #[test]
     fn what_was_accepted_and_did_not_arrive_is_lost() {
-        let receiver = log(&[(2, opened()), (20, What::Received(Named(id(0), 16)))]);
+        let receiver = [at(2, opened()), at(20, What::Received(Named(id(0), 16)))];
         assert_eq!(check([&sender(2), &receiver]).unwrap_err().class, Class::Lost);
     }
 
     #[test]
     fn what_was_refused_and_arrived_was_never_sent() {
-        let receiver = log(&[(2, opened()), (20, What::Received(Named(id(0), 16)))]);
+        let receiver = [at(2, opened()), at(20, What::Received(Named(id(0), 16)))];
         assert_eq!(check([&sender(0), &receiver]).unwrap_err().class, Class::Torn);
     }
 
     #[test]
     fn what_a_killed_process_was_about_to_send_may_arrive() {
-        let killed = log(&[(1, opened()), (10, What::Intent(0, vec![16, 20])), (12, What::Gone)]);
+        let killed = [at(1, opened()), at(10, What::Intent(0, vec![16, 20])), at(12, What::Gone)];
         for count in 0..=2 {
-            let arrived =
-                [(20, What::Received(Named(id(0), 16))), (21, What::Received(Named(id(1), 20)))];
-            let receiver = [&[(2, opened())], &arrived[..count]].concat();
-            assert_eq!(check([&killed, &log(&receiver)]).unwrap().delivered, count as u64);
+            let arrived = [
+                at(20, What::Received(Named(id(0), 16))),
+                at(21, What::Received(Named(id(1), 20))),
+            ];
+            let receiver = [&[at(2, opened())], &arrived[..count]].concat();
+            assert_eq!(check([&killed, &receiver]).unwrap().delivered, count as u64);
         }
     }
 
     #[test]
     fn bytes_that_nobody_sent_are_found() {
-        let receiver = log(&[(2, opened()), (20, What::Torn(40))]);
+        let receiver = [at(2, opened()), at(20, What::Torn(40))];
         assert_eq!(check([&sender(1), &receiver]).unwrap_err().class, Class::Torn);
     }
 
     /// What node 0 does to node 1's memory, which is this in the end.
     fn done_to(memory: &[u8], deeds: Vec<What>) -> Result<Tally, Violation> {
-        let deeds = (10..).zip(deeds);
-        let writer: Vec<_> = [(1, opened())].into_iter().chain(deeds).collect();
-        let owner = log(&[(2, opened()), (90, What::Memory(memory.to_vec()))]);
-        check([&log(&writer), &owner])
+        let deeds = (10..).zip(deeds).map(|(time, what)| at(time, what));
+        let writer: Vec<_> = [at(1, opened())].into_iter().chain(deeds).collect();
+        let owner = [at(2, opened()), at(90, What::Memory(memory.to_vec()))];
+        check([&writer, &owner])
     }
 
     fn add(number: u32, before: u64) -> [What; 2] {
@@ -252,18 +258,18 @@ mod tests {
         let bytes = written(0, 0, 0, 50);
         let mut memory = vec![0; Regions::len(2, AREA)];
         memory[ATOMICS..][..50].copy_from_slice(&bytes);
-        let writer = log(&[
-            (1, opened()),
-            (10, What::Began(0, 0, Operation::Write(0, 50, true))),
-            (20, What::Done(0, AccessEnding::Done, 0, Vec::new())),
-        ]);
+        let writer = [
+            at(1, opened()),
+            at(10, What::Began(0, 0, Operation::Write(0, 50, true))),
+            at(20, What::Done(0, AccessEnding::Done, 0, Vec::new())),
+        ];
         let taken = |word| {
-            let notice = (30, What::Noticed(word, ATOMICS as u64, 50));
-            log(&[(2, opened()), notice, (90, What::Memory(memory.clone()))])
+            let notice = at(30, What::Noticed(word, ATOMICS as u64, 50));
+            [at(2, opened()), notice, at(90, What::Memory(memory.clone()))]
         };
         assert_eq!(check([&writer, &taken(word(0, 0))]).unwrap().notices, 1);
         assert_eq!(check([&writer, &taken(9)]).unwrap_err().class, Class::Torn);
-        let none = log(&[(2, opened()), (90, What::Memory(memory.clone()))]);
+        let none = [at(2, opened()), at(90, What::Memory(memory.clone()))];
         assert_eq!(check([&writer, &none]).unwrap_err().class, Class::Lost);
     }
 }

@@ -115,7 +115,8 @@ pub(crate) fn busy(time: Duration) {
 /// or 5 s have passed; how many went. `went` counts them.
 pub(crate) fn flood(
     from: &Node,
-    to: (&Node, u16),
+    to: &Node,
+    port: u16,
     stop: &AtomicBool,
     went: &AtomicU64,
 ) -> Result<u64, String> {
@@ -125,11 +126,11 @@ pub(crate) fn flood(
         UdpSocket::bind((node.ipv4, port)).map_err(text)
     };
     // Somebody must have the port, or each datagram is answered by ICMP.
-    let _sink = if to.1 == DISCARD { Some(socket(to.0, DISCARD)?) } else { None };
+    let _sink = if port == DISCARD { Some(socket(to, DISCARD)?) } else { None };
     // What the switch holds is charged to its sender's socket: one alone would be held back.
     let sources: Vec<_> = (0..SOURCES).map(|_| socket(from, 0)).collect::<Result<_, _>>()?;
     sources.iter().try_for_each(|source| source.set_nonblocking(true)).map_err(text)?;
-    let at = (to.0.ipv4, to.1);
+    let at = (to.ipv4, port);
     let end = Instant::now() + Duration::from_secs(5);
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {

@@ -423,7 +423,7 @@ impl Worker {
     fn completed(&mut self, completion: Completion) {
         let pending = self.pending.remove(&completion.id);
         if let Some(Pending::Remote(number, of, operation)) = pending {
-            return self.done((number, of, operation), completion);
+            return self.done(number, of, operation, completion);
         }
         let Completion { tag, len, total, memory, result, .. } = completion;
         match pending {

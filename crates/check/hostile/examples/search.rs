@@ -69,7 +69,7 @@ fn main() -> ExitCode {
                 loop {
                     let next = waiting.lock().expect("no panic holds it").pop();
                     let Some((name, target)) = next else { break };
-                    if !passes(worker, (name, target), seed, each) {
+                    if !passes(worker, name, target, seed, each) {
                         failed.store(true, Ordering::Relaxed);
                     }
                 }
@@ -103,12 +103,7 @@ fn worked() -> Duration {
 }
 
 /// Runs inputs for some time, until the first that fails.
-fn passes(
-    worker: &Worker,
-    (name, target): (&'static str, Target),
-    seed: u64,
-    time: Duration,
-) -> bool {
+fn passes(worker: &Worker, name: &'static str, target: Target, seed: u64, time: Duration) -> bool {
     let kept = search::kept(name);
     let mut random = Random::new(seed);
     let begin = Instant::now();

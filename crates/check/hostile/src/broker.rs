@@ -16,6 +16,13 @@ const MOST_STEPS: usize = 1000;
 pub(crate) const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = [20]\nports_per_user = 3\n\
                       mib_per_user = 8\nports = 5\nmib = 12";
 
+/// A grant that was made: to whom, and how much memory it may have.
+struct Granted {
+    uid: u32,
+    bytes: u64,
+    grant: PortGrant,
+}
+
 /// The broker's messages and quotas: requests put together or drawn at random, granted and given
 /// back in any order.
 ///
@@ -26,7 +33,7 @@ pub fn broker(input: &[u8]) {
     within(MEMORY, || {
         let config = BrokerConfig::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
         let mut quotas = Quotas::new(config);
-        let mut grants: Vec<(u32, u64, PortGrant)> = Vec::new();
+        let mut grants: Vec<Granted> = Vec::new();
         let mut script = Script::new(input);
         for _ in 0..MOST_STEPS {
             if script.is_over() {
@@ -36,7 +43,7 @@ pub fn broker(input: &[u8]) {
                 0 => answer(&mut script),
                 1 if !grants.is_empty() => {
                     let place = usize::from(script.byte()) % grants.len();
-                    quotas.release(grants.swap_remove(place).2);
+                    quotas.release(grants.swap_remove(place).grant);
                 }
                 _ => {
                     let uid = u32::from(script.byte() % 4);
@@ -48,23 +55,23 @@ pub fn broker(input: &[u8]) {
                         assert!(uid == 1 || uid == 2, "user {uid} is not allowed");
                         assert!(!elsewhere, "a process of another network namespace");
                         assert!(request.tx_frames > 0 && request.rx_frames > 0);
-                        grants.push((uid, request.memory() as u64, grant));
+                        grants.push(Granted { uid, bytes: request.memory() as u64, grant });
                     }
                 }
             }
             check(&quotas, &grants);
         }
-        grants.drain(..).for_each(|(_, _, grant)| quotas.release(grant));
+        grants.drain(..).for_each(|granted| quotas.release(granted.grant));
         check(&quotas, &grants);
     });
 }
 
-fn check(quotas: &Quotas, grants: &[(u32, u64, PortGrant)]) {
+fn check(quotas: &Quotas, grants: &[Granted]) {
     let usage = |of: &dyn Fn(u32) -> bool| {
-        let its = grants.iter().filter(|(uid, ..)| of(*uid));
-        its.fold(Usage::default(), |sum, (_, bytes, _)| Usage {
+        let its = grants.iter().filter(|granted| of(granted.uid));
+        its.fold(Usage::default(), |sum, granted| Usage {
             ports: sum.ports + 1,
-            bytes: sum.bytes + bytes,
+            bytes: sum.bytes + granted.bytes,
         })
     };
     for uid in 0..4 {

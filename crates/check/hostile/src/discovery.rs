@@ -43,7 +43,7 @@ pub fn discovery(input: &[u8]) {
                 0 => asker.ask().expect("there is a wire"),
                 1 => hostile.send(&net, &mut script),
                 2 => net.advance_to(net.now() + 1000 * u64::from(script.u16())),
-                n => net.send(port, &frame(n, (own, macs), question, &mut script)),
+                n => net.send(port, &frame(n, own, macs, question, &mut script)),
             }
             net.advance_to(net.now() + 6000);
             asker.progress().expect("no link fails");
@@ -94,7 +94,8 @@ fn look(net: &Network, port: Port, question: &mut Epoch) -> u64 {
 /// A question or an answer.
 fn frame(
     way: u8,
-    (own, honest): (MacAddr, [MacAddr; 2]),
+    own: MacAddr,
+    honest: [MacAddr; 2],
     question: Epoch,
     script: &mut Script<'_>,
 ) -> Vec<u8> {

@@ -11,8 +11,13 @@ use gigae_wire::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Who it claims to be: address, port id and channel.
-type Claim = (MacAddr, u16, u8);
+/// Who it claims to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Claim {
+    address: MacAddr,
+    port: u16,
+    channel: u8,
+}
 
 /// What every message between honest nodes begins with, so that one which goes astray is seen.
 pub(crate) const HONEST: [u8; 8] = *b"honestly";
@@ -122,16 +127,17 @@ impl Hostile {
             let astray = payload.windows(HONEST.len()).any(|bytes| bytes == HONEST);
             assert!(!astray, "a message between honest nodes went to the hostile one: {header:?}");
             let from = MacAddr(*frame[6..].first_chunk().expect("a whole frame"));
-            self.note((to, header.dst_port, header.channel), &header, payload);
+            let claim = Claim { address: to, port: header.dst_port, channel: header.channel };
+            self.note(claim, &header, payload);
             if header.kind == Kind::HelloAck {
-                self.confirm(net, (to, from), &header);
+                self.confirm(net, claim, from, &header);
             }
         }
     }
 
     /// Accepts an offered session, as any node can in its own name.
-    fn confirm(&mut self, net: &Network, (own, victim): (MacAddr, MacAddr), offer: &Header) {
-        let learnt = self.learnt.entry((own, offer.dst_port, offer.channel)).or_default();
+    fn confirm(&mut self, net: &Network, own: Claim, victim: MacAddr, offer: &Header) {
+        let learnt = self.learnt.entry(own).or_default();
         let header = Header {
             kind: Kind::Confirm,
             src_port: offer.dst_port,
@@ -148,7 +154,7 @@ impl Hostile {
         let mut payload = [0; Handshake::LONGEST];
         said.write(&mut payload);
         self.sent += 1;
-        net.send(self.port, &sealed(&ethernet(own, victim), &header, &payload));
+        net.send(self.port, &sealed(&ethernet(own.address, victim), &header, &payload));
     }
 
     fn note(&mut self, claim: Claim, header: &Header, payload: &[u8]) {
@@ -181,9 +187,9 @@ impl Hostile {
             14 => to,
             _ => MacAddr([script.byte(), 0, 0, 0, 0, 9]),
         };
-        let src_port = script.pick(&[0, 0, 0, 0, 0, 1, 0xffff]);
+        let port = script.pick(&[0, 0, 0, 0, 0, 1, 0xffff]);
         let channel = script.pick(&[0, 0, 0, 0, 0, 1, 255]);
-        let claim = (from, src_port, channel);
+        let claim = Claim { address: from, port, channel };
         let header = self.header(claim, script);
         let token = self.learnt.get(&claim).map_or(0, |learnt| learnt.token);
         let payload = self.payload(header.kind, token, script);
@@ -255,8 +261,8 @@ impl Hostile {
         let flag = |bit: u8, flag| if flags & bit > 0 && flags < 96 { flag } else { Flags::NONE };
         Header {
             kind,
-            channel: claim.2,
-            src_port: claim.1,
+            channel: claim.channel,
+            src_port: claim.port,
             dst_port: if change == 255 { script.u16() } else { 0 },
             src_epoch,
             dst_epoch,

@@ -14,10 +14,24 @@ use std::time::Duration;
 /// Frames that a protocol may have to send at one moment: all windows and an answer to everything.
 const MOST_AT_ONCE: usize = 20_000;
 
+/// A port of the network, and its address.
+#[derive(Clone, Copy)]
+struct Link {
+    port: Port,
+    mac: MacAddr,
+}
+
+impl Link {
+    fn add(net: &Network) -> Self {
+        let (port, mac) = net.add_port();
+        Self { port, mac }
+    }
+}
+
 struct End {
     me: usize,
     proto: Protocol<Vec<u8>, Vec<u8>>,
-    links: Vec<(Port, MacAddr)>,
+    links: Vec<Link>,
     paths: HashMap<(PeerId, usize), NodeAddr>,
     other: PeerId,
     sent: u32,
@@ -56,14 +70,14 @@ impl Scenario for Protocols {
         let setup = script.byte();
         let net = network();
         let count = 1 + usize::from(setup & 1);
-        let links = [0, 1].map(|_| (0..count).map(|_| net.add_port()).collect::<Vec<_>>());
-        let macs = links.clone().map(|l| l.iter().map(|&(_, mac)| mac).collect::<Vec<_>>());
+        let links = [0, 1].map(|_| (0..count).map(|_| Link::add(&net)).collect::<Vec<_>>());
+        let macs = links.clone().map(|l| l.iter().map(|link| link.mac).collect::<Vec<_>>());
         let [first, second] = links;
         let ends = [End::new(0, first, setup, secret), End::new(1, second, setup, !secret)];
         let hostile = Hostile::new(&net, macs);
         let mut all = Self { net, ends, hostile, transmitted: 0 };
         for (end, other) in [(0, 1), (1, 0)] {
-            let node = all.ends[other].links[0].1.into();
+            let node = all.ends[other].links[0].mac.into();
             let key = PeerKey { node, port: 0, channel: 0 };
             let peer = all.ends[end].proto.peer(key).expect("the table is empty");
             all.ends[end].other = peer;
@@ -180,9 +194,9 @@ impl Protocols {
 }
 
 impl End {
-    fn new(me: usize, links: Vec<(Port, MacAddr)>, setup: u8, secret: u128) -> Self {
+    fn new(me: usize, links: Vec<Link>, setup: u8, secret: u128) -> Self {
         let mut config = ProtocolConfig {
-            links: if links.len() > 1 { links.iter().map(|l| l.1).collect() } else { Vec::new() },
+            links: if links.len() > 1 { links.iter().map(|l| l.mac).collect() } else { Vec::new() },
             ..ProtocolConfig::default()
         };
         if setup & 2 > 0 {
@@ -215,7 +229,7 @@ impl End {
 
     fn take_all(&mut self, net: &Network) {
         for path in 0..self.links.len() {
-            let (port, mac) = self.links[path];
+            let Link { port, mac } = self.links[path];
             while let Some(frame) = net.receive(port) {
                 if frame[..6] == mac.0 {
                     self.take(path, &frame);
@@ -307,7 +321,7 @@ impl End {
                 Destination::Peer(peer) => self.proto.key(peer).node,
                 Destination::Unknown(key) => key.node,
             };
-            let (port, mac) = self.links[path];
+            let Link { port, mac } = self.links[path];
             let route = Route::new(Envelope::DEFAULT, mac.into(), node).expect("Ethernet both");
             net.send(port, &sealed(&route, &header, &payload));
             count += 1;

@@ -34,11 +34,20 @@ pub fn target(name: &str) -> Target {
     TARGETS.iter().find(|known| known.0 == name).expect("a target of this name").1
 }
 
+/// An input that `fuzz/corpus` keeps.
+#[derive(Clone, Debug)]
+pub struct KeptInput {
+    /// Where it is.
+    pub file: PathBuf,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
 /// The inputs that `fuzz/corpus` keeps for a target, by their files.
 ///
 /// # Panics
 /// If there is none.
-pub fn kept(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+pub fn kept(name: &str) -> Vec<KeptInput> {
     let folder =
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus")).join(name);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -47,7 +56,7 @@ pub fn kept(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
         .collect();
     files.sort();
     assert!(!files.is_empty(), "{} has no inputs", folder.display());
-    let read = |file: PathBuf| std::fs::read(&file).map(|input| (file, input));
+    let read = |file: PathBuf| std::fs::read(&file).map(|bytes| KeptInput { file, bytes });
     files.into_iter().map(|file| read(file).expect("the file can be read")).collect()
 }
 
@@ -62,7 +71,7 @@ impl Random {
     }
 
     /// The next input: of four, three are kept ones with some bytes changed, and one is drawn.
-    pub fn input(&mut self, kept: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
+    pub fn input(&mut self, kept: &[KeptInput]) -> Vec<u8> {
         if self.below(4) == 0 { self.draw() } else { self.change(kept) }
     }
 
@@ -85,8 +94,9 @@ impl Random {
     }
 
     /// The front of a kept input and the back of another, with some bytes changed.
-    fn change(&mut self, kept: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
-        let (one, other) = (&kept[self.below(kept.len())].1, &kept[self.below(kept.len())].1);
+    fn change(&mut self, kept: &[KeptInput]) -> Vec<u8> {
+        let one = &kept[self.below(kept.len())].bytes;
+        let other = &kept[self.below(kept.len())].bytes;
         let mut input = one[..self.below(one.len() + 1)].to_vec();
         input.extend_from_slice(&other[self.below(other.len() + 1)..]);
         for _ in 0..self.below(12) {

@@ -230,11 +230,11 @@ fn sealed(script: &mut Script<'_>) {
         assert!(sender == from);
         let (same, read) = Header::parse(inner).expect("it was just sealed");
         assert!(same == header && read == payload);
-        damaged(&frame, route.len(), turn, (&header, payload));
+        damaged(&frame, route.len(), turn, &header, payload);
     }
 }
 
-fn damaged(frame: &[u8], start: usize, turn: usize, (header, payload): (&Header, &[u8])) {
+fn damaged(frame: &[u8], start: usize, turn: usize, header: &Header, payload: &[u8]) {
     let covered = if header.flags.has(Flags::HEADER_ONLY) { 0 } else { payload.len() };
     let at = turn / 8 % (HEADER_LEN + covered);
     let mut damaged = frame[start..].to_vec();

@@ -12,7 +12,7 @@ static METER: Meter = Meter;
 #[test]
 fn clients_of_a_broker_get_no_more_than_their_limits() {
     let (kept, mut random) = (kept("clients"), Random::new(0x2545_f491_4f6c_dd1d));
-    kept.iter().for_each(|(_, input)| gigae_hostile::clients_alone(input));
+    kept.iter().for_each(|input| gigae_hostile::clients_alone(&input.bytes));
     let times = std::env::var("TIMES").map_or(1, |times| times.parse().expect("a number"));
     for _ in 0..200 * times {
         gigae_hostile::clients_alone(&random.input(&kept));

@@ -12,8 +12,8 @@ static METER: Meter = Meter;
 /// times what the environment variable `TIMES` says.
 fn replay(name: &str, others: u64) {
     let (target, kept) = (search::target(name), search::kept(name));
-    for (file, input) in &kept {
-        run(target, input, || file.display().to_string());
+    for input in &kept {
+        run(target, &input.bytes, || input.file.display().to_string());
     }
     let times = std::env::var("TIMES").map_or(1, |times| times.parse().expect("a number"));
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);

@@ -31,6 +31,15 @@ const HPCC: &str = include_str!("../programs/hpccinf.txt");
 /// Both, in the order of the tables.
 pub const BOTH: [Transport; 2] = [Transport::Tcp, Transport::Gigae];
 
+/// A pattern of two ranks, with messages of one size.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pattern {
+    /// What it is called.
+    pub name: String,
+    /// Bytes of a message.
+    pub bytes: u32,
+}
+
 /// Everything that was measured: values of one kind and transport, one per run.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -40,8 +49,8 @@ pub struct Figures {
     pub latency: [BTreeMap<u32, Vec<f64>>; 2],
     /// One way in MB/s, by bytes.
     pub bandwidth: [BTreeMap<u32, Vec<f64>>; 2],
-    /// Microseconds of a pattern of two ranks, by its name and bytes.
-    pub patterns: [BTreeMap<(String, u32), Vec<f64>>; 2],
+    /// Microseconds of a pattern of two ranks.
+    pub patterns: [BTreeMap<Pattern, Vec<f64>>; 2],
     /// Seconds of the sort (alltoall).
     pub sort: [Vec<f64>; 2],
     /// Seconds of the solver (allreduce).
@@ -220,16 +229,13 @@ fn collect(stdout: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Resu
 }
 
 /// Lines `pattern NAME BYTES VALUE`, of which there must be some.
-fn collect_patterns(
-    stdout: &str,
-    into: &mut BTreeMap<(String, u32), Vec<f64>>,
-) -> Result<(), Error> {
+fn collect_patterns(stdout: &str, into: &mut BTreeMap<Pattern, Vec<f64>>) -> Result<(), Error> {
     let before = into.values().map(Vec::len).sum::<usize>();
     for line in stdout.lines() {
         if let ["pattern", name, bytes, value] = line.split_whitespace().collect::<Vec<_>>()[..]
             && let (Ok(bytes), Ok(value)) = (bytes.parse(), value.parse())
         {
-            into.entry((name.to_owned(), bytes)).or_default().push(value);
+            into.entry(Pattern { name: name.to_owned(), bytes }).or_default().push(value);
         }
     }
     match into.values().map(Vec::len).sum::<usize>() > before {

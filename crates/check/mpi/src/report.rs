@@ -1,6 +1,6 @@
 //! What was measured, side by side, as text; and what was reached of what is asked.
 
-use crate::bench::Figures;
+use crate::bench::{Figures, Pattern};
 use gigae_eval_model::results::{Bound, Verdict};
 use gigae_eval_model::stats::median;
 use serde_json::json;
@@ -46,8 +46,9 @@ pub fn text(figures: &Figures) -> String {
     sizes(&mut text, "half a round trip, us", &figures.latency, false);
     sizes(&mut text, "one way, MB/s", &figures.bandwidth, true);
     let _ = writeln!(text, "\n{}", line(&["two ranks, us", "TCP", "gigae", "ratio"]));
-    for ((name, bytes), tcp) in &figures.patterns[TCP] {
-        let gigae = figures.patterns[GIGAE].get(&(name.clone(), *bytes));
+    for (pattern, tcp) in &figures.patterns[TCP] {
+        let gigae = figures.patterns[GIGAE].get(pattern);
+        let Pattern { name, bytes } = pattern;
         let row =
             row(&format!("{name}, {bytes} B"), median(tcp), gigae.and_then(|g| median(g)), false);
         let _ = writeln!(text, "{row}");
@@ -118,7 +119,8 @@ fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>
     // The sweep has so many under way at a time.
     let messages = |of| at(&figures.bandwidth, of, 8).map(|megabytes| megabytes / 8.0);
     let pattern = |name: &str, bytes: u32| {
-        let of = |of: usize| pick(figures.patterns[of].get(&(name.to_owned(), bytes))?);
+        let pattern = Pattern { name: name.to_owned(), bytes };
+        let of = |of: usize| pick(figures.patterns[of].get(&pattern)?);
         ratio(of(TCP), of(GIGAE))
     };
     let own = pick(&figures.own).map(|own| own / 2.0);
@@ -200,7 +202,7 @@ mod tests {
             all.bandwidth[of] = sweep(value);
             all.hpcc[of].insert("seconds".into(), value);
             for (name, bytes) in [("allreduce", 64 << 10), ("alltoall", 4 << 10)] {
-                all.patterns[of].insert((name.into(), bytes), vec![value]);
+                all.patterns[of].insert(Pattern { name: name.into(), bytes }, vec![value]);
             }
         }
         all

@@ -6,6 +6,7 @@
 //! are going on or were lost with their session.
 
 use crate::lives::Lives;
+use crate::pair::Pair;
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
@@ -96,13 +97,24 @@ pub struct Regions {
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// Who started it, on whose memory.
-    pub pair: (u16, u16),
+    pub pair: Pair,
     /// The life of the owner whose memory is meant.
     pub life: u16,
     /// When it was started, in virtual nanoseconds.
     pub at: u64,
     /// Among all of a run.
     pub number: u32,
+}
+
+/// A swap of a word: what it writes if it finds what it expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// Which of the words that are swapped.
+    pub word: u16,
+    /// What it replaces.
+    pub expected: u64,
+    /// What it writes.
+    pub token: u64,
 }
 
 impl Regions {
@@ -131,19 +143,19 @@ impl Regions {
         ATOMICS + usize::from(writer) * self.area
     }
 
-    fn access(&mut self, pair: (u16, u16), life: u16, at: u64) -> Access {
+    fn access(&mut self, pair: Pair, life: u16, at: u64) -> Access {
         self.numbers += 1;
         Access { pair, life, at, number: self.numbers }
     }
 
     fn is_present(&self, access: &Access) -> bool {
-        let owner = self.lives.of(access.pair.1);
+        let owner = self.lives.of(access.pair.to);
         owner.is_open && owner.number == access.life
     }
 
-    fn area(&mut self, (writer, owner): (u16, u16)) -> &mut Area {
-        let life = self.lives.of(owner).number;
-        let (of, area) = self.areas.entry((owner, writer)).or_default();
+    fn area(&mut self, pair: Pair) -> &mut Area {
+        let life = self.lives.of(pair.to).number;
+        let (of, area) = self.areas.entry((pair.to, pair.from)).or_default();
         if *of != life || area.bytes.is_empty() {
             *of = life;
             *area = Area { bytes: vec![0; self.area], ..Area::default() };
@@ -154,9 +166,10 @@ impl Regions {
     /// A write into the writer's own area begins, at `offset` of it, with a key of that life.
     pub fn write(
         &mut self,
-        pair: (u16, u16),
+        pair: Pair,
         life: u16,
-        (offset, bytes): (usize, &[u8]),
+        offset: usize,
+        bytes: &[u8],
         now: u64,
     ) -> Access {
         let access = self.access(pair, life, now);
@@ -173,7 +186,7 @@ impl Regions {
     /// How an access ended that names the key of a life, as far as that alone shows: whether the
     /// memory is one that is there.
     fn ended(&self, access: &Access, ending: AccessEnding) -> Checked<bool> {
-        let owner = self.lives.of(access.pair.1);
+        let owner = self.lives.of(access.pair.to);
         let gone = match () {
             () if owner.number != access.life => Some(owner.former_end),
             () if !owner.is_open => Some(owner.end),
@@ -228,13 +241,7 @@ impl Regions {
     }
 
     /// A read of the reader's own area begins.
-    pub fn read(
-        &mut self,
-        pair: (u16, u16),
-        life: u16,
-        (offset, len): (usize, usize),
-        now: u64,
-    ) -> Access {
+    pub fn read(&mut self, pair: Pair, life: u16, offset: usize, len: usize, now: u64) -> Access {
         let access = self.access(pair, life, now);
         if self.is_present(&access) {
             let area = self.area(pair);
@@ -275,7 +282,7 @@ impl Regions {
     }
 
     /// An addition to a word begins.
-    pub fn add(&mut self, pair: (u16, u16), life: u16, now: u64) -> Access {
+    pub fn add(&mut self, pair: Pair, life: u16, now: u64) -> Access {
         self.access(pair, life, now)
     }
 
@@ -283,19 +290,22 @@ impl Regions {
     pub fn added(
         &mut self,
         access: Access,
-        (word, operand): (u16, u64),
+        word: u16,
+        operand: u64,
         before: u64,
         ending: AccessEnding,
     ) -> Checked {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
-        let (of, adds) = self.adds.entry((access.pair.1, word)).or_default();
+        let (of, adds) = self.adds.entry((access.pair.to, word)).or_default();
         if *of != access.life {
             (*of, *adds) = (access.life, Adds::default());
         }
         match ending {
-            AccessEnding::Done => adds.done.push((before, operand, access.pair.0, access.number)),
+            AccessEnding::Done => {
+                adds.done.push((before, operand, access.pair.from, access.number));
+            }
             AccessEnding::Lost => adds.lost += operand,
             AccessEnding::NoKey | AccessEnding::Busy => {}
         }
@@ -303,19 +313,13 @@ impl Regions {
     }
 
     /// A swap of a word begins: what it writes, which is never written twice.
-    pub fn swap(&mut self, pair: (u16, u16), life: u16, word: u16, now: u64) -> (Access, u64) {
-        let token = u64::from(self.numbers + 1) << 16 | u64::from(pair.0);
-        (self.swap_to(pair, life, (word, token), now), token)
+    pub fn swap(&mut self, pair: Pair, life: u16, word: u16, now: u64) -> (Access, u64) {
+        let token = u64::from(self.numbers + 1) << 16 | u64::from(pair.from);
+        (self.swap_to(pair, life, word, token, now), token)
     }
 
     /// The same by a caller that chooses the token and never uses it twice.
-    pub fn swap_to(
-        &mut self,
-        pair: (u16, u16),
-        life: u16,
-        (word, token): (u16, u64),
-        now: u64,
-    ) -> Access {
+    pub fn swap_to(&mut self, pair: Pair, life: u16, word: u16, token: u64, now: u64) -> Access {
         let access = self.access(pair, life, now);
         if self.is_present(&access) {
             self.swaps_of(&access, word).tokens.push(token);
@@ -324,7 +328,7 @@ impl Regions {
     }
 
     fn swaps_of(&mut self, access: &Access, word: u16) -> &mut Swaps {
-        let (of, swaps) = self.swaps.entry((access.pair.1, word)).or_default();
+        let (of, swaps) = self.swaps.entry((access.pair.to, word)).or_default();
         if *of != access.life {
             (*of, *swaps) = (access.life, Swaps::default());
         }
@@ -335,14 +339,14 @@ impl Regions {
     pub fn swapped(
         &mut self,
         access: Access,
-        (word, expected, token): (u16, u64, u64),
+        swap: Swap,
         before: u64,
         ending: AccessEnding,
     ) -> Checked {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
-        let swaps = self.swaps_of(&access, word);
+        let swaps = self.swaps_of(&access, swap.word);
         swaps.lost |= ending == AccessEnding::Lost;
         if ending != AccessEnding::Done {
             return Ok(());
@@ -351,6 +355,7 @@ impl Regions {
         if before != 0 && !swaps.tokens.contains(&before) {
             return broken(Class::Torn, format!("{access:?} found {before:#x}, never written"));
         }
+        let Swap { expected, token, .. } = swap;
         if before == expected && swaps.done.insert(expected, token).is_some() {
             return broken(Class::Doubled, format!("{expected:#x} was swapped twice"));
         }
@@ -370,9 +375,10 @@ impl Regions {
     /// An addition or swap whose end remains unknown: `operand` is zero for a swap.
     pub fn forgotten(&mut self, access: Access, word: u16, operand: u64) {
         if self.is_present(&access) {
+            let swap = Swap { word, expected: 0, token: 0 };
             let ended = match operand {
-                0 => self.swapped(access, (word, 0, 0), 0, AccessEnding::Lost),
-                operand => self.added(access, (word, operand), 0, AccessEnding::Lost),
+                0 => self.swapped(access, swap, 0, AccessEnding::Lost),
+                operand => self.added(access, word, operand, 0, AccessEnding::Lost),
             };
             debug_assert!(ended.is_ok());
         }
@@ -389,7 +395,8 @@ impl Regions {
             for (place, (&got, &known)) in there.iter().zip(&area.bytes).enumerate() {
                 if got != known && !area.writes.iter().any(|w| w.at(place) == Some(got)) {
                     let what = format!("byte {place} of its area is {got:#x} and not {known:#x}");
-                    return Err(Violation::new(Class::Torn, (writer, owner), what));
+                    let pair = Pair { from: writer, to: owner };
+                    return Err(Violation::new(Class::Torn, pair, what));
                 }
             }
         }
@@ -425,7 +432,8 @@ impl Adds {
         let mut last = BTreeMap::new();
         let mut gaps = 0;
         for &(before, operand, from, number) in &self.done {
-            let broken = |class, what| Err(Violation::new(class, (from, owner), what));
+            let pair = Pair { from, to: owner };
+            let broken = |class, what| Err(Violation::new(class, pair, what));
             if before < end {
                 let what = format!("two additions found a number between {before} and {end}");
                 return broken(Class::Doubled, what);
@@ -446,7 +454,7 @@ impl Adds {
                 "a word is {there}; {unexplained} more or less than was added, {} at most by additions that were lost",
                 self.lost
             );
-            return Err(Violation::new(class, (owner, owner), what));
+            return Err(Violation::new(class, Pair::of_one(owner), what));
         }
         Ok(())
     }
@@ -454,7 +462,7 @@ impl Adds {
 
 impl Swaps {
     fn settle(&self, owner: u16, there: u64) -> Checked {
-        let broken = |class, what| Err(Violation::new(class, (owner, owner), what));
+        let broken = |class, what| Err(Violation::new(class, Pair::of_one(owner), what));
         if there != 0 && !self.tokens.contains(&there) {
             return broken(Class::Torn, format!("a word is {there:#x}, which nobody has written"));
         }

@@ -10,6 +10,7 @@
 
 use crate::body::{self, Id, NAMED};
 use crate::lives::{Life, Lives};
+use crate::pair::Pair;
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
@@ -37,20 +38,36 @@ struct Stream {
     acknowledged: u32,
 }
 
+/// A place in all that a node sends to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Of the sender.
+    pub(crate) life: u16,
+    /// Of the message in that life.
+    pub(crate) number: u32,
+}
+
+impl Place {
+    pub(crate) fn of(id: Id) -> Self {
+        Self { life: id.life, number: id.number }
+    }
+}
+
 /// Where the present life of a receiver is in what a node sends to it.
 #[derive(Clone, Debug, Default)]
 struct Reader {
     life: u16,
-    /// Life of the sender, and the next number.
-    at: Option<(u16, u32)>,
+    /// Where the next message is.
+    at: Option<Place>,
     /// What came before the first message that names itself.
     prefix: Vec<Vec<u8>>,
     /// Numbers that were passed over although nobody had said that they failed.
     missing: Vec<u32>,
 }
 
+/// What one node has sent to another, and how much of it that one has read.
 #[derive(Clone, Debug, Default)]
-struct Pair {
+struct Traffic {
     streams: Vec<Stream>,
     reader: Reader,
 }
@@ -59,7 +76,7 @@ struct Pair {
 #[derive(Debug, Default)]
 pub struct Messages {
     lives: Lives,
-    pairs: BTreeMap<(u16, u16), Pair>,
+    traffic: BTreeMap<Pair, Traffic>,
     /// The first gap that is open, and since when.
     suspect: Option<(u64, Violation)>,
     scratch: Vec<u8>,
@@ -86,18 +103,19 @@ impl Messages {
     /// The number that the next message from a node to another will have.
     pub fn next(&self, from: u16, to: u16) -> Id {
         let life = self.lives.of(from).number;
-        let stream = self.pairs.get(&(from, to)).and_then(|p| p.streams.get(usize::from(life)));
+        let traffic = self.traffic.get(&Pair { from, to });
+        let stream = traffic.and_then(|t| t.streams.get(usize::from(life)));
         Id { from, life, to, number: stream.map_or(0, |s| s.sent.len() as u32) }
     }
 
     /// That message was accepted, with so many bytes.
     pub fn sent(&mut self, id: Id, len: usize, now: u64) {
-        let pair = self.pairs.entry((id.from, id.to)).or_default();
+        let traffic = self.traffic.entry(Pair::of(id)).or_default();
         let life = usize::from(id.life);
-        if pair.streams.len() <= life {
-            pair.streams.resize_with(life + 1, Stream::default);
+        if traffic.streams.len() <= life {
+            traffic.streams.resize_with(life + 1, Stream::default);
         }
-        let stream = &mut pair.streams[life];
+        let stream = &mut traffic.streams[life];
         debug_assert_eq!(stream.sent.len() as u32, id.number);
         let len = u16::try_from(len).expect("no longer than a frame");
         stream.sent.push(Sent { at: now, len, failed: false, delivered: false });
@@ -105,10 +123,11 @@ impl Messages {
 
     /// Messages came back as failed: all of one peer's that were to come back, in their order.
     pub fn failed(&mut self, from: u16, to: u16, bodies: &[Vec<u8>]) -> Checked {
-        let broken = |class, what: String| Err(Violation::new(class, (from, to), what));
+        let pair = Pair { from, to };
+        let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(from).number;
-        let pair = self.pairs.get_mut(&(from, to));
-        let stream = pair.and_then(|p| p.streams.get_mut(usize::from(life)));
+        let traffic = self.traffic.get_mut(&pair);
+        let stream = traffic.and_then(|t| t.streams.get_mut(usize::from(life)));
         let Some(stream) = stream.filter(|s| s.sent.len() >= bodies.len()) else {
             return broken(Class::Torn, format!("{} failed, more than were sent", bodies.len()));
         };
@@ -136,8 +155,9 @@ impl Messages {
     /// All that a node has sent is acknowledged.
     pub fn drained(&mut self, from: u16) {
         let life = usize::from(self.lives.of(from).number);
-        for (_, pair) in self.pairs.range_mut((from, 0)..=(from, u16::MAX)) {
-            if let Some(stream) = pair.streams.get_mut(life) {
+        let all = Pair { from, to: 0 }..=Pair { from, to: u16::MAX };
+        for (_, traffic) in self.traffic.range_mut(all) {
+            if let Some(stream) = traffic.streams.get_mut(life) {
                 stream.acknowledged = stream.sent.len() as u32;
             }
         }
@@ -145,20 +165,20 @@ impl Messages {
 
     /// A message was delivered, from the node that the library says.
     pub fn received(&mut self, from: u16, to: u16, body: &[u8], now: u64) -> Checked {
-        let key = (from, to);
-        let broken = |class, what: String| Err(Violation::new(class, key, what));
+        let pair = Pair { from, to };
+        let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let receiver = self.lives.of(to);
-        let Some(pair) = self.pairs.get_mut(&key) else {
+        let Some(traffic) = self.traffic.get_mut(&pair) else {
             return broken(Class::Torn, format!("{} bytes, and nothing was sent", body.len()));
         };
-        if pair.reader.life != receiver.number {
-            pair.check_prefix_of_a_former_life(key)?;
-            pair.reader = Reader { life: receiver.number, ..Reader::default() };
+        if traffic.reader.life != receiver.number {
+            traffic.check_prefix_of_a_former_life(pair)?;
+            traffic.reader = Reader { life: receiver.number, ..Reader::default() };
         }
         let named = body::name(body);
-        let id = match (named, pair.reader.at) {
+        let id = match (named, traffic.reader.at) {
             (Some(id), _) => {
-                if (id.from, id.to) != key {
+                if Pair::of(id) != pair {
                     return broken(Class::Torn, format!("it is {id:?}"));
                 }
                 id
@@ -169,30 +189,30 @@ impl Messages {
                 return broken(Class::Torn, what);
             }
             (None, None) => {
-                pair.reader.prefix.push(body.to_vec());
+                traffic.reader.prefix.push(body.to_vec());
                 return Ok(());
             }
-            (None, Some((life, next))) => {
-                let number = pair.find(key, (life, next), body, &mut self.scratch)?;
-                Id { from, life, to, number }
+            (None, Some(next)) => {
+                let number = traffic.find(pair, next, body, &mut self.scratch)?;
+                Id { from, life: next.life, to, number }
             }
         };
-        let sent =
-            pair.streams.get(usize::from(id.life)).and_then(|s| s.sent.get(id.number as usize));
+        let stream = traffic.streams.get(usize::from(id.life));
+        let sent = stream.and_then(|s| s.sent.get(id.number as usize));
         let Some(sent) = sent else {
             return broken(Class::Torn, format!("{id:?} was never sent"));
         };
         if usize::from(sent.len) != body.len() || !body::is(id, body, &mut self.scratch) {
             return broken(Class::Torn, format!("{id:?} with {} other bytes", body.len()));
         }
-        let before = pair.reader.prefix.len() as u64;
-        pair.advance(id, receiver.former_end, &mut self.scratch)?;
+        let before = traffic.reader.prefix.len() as u64;
+        traffic.advance(id, receiver.former_end, &mut self.scratch)?;
         self.delivered += 1 + before;
-        if let Some(&missing) = pair.reader.missing.first()
+        if let Some(&missing) = traffic.reader.missing.first()
             && self.suspect.is_none()
         {
             let what = format!("{missing} of {id:?} was passed over at {now} ns");
-            self.suspect = Some((now, Violation::new(Class::Lost, key, what)));
+            self.suspect = Some((now, Violation::new(Class::Lost, pair, what)));
         }
         Ok(())
     }
@@ -212,26 +232,21 @@ impl Messages {
             return Err(violation.clone());
         }
         let lives = self.lives.clone();
-        for (&key, pair) in &mut self.pairs {
-            let (sender, receiver) = (lives.of(key.0), lives.of(key.1));
-            pair.settle(key, sender, receiver)?;
+        for (&pair, traffic) in &mut self.traffic {
+            let (sender, receiver) = (lives.of(pair.from), lives.of(pair.to));
+            traffic.settle(pair, sender, receiver)?;
         }
         Ok(())
     }
 }
 
-impl Pair {
+impl Traffic {
     /// The number of a body that does not name itself.
-    fn find(
-        &self,
-        key: (u16, u16),
-        (life, next): (u16, u32),
-        body: &[u8],
-        scratch: &mut Vec<u8>,
-    ) -> Checked<u32> {
+    fn find(&self, pair: Pair, next: Place, body: &[u8], scratch: &mut Vec<u8>) -> Checked<u32> {
+        let Place { life, number: next } = next;
         let sent = &self.streams[usize::from(life)].sent;
         let mut is = |number: u32| {
-            let id = Id { from: key.0, life, to: key.1, number };
+            let id = Id { from: pair.from, life, to: pair.to, number };
             sent.get(number as usize).is_some_and(|s| usize::from(s.len) == body.len())
                 && body::is(id, body, scratch)
         };
@@ -248,37 +263,38 @@ impl Pair {
         }
         after.into_iter().find(|&number| is(number)).ok_or_else(|| {
             let what = format!("{} bytes {body:02x?} where {next} was expected", body.len());
-            Violation::new(Class::Torn, key, what)
+            Violation::new(Class::Torn, pair, what)
         })
     }
 
     /// The reader is at this message now.
     fn advance(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> Checked {
-        let key = (id.from, id.to);
-        let broken = |class, what: String| Err(Violation::new(class, key, what));
+        let pair = Pair::of(id);
+        let broken = |class, what: String| Err(Violation::new(class, pair, what));
         match self.reader.at {
             None => {
                 let first = self.place_prefix(id, former_end, scratch)?;
-                self.nothing_lost_before((0, 0), (id.life, first), former_end, key)?;
+                let until = Place { life: id.life, number: first };
+                self.nothing_lost_before(Place::default(), until, former_end, pair)?;
                 for number in first..id.number {
                     let stream = &mut self.streams[usize::from(id.life)];
                     stream.sent[number as usize].delivered = true;
                 }
             }
-            Some((life, _)) if id.life < life => {
+            Some(Place { life, .. }) if id.life < life => {
                 return broken(Class::Epoch, format!("{id:?} came after messages of life {life}"));
             }
-            Some((life, next)) if id.life > life => {
-                self.nothing_lost_before((life, next), (id.life, id.number), former_end, key)?;
+            Some(next) if id.life > next.life => {
+                self.nothing_lost_before(next, Place::of(id), former_end, pair)?;
             }
-            Some((_, next)) if id.number < next => {
+            Some(Place { number: next, .. }) if id.number < next => {
                 let class = match self.reader.missing.contains(&id.number) {
                     true => Class::Order,
                     false => Class::Doubled,
                 };
                 return broken(class, format!("{id:?} came where {next} was expected"));
             }
-            Some((_, next)) => {
+            Some(Place { number: next, .. }) => {
                 let sent = &self.streams[usize::from(id.life)].sent;
                 let skipped = (next..id.number).filter(|&n| !sent[n as usize].failed);
                 self.reader.missing.extend(skipped);
@@ -289,7 +305,7 @@ impl Pair {
             return broken(Class::Epoch, format!("{id:?} had been taken by a former life"));
         }
         sent.delivered = true;
-        self.reader.at = Some((id.life, id.number + 1));
+        self.reader.at = Some(Place { life: id.life, number: id.number + 1 });
         Ok(())
     }
 
@@ -314,8 +330,9 @@ impl Pair {
             if end >= count && fits(end - count, scratch) {
                 // Those between were given up before; all others are in order. Bodies of a few
                 // bytes may fit several places: nothing is lost if it is not at one of them.
-                let (first, key) = (end - count, (id.from, id.to));
-                match self.nothing_lost_before((0, 0), (id.life, first), former_end, key) {
+                let (first, pair) = (end - count, Pair::of(id));
+                let until = Place { life: id.life, number: first };
+                match self.nothing_lost_before(Place::default(), until, former_end, pair) {
                     Ok(()) => return Ok(first),
                     Err(_) => fit = fit.or(Some(first)),
                 }
@@ -348,10 +365,10 @@ impl Pair {
             }
         }
         let what = format!("{count} messages before {id:?} are not those before it");
-        Err(Violation::new(Class::Order, (id.from, id.to), what))
+        Err(Violation::new(Class::Order, Pair::of(id), what))
     }
 
-    fn check_prefix_of_a_former_life(&self, key: (u16, u16)) -> Checked {
+    fn check_prefix_of_a_former_life(&self, pair: Pair) -> Checked {
         let lens: Vec<_> = self.reader.prefix.iter().map(Vec::len).collect();
         let fits = |stream: &Stream| {
             stream
@@ -363,36 +380,36 @@ impl Pair {
             return Ok(());
         }
         let what = format!("{} short messages that were not sent in this order", lens.len());
-        Err(Violation::new(Class::Order, key, what))
+        Err(Violation::new(Class::Order, pair, what))
     }
 
     /// Of what was sent from one place on and before another, nothing has to have been delivered
     /// to the present life of the receiver and was not.
     fn nothing_lost_before(
         &self,
-        from: (u16, u32),
-        until: (u16, u32),
+        from: Place,
+        until: Place,
         former_end: u64,
-        key: (u16, u16),
+        pair: Pair,
     ) -> Checked {
-        for life in from.0..=until.0 {
+        for life in from.life..=until.life {
             let Some(stream) = self.streams.get(usize::from(life)) else { break };
-            let first = if life == from.0 { from.1 } else { 0 };
+            let first = if life == from.life { from.number } else { 0 };
             // Of a life that is over, only what was acknowledged is owed.
-            let end = if life == until.0 { until.1 } else { stream.acknowledged };
+            let end = if life == until.life { until.number } else { stream.acknowledged };
             for number in first..end.max(first) {
                 let sent = &stream.sent[number as usize];
                 if !sent.failed && !sent.delivered && sent.at > former_end {
-                    let id = Id { from: key.0, life, to: key.1, number };
+                    let id = Id { from: pair.from, life, to: pair.to, number };
                     let what = format!("{id:?}, sent at {} ns, before {until:?}", sent.at);
-                    return Err(Violation::new(Class::Lost, key, what));
+                    return Err(Violation::new(Class::Lost, pair, what));
                 }
             }
         }
         Ok(())
     }
 
-    fn settle(&mut self, key: (u16, u16), sender: Life, receiver: Life) -> Checked {
+    fn settle(&mut self, pair: Pair, sender: Life, receiver: Life) -> Checked {
         let Some(last) = self.streams.len().checked_sub(1) else { return Ok(()) };
         let stream = &self.streams[last];
         let is_owed_all = sender.is_open && usize::from(sender.number) == last;
@@ -402,21 +419,21 @@ impl Pair {
             let there = |s: &Sent| s.failed || s.delivered || s.at <= receiver.end;
             if let Some(at) = stream.sent[..end as usize].iter().position(|s| !there(s)) {
                 let what = format!("{at} was acknowledged after the receiver was gone");
-                return Err(Violation::new(Class::Epoch, key, what));
+                return Err(Violation::new(Class::Epoch, pair, what));
             }
             return Ok(());
         }
         if self.reader.life != receiver.number {
-            self.check_prefix_of_a_former_life(key)?;
+            self.check_prefix_of_a_former_life(pair)?;
             self.reader = Reader { life: receiver.number, ..Reader::default() };
         }
         // Short ones at the very end do not name themselves.
-        let mut owed_before = (last as u16, end);
+        let mut owed_before = Place { life: last as u16, number: end };
         if !self.reader.prefix.is_empty() {
-            self.check_prefix_of_a_former_life(key)?;
-            owed_before.1 = end.saturating_sub(self.reader.prefix.len() as u32);
+            self.check_prefix_of_a_former_life(pair)?;
+            owed_before.number = end.saturating_sub(self.reader.prefix.len() as u32);
         }
-        let from = self.reader.at.unwrap_or((0, 0));
-        self.nothing_lost_before(from, owed_before, receiver.former_end, key)
+        let from = self.reader.at.unwrap_or_default();
+        self.nothing_lost_before(from, owed_before, receiver.former_end, pair)
     }
 }

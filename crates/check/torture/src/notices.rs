@@ -6,8 +6,18 @@
 
 use crate::lives::Lives;
 use crate::memory::{Access, AccessEnding};
+use crate::pair::Pair;
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
+
+/// Bytes of the owner's memory that a notice reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where they begin.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u32,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Write {
@@ -15,7 +25,7 @@ struct Write {
     number: u32,
     /// Of the owner whose memory is meant.
     life: u16,
-    place: (u64, u32),
+    place: Span,
     ended: Option<AccessEnding>,
     noticed: bool,
 }
@@ -25,9 +35,9 @@ struct Write {
 pub struct Notices {
     lives: Lives,
     /// By writer and owner, in the order in which they were started.
-    writes: BTreeMap<(u16, u16), Vec<Write>>,
+    writes: BTreeMap<Pair, Vec<Write>>,
     /// The last notice of a writer that a life of an owner has taken.
-    last: BTreeMap<(u16, u16), (u16, u32)>,
+    last: BTreeMap<Pair, (u16, u32)>,
 }
 
 impl Notices {
@@ -49,12 +59,12 @@ impl Notices {
     /// A write with notice begins: the word of its notice is the access' number.
     pub fn started(&mut self, access: Access, offset: u64, len: usize) {
         let Access { pair, life, number, .. } = access;
-        let place = (offset, len as u32);
+        let place = Span { offset, len: len as u32 };
         let write = Write { number, life, place, ended: None, noticed: false };
         self.writes.entry(pair).or_default().push(write);
     }
 
-    fn write(&mut self, pair: (u16, u16), number: u64) -> Option<&mut Write> {
+    fn write(&mut self, pair: Pair, number: u64) -> Option<&mut Write> {
         let writes = self.writes.get_mut(&pair)?;
         let at = writes.binary_search_by_key(&number, |write| write.number.into()).ok()?;
         Some(&mut writes[at])
@@ -71,10 +81,10 @@ impl Notices {
         Ok(())
     }
 
-    /// The owner has taken a notice: the writer's word, the place that was written and its length.
-    pub fn taken(&mut self, pair: (u16, u16), word: u64, place: (u64, u32)) -> Checked {
+    /// The owner has taken a notice: the writer's word, and the place that was written.
+    pub fn taken(&mut self, pair: Pair, word: u64, place: Span) -> Checked {
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
-        let life = self.lives.of(pair.1).number;
+        let life = self.lives.of(pair.to).number;
         let Some(write) = self.write(pair, word) else {
             return broken(Class::Torn, format!("a notice {word} that nobody has sent"));
         };
@@ -99,7 +109,7 @@ impl Notices {
     /// Everything is over, and every open node has taken all notices.
     pub fn settle(&self) -> Checked {
         for (&pair, writes) in &self.writes {
-            let owner = self.lives.of(pair.1);
+            let owner = self.lives.of(pair.to);
             let owed = |write: &&Write| {
                 let present = owner.is_open && owner.number == write.life;
                 present && write.ended == Some(AccessEnding::Done) && !write.noticed

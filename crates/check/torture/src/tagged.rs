@@ -6,6 +6,8 @@
 
 use crate::body::{self, Id};
 use crate::lives::Lives;
+use crate::messages::Place;
+use crate::pair::Pair;
 use crate::violation::{Checked, Class, Violation};
 use gigae::Wanted;
 use std::collections::BTreeMap;
@@ -63,6 +65,19 @@ pub enum Ending {
     Lost,
 }
 
+/// What the completion of a receive says.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// The message's tag.
+    pub tag: u64,
+    /// Bytes that came.
+    pub len: usize,
+    /// Bytes that were sent.
+    pub total: usize,
+    /// How it ended.
+    pub ending: Ending,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Started,
@@ -86,8 +101,7 @@ struct Message {
 #[derive(Clone, Copy, Debug)]
 struct Receipt {
     post: Post,
-    /// Life of the sender and number.
-    place: (u16, u32),
+    place: Place,
     class: u8,
 }
 
@@ -95,11 +109,11 @@ struct Receipt {
 #[derive(Debug, Default)]
 pub struct Tagged {
     lives: Lives,
-    messages: BTreeMap<(u16, u16), Vec<Vec<Message>>>,
+    messages: BTreeMap<Pair, Vec<Vec<Message>>>,
     /// How many of a life's injected messages to another were said to be lost.
     lost: BTreeMap<(u16, u16, u16), usize>,
     /// What the present life of a receiver has taken of a sender.
-    taken: BTreeMap<(u16, u16), (u16, Vec<Receipt>)>,
+    taken: BTreeMap<Pair, (u16, Vec<Receipt>)>,
     scratch: Vec<u8>,
     /// Messages received and found right.
     pub delivered: u64,
@@ -146,13 +160,14 @@ impl Tagged {
     /// What the next message of a node to another is.
     pub fn next(&self, from: u16, to: u16) -> Id {
         let life = self.lives.of(from).number;
-        let sent = self.messages.get(&(from, to)).and_then(|s| s.get(usize::from(life)));
+        let lives = self.messages.get(&Pair { from, to });
+        let sent = lives.and_then(|lives| lives.get(usize::from(life)));
         Id { from, life, to, number: sent.map_or(0, |s| s.len() as u32) }
     }
 
     /// That message was started.
     pub fn started(&mut self, id: Id, class: u8, len: usize, now: u64) {
-        let lives = self.messages.entry((id.from, id.to)).or_default();
+        let lives = self.messages.entry(Pair::of(id)).or_default();
         if lives.len() <= usize::from(id.life) {
             lives.resize_with(usize::from(id.life) + 1, Vec::new);
         }
@@ -177,13 +192,13 @@ impl Tagged {
     }
 
     fn message(&mut self, id: Id) -> Option<&mut Message> {
-        let lives = self.messages.get_mut(&(id.from, id.to))?;
+        let lives = self.messages.get_mut(&Pair::of(id))?;
         lives.get_mut(usize::from(id.life))?.get_mut(id.number as usize)
     }
 
     /// A send was completed, with success or because the peer was lost.
     pub fn ended(&mut self, id: Id, success: bool) -> Checked {
-        let broken = |class, what| Err(Violation::new(class, (id.from, id.to), what));
+        let broken = |class, what| Err(Violation::new(class, Pair::of(id), what));
         let Some(message) = self.message(id) else {
             return broken(Class::Torn, format!("{id:?} was completed and never started"));
         };
@@ -208,22 +223,17 @@ impl Tagged {
             }
             _ => {
                 let what = format!("{id:?} was cancelled and had not been going on");
-                Err(Violation::new(Class::Doubled, (id.from, id.to), what))
+                Err(Violation::new(Class::Doubled, Pair::of(id), what))
             }
         }
     }
 
-    /// A receive was completed: its sender, its tag, how many bytes of how many, and its memory.
-    pub fn received(
-        &mut self,
-        (from, to): (u16, u16),
-        post: Post,
-        tag: u64,
-        (len, total): (usize, usize),
-        (memory, ending): (&[u8], Ending),
-    ) -> Checked {
+    /// A receive was completed: its sender, what was said of it, and its memory.
+    pub fn received(&mut self, pair: Pair, post: Post, said: Received, memory: &[u8]) -> Checked {
+        let Pair { from, to } = pair;
+        let Received { tag, len, total, ending } = said;
         let (class, id) = named(tag, to);
-        let broken = |class, what: String| Err(Violation::new(class, (from, to), what));
+        let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(to).number;
         let Some(&mut message) = self.message(id) else {
             return broken(Class::Torn, format!("tag {tag:#x} was never sent"));
@@ -262,11 +272,11 @@ impl Tagged {
             return broken(Class::Torn, format!("tagged {id:?}: other bytes than were sent"));
         }
         self.scratch = scratch;
-        let taken = self.taken.entry((from, to)).or_default();
+        let taken = self.taken.entry(pair).or_default();
         if taken.0 != life {
             *taken = (life, Vec::new());
         }
-        let one = Receipt { post, place: (id.life, id.number), class };
+        let one = Receipt { post, place: Place::of(id), class };
         // The earlier receive wanted the earlier message, and the later one got it.
         let crossed = |a: &Receipt, b: &Receipt| {
             a.post.index < b.post.index && a.place > b.place && a.post.want.takes(b.class, from)
@@ -284,7 +294,8 @@ impl Tagged {
 
     /// Everything is over, and every open node has received all that was there to be received.
     pub fn settle(&self) -> Checked {
-        for (&(from, to), lives) in &self.messages {
+        for (&pair, lives) in &self.messages {
+            let Pair { from, to } = pair;
             let receiver = self.lives.of(to);
             for (life, messages) in lives.iter().enumerate() {
                 let mut silent = 0;
@@ -292,7 +303,7 @@ impl Tagged {
                     let missing = m.state == State::Done && !m.delivered;
                     let broken = |class, what: &str| {
                         let what = format!("tagged {number} of life {life} {what}: {m:?}");
-                        Err(Violation::new(class, (from, to), what))
+                        Err(Violation::new(class, pair, what))
                     };
                     if missing && receiver.is_open && m.at > receiver.former_end {
                         return broken(Class::Lost, "was complete and is not there");
@@ -314,7 +325,7 @@ impl Tagged {
                 if silent > reported {
                     let what =
                         format!("{silent} injected messages are missing, {reported} were reported");
-                    return Err(Violation::new(Class::Lost, (from, to), what));
+                    return Err(Violation::new(Class::Lost, pair, what));
                 }
             }
         }

@@ -12,6 +12,7 @@ use crate::memory::Regions;
 use crate::messages::Messages;
 use crate::node::{Checkers, Context, Node, Other};
 use crate::notices::Notices;
+use crate::pair::Pair;
 use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::Tagged;
 use crate::trace::{Event, Trace};
@@ -52,8 +53,10 @@ pub struct Outcome {
     pub figures: Figures,
     /// A number that follows from every delivery, completion and fault and its virtual time.
     pub digest: u64,
-    /// What was broken, if anything, and the last events of the two nodes concerned.
-    pub violation: Option<(Violation, Vec<String>)>,
+    /// What was broken, if anything.
+    pub violation: Option<Violation>,
+    /// The last events of the two nodes that it concerns.
+    pub events: Vec<String>,
 }
 
 /// Runs a scenario to its end or its first violation.
@@ -66,11 +69,7 @@ pub fn run(scenario: &Scenario, watch: Watch) -> io::Result<Outcome> {
         simulation.net.capture(file)?;
     }
     let result = simulation.live().and_then(|()| simulation.rest());
-    let violation = result.err().map(|violation| {
-        let events = simulation.checkers.trace.of(violation.pair, 60);
-        (violation, events)
-    });
-    Ok(simulation.outcome(violation))
+    Ok(simulation.outcome(result.err()))
 }
 
 enum State {
@@ -178,7 +177,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn note(&mut self, what: &'static str, node: u16) {
-        let (at, pair) = (self.net.now(), (node, node));
+        let (at, pair) = (self.net.now(), Pair::of_one(node));
         self.checkers.trace.note(Event { at, what, pair, number: 0, len: 0 });
     }
 
@@ -280,7 +279,7 @@ impl<'a> Simulation<'a> {
     fn serve(&mut self, n: u16) -> Checked {
         self.called += 1;
         if self.called > MOST_CALLS {
-            return Err(Violation::new(Class::Hung, (n, n), "the run never ends"));
+            return Err(Violation::new(Class::Hung, Pair::of_one(n), "the run never ends"));
         }
         let now = self.net.now();
         let host = &mut self.hosts[usize::from(n)];
@@ -350,7 +349,7 @@ impl<'a> Simulation<'a> {
                 if drained || now >= *until {
                     (*left, *until) = (true, now + 500 * MILLISECOND);
                     node.endpoint.begin_close().map_err(|e| {
-                        Violation::new(Class::Broken, (node.me, node.me), e.to_string())
+                        Violation::new(Class::Broken, Pair::of_one(node.me), e.to_string())
                     })?;
                 }
             }
@@ -375,8 +374,8 @@ impl<'a> Simulation<'a> {
             _ => {}
         }
         let host = &mut self.hosts[usize::from(node.me)];
-        let broken =
-            |e: gigae::SendError| Violation::new(Class::Broken, (node.me, node.me), e.to_string());
+        let me = Pair::of_one(node.me);
+        let broken = |e: gigae::SendError| Violation::new(Class::Broken, me, e.to_string());
         let wake = if host.sleeps {
             let left = node.endpoint.prepare_to_wait().map_err(broken)?;
             // What was left over because it read only some is for the next call.
@@ -409,7 +408,8 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    fn outcome(mut self, violation: Option<(Violation, Vec<String>)>) -> Outcome {
+    fn outcome(mut self, violation: Option<Violation>) -> Outcome {
+        let events = violation.as_ref().map(|v| self.checkers.trace.of(v.pair, 60));
         let tally = self.net.tally();
         for n in 0..self.scenario.nodes {
             self.vanish(n, None);
@@ -421,7 +421,7 @@ impl<'a> Simulation<'a> {
         figures.corrupted = tally.corrupted;
         figures.disordered = tally.disordered;
         figures.virtual_time = self.net.now();
-        if let Some((violation, _)) = &violation {
+        if let Some(violation) = &violation {
             let class = Class::ALL.iter().position(|&class| class == violation.class);
             figures.violations[class.expect("all classes are listed")] += 1;
         }
@@ -429,6 +429,6 @@ impl<'a> Simulation<'a> {
         for word in [tally.sent, tally.delivered, tally.lost, figures.virtual_time] {
             digest = crate::body::mix(digest ^ word);
         }
-        Outcome { figures, digest, violation }
+        Outcome { figures, digest, violation, events: events.unwrap_or_default() }
     }
 }

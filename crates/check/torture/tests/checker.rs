@@ -2,9 +2,12 @@
 #![allow(missing_docs)]
 
 use gigae_torture::{
-    Access, AccessEnding, Class, Ending, Messages, Notices, Post, Regions, Tagged, Violation, Want,
-    body, tag, tagged_body,
+    Access, AccessEnding, Class, Ending, Messages, Notices, Pair, Post, Received, Regions, Span,
+    Swap, Tagged, Violation, Want, body, tag, tagged_body,
 };
+
+/// The nodes of every test: the first does something to the second.
+const PAIR: Pair = Pair { from: 0, to: 1 };
 
 /// A pair of nodes that are open, and what the first has sent to the second: bodies of these sizes.
 fn sent(lens: &[usize]) -> (Messages, Vec<Vec<u8>>) {
@@ -165,23 +168,37 @@ fn a_failure_is_right_only_for_what_was_not_acknowledged_and_in_order() {
 
 const ANY: Want = Want { class: None, from: None };
 
-/// Two tagged messages of a node to another, their tags and bytes.
-fn two_tagged() -> (Tagged, Vec<(u64, Vec<u8>)>) {
+/// A tagged message, as its receiver sees it.
+struct TaggedMessage {
+    tag: u64,
+    body: Vec<u8>,
+}
+
+impl TaggedMessage {
+    /// Of class 1.
+    fn new(id: body::Id, len: usize) -> Self {
+        Self { tag: tag(1, id), body: tagged_body(id, len) }
+    }
+}
+
+/// Two tagged messages of a node to another.
+fn two_tagged() -> (Tagged, [TaggedMessage; 2]) {
     let mut tagged = Tagged::new(2);
     (0..2).for_each(|n| tagged.opened(n));
     let all = [100, 200].map(|len| {
         let id = tagged.next(0, 1);
         tagged.started(id, 1, len, 10);
         tagged.ended(id, true).unwrap();
-        (tag(1, id), tagged_body(id, len))
+        TaggedMessage::new(id, len)
     });
-    (tagged, all.to_vec())
+    (tagged, all)
 }
 
-fn receive(tagged: &mut Tagged, index: u32, (tag, body): &(u64, Vec<u8>)) -> Result<(), Violation> {
+fn receive(tagged: &mut Tagged, index: u32, message: &TaggedMessage) -> Result<(), Violation> {
+    let TaggedMessage { tag, body } = message;
     let post = Post { index, want: ANY, room: 300 };
-    let len = (body.len(), body.len());
-    tagged.received((0, 1), post, *tag, len, (body, Ending::Whole))
+    let (len, ending) = (body.len(), Ending::Whole);
+    tagged.received(PAIR, post, Received { tag: *tag, len, total: len, ending }, body)
 }
 
 #[test]
@@ -193,7 +210,7 @@ fn an_injected_message_that_is_missing_and_was_not_said_to_be_lost_is_noticed() 
         tagged.injected(id, 1, 10, 10);
         id
     });
-    let first = (tag(1, ids[0]), tagged_body(ids[0], 10));
+    let first = TaggedMessage::new(ids[0], 10);
     assert_eq!(receive(&mut tagged, 0, &first), Ok(()));
     assert_eq!(class(tagged.settle()), Some(Class::Lost));
     tagged.lost_injected(0, 1);
@@ -212,7 +229,7 @@ fn tagged_messages_that_are_lost_doubled_torn_or_crossed_are_noticed() {
     assert_eq!(receive(&mut tagged, 1, &all[0]), Ok(()));
     assert_eq!(class(receive(&mut tagged, 0, &all[1])), Some(Class::Order));
     let (mut tagged, mut all) = two_tagged();
-    all[0].1[99] ^= 1;
+    all[0].body[99] ^= 1;
     assert_eq!(class(receive(&mut tagged, 0, &all[0])), Some(Class::Torn));
 }
 
@@ -220,8 +237,8 @@ fn tagged_messages_that_are_lost_doubled_torn_or_crossed_are_noticed() {
 fn a_tagged_message_is_lost_to_one_end_only_if_not_complete_at_the_other() {
     let (mut tagged, all) = two_tagged();
     let post = Post { index: 0, want: ANY, room: 300 };
-    let lost = tagged.received((0, 1), post, all[0].0, (0, 100), (&[], Ending::Lost));
-    assert_eq!(class(lost), Some(Class::Lost));
+    let lost = Received { tag: all[0].tag, len: 0, total: 100, ending: Ending::Lost };
+    assert_eq!(class(tagged.received(PAIR, post, lost, &[])), Some(Class::Lost));
 }
 
 const AREA: usize = 64;
@@ -236,7 +253,7 @@ fn regions() -> (Regions, Vec<u8>) {
 fn a_byte_of_registered_memory_is_what_was_written_last_or_may_be() {
     let (mut regions, mut memory) = regions();
     let start = regions.start(0);
-    let first = regions.write((0, 1), 0, (0, &[1; 8]), 10);
+    let first = regions.write(PAIR, 0, 0, &[1; 8], 10);
     memory[start + 3] = 1;
     assert_eq!(regions.audit(1, &memory), Ok(()), "it is going on");
     memory[start + 8] = 1;
@@ -245,11 +262,11 @@ fn a_byte_of_registered_memory_is_what_was_written_last_or_may_be() {
     regions.written(first, AccessEnding::Done).unwrap();
     assert_eq!(class(regions.audit(1, &memory)), Some(Class::Torn), "not all of it");
     memory[start..start + 8].fill(1);
-    let second = regions.write((0, 1), 0, (4, &[2; 8]), 20);
+    let second = regions.write(PAIR, 0, 4, &[2; 8], 20);
     regions.written(second, AccessEnding::Lost).unwrap();
     memory[start + 11] = 2;
     assert_eq!(regions.audit(1, &memory), Ok(()), "how much was done is not known");
-    let third = regions.write((0, 1), 0, (0, &[3; 16]), 30);
+    let third = regions.write(PAIR, 0, 0, &[3; 16], 30);
     regions.written(third, AccessEnding::Done).unwrap();
     memory[start..start + 16].fill(3);
     assert_eq!(regions.settle(1, &memory), Ok(()));
@@ -260,11 +277,11 @@ fn a_byte_of_registered_memory_is_what_was_written_last_or_may_be() {
 #[test]
 fn a_read_that_does_not_see_the_write_before_it_is_noticed() {
     let (mut regions, _) = regions();
-    let write = regions.write((0, 1), 0, (0, &[1; 8]), 10);
-    let read = regions.read((0, 1), 0, (0, 8), 10);
+    let write = regions.write(PAIR, 0, 0, &[1; 8], 10);
+    let read = regions.read(PAIR, 0, 0, 8, 10);
     regions.written(write, AccessEnding::Done).unwrap();
     assert_eq!(class(regions.was_read(read, &[0; 8], AccessEnding::Done)), Some(Class::Torn));
-    let read = regions.read((0, 1), 0, (0, 8), 20);
+    let read = regions.read(PAIR, 0, 0, 8, 20);
     assert_eq!(regions.was_read(read, &[1; 8], AccessEnding::Done), Ok(()));
 }
 
@@ -273,9 +290,9 @@ fn memory_of_a_former_life_is_not_written_any_more() {
     let (mut regions, _) = regions();
     regions.gone(1, 15);
     regions.opened(1);
-    let late = regions.write((0, 1), 0, (0, &[1; 8]), 20);
+    let late = regions.write(PAIR, 0, 0, &[1; 8], 20);
     assert_eq!(class(regions.written(late, AccessEnding::Done)), Some(Class::Epoch));
-    let refused = regions.write((0, 1), 1, (0, &[1; 8]), 20);
+    let refused = regions.write(PAIR, 1, 0, &[1; 8], 20);
     assert_eq!(class(regions.written(refused, AccessEnding::NoKey)), Some(Class::Broken));
 }
 
@@ -284,16 +301,16 @@ fn an_addition_that_is_done_twice_or_not_at_all_is_noticed() {
     for (there, expected) in [(12, None), (17, Some(Class::Doubled)), (7, Some(Class::Lost))] {
         let (mut regions, mut memory) = regions();
         for (before, operand) in [(0, 7), (7, 5)] {
-            let access = regions.add((0, 1), 0, 10);
-            regions.added(access, (0, operand), before, AccessEnding::Done).unwrap();
+            let access = regions.add(PAIR, 0, 10);
+            regions.added(access, 0, operand, before, AccessEnding::Done).unwrap();
         }
         memory[0] = there;
         assert_eq!(class(regions.settle(1, &memory)), expected);
     }
     let (mut regions, memory) = regions();
     for _ in 0..2 {
-        let access = regions.add((0, 1), 0, 10);
-        regions.added(access, (0, 7), 0, AccessEnding::Done).unwrap();
+        let access = regions.add(PAIR, 0, 10);
+        regions.added(access, 0, 7, 0, AccessEnding::Done).unwrap();
     }
     assert_eq!(class(regions.settle(1, &memory)), Some(Class::Doubled), "both found the same");
 }
@@ -302,8 +319,9 @@ fn an_addition_that_is_done_twice_or_not_at_all_is_noticed() {
 fn a_number_is_swapped_once() {
     let (mut regions, memory) = regions();
     for expected in [None, Some(Class::Doubled)] {
-        let (access, token) = regions.swap((0, 1), 0, 3, 10);
-        let ended = regions.swapped(access, (3, 0, token), 0, AccessEnding::Done);
+        let (access, token) = regions.swap(PAIR, 0, 3, 10);
+        let swap = Swap { word: 3, expected: 0, token };
+        let ended = regions.swapped(access, swap, 0, AccessEnding::Done);
         assert_eq!(class(ended), expected);
     }
     assert_eq!(class(regions.settle(1, &memory)), Some(Class::Lost), "the word is still zero");
@@ -318,16 +336,16 @@ fn a_tagged_message_that_was_cancelled_is_not_received_and_not_completed() {
     assert_eq!(tagged.cancelled(id), Ok(()));
     assert_eq!(tagged.settle(), Ok(()));
     assert_eq!(class(tagged.ended(id, true)), Some(Class::Doubled));
-    let message = (tag(1, id), tagged_body(id, 100));
+    let message = TaggedMessage::new(id, 100);
     assert_eq!(class(receive(&mut tagged, 0, &message)), Some(Class::Torn));
 }
 
 /// Writes with notice of a node into another's memory, at these places.
-fn with_notice(places: &[(u64, u32)]) -> (Notices, Vec<Access>) {
+fn with_notice(places: &[Span]) -> (Notices, Vec<Access>) {
     let mut notices = Notices::new(2);
     (0..2).for_each(|n| notices.opened(n));
-    let accesses = places.iter().zip(1..).map(|(&(offset, len), number)| {
-        let access = Access { pair: (0, 1), life: 0, at: 10, number };
+    let accesses = places.iter().zip(1..).map(|(&Span { offset, len }, number)| {
+        let access = Access { pair: PAIR, life: 0, at: 10, number };
         notices.started(access, offset, len as usize);
         access
     });
@@ -337,13 +355,13 @@ fn with_notice(places: &[(u64, u32)]) -> (Notices, Vec<Access>) {
 
 #[test]
 fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
-    let places = [(0, 8), (8, 16)];
-    let outcome = |words: &[(u64, (u64, u32))], done: bool| {
+    let places = [Span { offset: 0, len: 8 }, Span { offset: 8, len: 16 }];
+    let outcome = |words: &[(u64, Span)], done: bool| {
         let (mut notices, accesses) = with_notice(&places);
         for access in accesses.into_iter().filter(|_| done) {
             notices.ended(access, AccessEnding::Done)?;
         }
-        words.iter().try_for_each(|&(word, place)| notices.taken((0, 1), word, place))?;
+        words.iter().try_for_each(|&(word, place)| notices.taken(PAIR, word, place))?;
         notices.settle()
     };
     let (first, second) = ((1, places[0]), (2, places[1]));
@@ -352,28 +370,29 @@ fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
     assert_eq!(class(outcome(&[first], true)), Some(Class::Lost));
     assert_eq!(class(outcome(&[first, first], true)), Some(Class::Doubled));
     assert_eq!(class(outcome(&[second, first], true)), Some(Class::Order));
-    assert_eq!(class(outcome(&[(1, (0, 9))], true)), Some(Class::Torn));
-    assert_eq!(class(outcome(&[(3, (0, 8))], true)), Some(Class::Torn));
+    assert_eq!(class(outcome(&[(1, Span { offset: 0, len: 9 })], true)), Some(Class::Torn));
+    assert_eq!(class(outcome(&[(3, places[0])], true)), Some(Class::Torn));
 }
 
 #[test]
 fn a_notice_of_a_write_that_was_refused_or_meant_a_former_life_is_noticed() {
+    let place = Span { offset: 0, len: 8 };
     for notice_first in [false, true] {
-        let (mut notices, accesses) = with_notice(&[(0, 8)]);
+        let (mut notices, accesses) = with_notice(&[place]);
         let mut outcome = Ok(());
         if notice_first {
-            outcome = notices.taken((0, 1), 1, (0, 8));
+            outcome = notices.taken(PAIR, 1, place);
         }
         let refused = notices.ended(accesses[0], AccessEnding::Busy);
         if !notice_first {
-            outcome = notices.taken((0, 1), 1, (0, 8));
+            outcome = notices.taken(PAIR, 1, place);
         }
         assert_eq!(class(outcome.and(refused)), Some(Class::Doubled));
     }
-    let (mut notices, accesses) = with_notice(&[(0, 8)]);
+    let (mut notices, accesses) = with_notice(&[place]);
     notices.ended(accesses[0], AccessEnding::Done).unwrap();
     notices.gone(1, 20);
     notices.opened(1);
     assert_eq!(notices.settle(), Ok(()), "no owner is left");
-    assert_eq!(class(notices.taken((0, 1), 1, (0, 8))), Some(Class::Epoch));
+    assert_eq!(class(notices.taken(PAIR, 1, place)), Some(Class::Epoch));
 }

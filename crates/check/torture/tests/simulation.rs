@@ -7,9 +7,9 @@ use std::time::Duration;
 /// Runs a seed, which must break nothing.
 fn holds(seed: u64) -> (Figures, u64) {
     let outcome = run(&Scenario::draw(seed), Watch::default()).unwrap();
-    if let Some((violation, events)) = outcome.violation {
+    if let Some(violation) = outcome.violation {
         let again = format!("cargo run --release -p gigae-torture -- --seed {seed} -v");
-        panic!("seed {seed}: {violation}\n{}\nagain: {again}", events.join("\n"));
+        panic!("seed {seed}: {violation}\n{}\nagain: {again}", outcome.events.join("\n"));
     }
     (outcome.figures, outcome.digest)
 }
@@ -53,8 +53,8 @@ fn nothing_is_lost_doubled_torn_out_of_order_or_of_another_epoch() {
 /// Runs a scenario of its own, whatever seeds draw.
 fn keeps_its_promises(scenario: &Scenario) -> Figures {
     let outcome = run(scenario, Watch::default()).unwrap();
-    if let Some((violation, events)) = outcome.violation {
-        panic!("{scenario:?}: {violation}\n{}", events.join("\n"));
+    if let Some(violation) = outcome.violation {
+        panic!("{scenario:?}: {violation}\n{}", outcome.events.join("\n"));
     }
     outcome.figures
 }

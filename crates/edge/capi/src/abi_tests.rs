@@ -80,16 +80,24 @@ fn c_type(rust: &str) -> String {
     }
 }
 
-/// Every entry: its name, and the rest of its Rust declaration.
-fn entries() -> impl Iterator<Item = (&'static str, &'static str)> {
+/// An entry of the library.
+struct Entry {
+    name: &'static str,
+    /// What follows the name in its Rust declaration.
+    rest: &'static str,
+}
+
+/// Every entry.
+fn entries() -> impl Iterator<Item = Entry> {
     SOURCES.iter().flat_map(|source| source.split("#[unsafe(no_mangle)]\n").skip(1)).map(|entry| {
         let (head, _) = entry.split_once('{').unwrap();
-        head.split_once("fn ").unwrap().1.split_once('(').unwrap()
+        let (name, rest) = head.split_once("fn ").unwrap().1.split_once('(').unwrap();
+        Entry { name, rest }
     })
 }
 
 /// An entry as C declares it.
-fn declaration((name, rest): (&str, &str)) -> String {
+fn declaration(Entry { name, rest }: Entry) -> String {
     let (arguments, result) = rest.split_once(')').unwrap();
     let result = c_type(result.trim().strip_prefix("->").unwrap().trim());
     let arguments: Vec<_> = arguments
@@ -150,7 +158,7 @@ fn check(code: &str) {
 fn every_function_has_the_same_type_in_the_header_and_here() {
     // A second declaration that differs from the header's is an error of C's.
     check(&entries().map(declaration).collect::<Vec<_>>().join("\n"));
-    let mut names: Vec<_> = entries().map(|(name, _)| name).collect();
+    let mut names: Vec<_> = entries().map(|entry| entry.name).collect();
     names.sort_unstable();
     assert_eq!(names, declared());
 }

@@ -66,9 +66,13 @@ const _: () = {
 };
 
 /// Numbers of the program in several places.
-type List = (*const fi_ioc, usize);
+#[derive(Clone, Copy)]
+struct List {
+    places: *const fi_ioc,
+    count: usize,
+}
 
-const NONE: List = (null(), 0);
+const NONE: List = List { places: null(), count: 0 };
 
 /// The arguments of an atomic operation.
 struct AtomicArguments {
@@ -87,15 +91,16 @@ struct AtomicArguments {
 ///
 /// # Safety
 /// There are as many places as the list says.
-unsafe fn pieces((list, count): List, number: Number) -> Outcome<([iovec; MOST_PIECES], usize)> {
+unsafe fn pieces(list: List, number: Number) -> Outcome<([iovec; MOST_PIECES], usize)> {
+    let List { places, count } = list;
     let mut pieces = [one(null(), 0); MOST_PIECES];
-    if count > MOST_PIECES || (list.is_null() && count > 0) {
+    if count > MOST_PIECES || (places.is_null() && count > 0) {
         return Err(Code::INVALID);
     }
     let mut numbers = 0_usize;
     for (n, piece) in pieces[..count].iter_mut().enumerate() {
         // SAFETY: the caller's promise.
-        let fi_ioc { addr, count } = unsafe { list.add(n).read() };
+        let fi_ioc { addr, count } = unsafe { places.add(n).read() };
         let len = count.checked_mul(number.size()).ok_or(Code::INVALID)?;
         if addr.is_null() && len > 0 {
             return Err(Code::INVALID);
@@ -189,7 +194,7 @@ unsafe extern "C" fn writev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let (family, operands) = (Family::Write, (list, count));
+    let (family, operands) = (Family::Write, List { places: list, count });
     let (compare, before) = (NONE, NONE);
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
@@ -208,7 +213,7 @@ unsafe extern "C" fn inject(
     op: fi_op,
 ) -> isize {
     let list = ioc(operand, count);
-    let (family, operands) = (Family::Write, (&raw const list, 1));
+    let (family, operands) = (Family::Write, List { places: &raw const list, count: 1 });
     let (compare, before) = (NONE, NONE);
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
@@ -254,9 +259,9 @@ unsafe extern "C" fn readwritev(
     context: *mut c_void,
 ) -> isize {
     // The operands of a read are ignored.
-    let operands = if op == sys::FI_ATOMIC_READ { NONE } else { (list, count) };
+    let operands = if op == sys::FI_ATOMIC_READ { NONE } else { List { places: list, count } };
     let (family, compare) = (Family::Fetch, NONE);
-    let before = (before.cast_const(), before_count);
+    let before = List { places: before.cast_const(), count: before_count };
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
@@ -280,8 +285,9 @@ unsafe extern "C" fn compwrite(
     context: *mut c_void,
 ) -> isize {
     let [list, compare, before] = [operand, compare, before.cast_const()].map(|at| ioc(at, count));
-    let (family, operands) = (Family::Compare, (&raw const list, 1));
-    let (compare, before) = ((&raw const compare, 1), (&raw const before, 1));
+    let single = |places| List { places, count: 1 };
+    let (family, operands) = (Family::Compare, single(&raw const list));
+    let (compare, before) = (single(&raw const compare), single(&raw const before));
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
@@ -306,8 +312,9 @@ unsafe extern "C" fn compwritev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let (family, operands, compare) = (Family::Compare, (list, count), (compare, compare_count));
-    let before = (before.cast_const(), before_count);
+    let (family, operands) = (Family::Compare, List { places: list, count });
+    let compare = List { places: compare, count: compare_count };
+    let before = List { places: before.cast_const(), count: before_count };
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
@@ -333,7 +340,7 @@ unsafe fn of_msg(
             family,
             datatype: msg.datatype,
             op: msg.op,
-            operands: if reads { NONE } else { (msg.msg_iov, msg.iov_count) },
+            operands: if reads { NONE } else { List { places: msg.msg_iov, count: msg.iov_count } },
             compare,
             before,
             to: msg.addr,
@@ -360,7 +367,7 @@ unsafe extern "C" fn readwritemsg(
     before_count: usize,
     flags: u64,
 ) -> isize {
-    let before = (before.cast_const(), before_count);
+    let before = List { places: before.cast_const(), count: before_count };
     // SAFETY: the caller's promise.
     unsafe {
         let (asked, context) = of_msg(Family::Fetch, msg, NONE, before);
@@ -379,10 +386,11 @@ unsafe extern "C" fn compwritemsg(
     before_count: usize,
     flags: u64,
 ) -> isize {
-    let before = (before.cast_const(), before_count);
+    let compare = List { places: compare, count: compare_count };
+    let before = List { places: before.cast_const(), count: before_count };
     // SAFETY: the caller's promise.
     unsafe {
-        let (asked, context) = of_msg(Family::Compare, msg, (compare, compare_count), before);
+        let (asked, context) = of_msg(Family::Compare, msg, compare, before);
         change(ep, asked, context, Some(flags), false)
     }
 }

@@ -52,23 +52,35 @@ fn tasks(list: &str, mut place: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn with(variables: &[(&str, &str)]) -> usize {
-        let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        count(|name| find(name).map(|(_, value)| (*value).to_owned()))
+    /// An environment variable.
+    struct Variable<'a> {
+        name: &'a str,
+        value: &'a str,
+    }
+
+    fn var<'a>(name: &'a str, value: &'a str) -> Variable<'a> {
+        Variable { name, value }
+    }
+
+    fn with(variables: &[Variable<'_>]) -> usize {
+        let find = |name: &str| variables.iter().find(|known| known.name == name);
+        count(|name| find(name).map(|known| known.value.to_owned()))
     }
 
     #[test]
     fn every_launcher_is_understood_and_the_nearest_believed() {
         assert_eq!(with(&[]), 1);
-        assert_eq!(with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]), 4);
-        assert_eq!(with(&[("MPI_LOCALNRANKS", "3"), ("SLURM_TASKS_PER_NODE", "8")]), 3);
-        assert_eq!(with(&[("SLURM_TASKS_PER_NODE", "8")]), 8);
-        assert_eq!(with(&[("SLURM_TASKS_PER_NODE", "8"), ("SLURM_STEP_TASKS_PER_NODE", "2")]), 2);
+        assert_eq!(with(&[var("OMPI_COMM_WORLD_LOCAL_SIZE", "4")]), 4);
+        assert_eq!(with(&[var("MPI_LOCALNRANKS", "3"), var("SLURM_TASKS_PER_NODE", "8")]), 3);
+        assert_eq!(with(&[var("SLURM_TASKS_PER_NODE", "8")]), 8);
+        let step = [var("SLURM_TASKS_PER_NODE", "8"), var("SLURM_STEP_TASKS_PER_NODE", "2")];
+        assert_eq!(with(&step), 2);
     }
 
     #[test]
     fn slurms_list_is_read_at_this_nodes_place() {
-        let at = |place| with(&[("SLURM_TASKS_PER_NODE", "4(x2),3"), ("SLURM_NODEID", place)]);
+        let list = |place| [var("SLURM_TASKS_PER_NODE", "4(x2),3"), var("SLURM_NODEID", place)];
+        let at = |place| with(&list(place));
         assert_eq!([at("0"), at("1"), at("2")], [4, 4, 3]);
         assert_eq!(at("3"), 1, "not in the list");
     }
@@ -79,13 +91,13 @@ mod tests {
     fn a_steps_tasks_count_and_not_those_of_its_allocation() {
         let on = |node| {
             with(&[
-                ("SLURM_NNODES", "2"),
-                ("SLURM_NODEID", node),
-                ("SLURM_NPROCS", "3"),
-                ("SLURM_NTASKS", "3"),
-                ("SLURM_STEP_NUM_TASKS", "3"),
-                ("SLURM_STEP_TASKS_PER_NODE", "2,1"),
-                ("SLURM_TASKS_PER_NODE", "2(x2)"),
+                var("SLURM_NNODES", "2"),
+                var("SLURM_NODEID", node),
+                var("SLURM_NPROCS", "3"),
+                var("SLURM_NTASKS", "3"),
+                var("SLURM_STEP_NUM_TASKS", "3"),
+                var("SLURM_STEP_TASKS_PER_NODE", "2,1"),
+                var("SLURM_TASKS_PER_NODE", "2(x2)"),
             ])
         };
         assert_eq!([on("0"), on("1")], [2, 1]);
@@ -95,7 +107,7 @@ mod tests {
     fn what_is_no_number_says_nothing() {
         for text in ["", "x", "0", "-1", "4(x", "4(x)", "(x2)", ",", "99999999999999999999999"] {
             for name in [COUNTS[0], LISTS[0]] {
-                assert_eq!(with(&[(name, text)]), 1, "{name}={text}");
+                assert_eq!(with(&[var(name, text)]), 1, "{name}={text}");
             }
         }
     }

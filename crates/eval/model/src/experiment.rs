@@ -49,8 +49,9 @@ experiments! {
 }
 
 /// Titles of tables of message sizes, with the unit in words.
-const RTT: (&str, &str) = ("Round trip", "microseconds");
-const STREAM: (&str, &str) = ("Stream, goodput at the receiver", "MB/s (10^6 bytes)");
+const RTT: SizesTitle = SizesTitle { what: "Round trip", unit: "microseconds" };
+const STREAM: SizesTitle =
+    SizesTitle { what: "Stream, goodput at the receiver", unit: "MB/s (10^6 bytes)" };
 
 /// What kind of figure an experiment has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,15 @@ impl Way {
     }
 }
 
+/// The title of a table or a figure of message sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizesTitle {
+    /// What the experiment is called there.
+    pub what: &'static str,
+    /// The unit in words.
+    pub unit: &'static str,
+}
+
 /// What an experiment is for plans, tables and figures.
 pub struct Form {
     /// Its name in plans and results.
@@ -121,9 +131,8 @@ pub struct Form {
     pub kind: Kind,
     /// What its messages do.
     pub pattern: Pattern,
-    /// What it is called over a table or a figure of message sizes, and the unit in words; `None`
-    /// if it has a table of its own.
-    pub sizes: Option<(&'static str, &'static str)>,
+    /// The title of its tables and figures of message sizes; `None` if it has a table of its own.
+    pub sizes: Option<SizesTitle>,
 }
 
 impl Form {
@@ -132,7 +141,7 @@ impl Form {
         unit: &'static str,
         kind: Kind,
         pattern: Pattern,
-        sizes: Option<(&'static str, &'static str)>,
+        sizes: Option<SizesTitle>,
     ) -> Self {
         Self { name, unit, kind, pattern, sizes }
     }

@@ -38,6 +38,28 @@ pub struct Set {
     pub value: String,
 }
 
+/// A knob that a plan names. The control connection has it as a pair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(String, Vec<String>)", into = "(String, Vec<String>)")]
+pub struct WantedKnob {
+    /// Its name.
+    pub knob: String,
+    /// The values that may be asked for, in the plan's words.
+    pub values: Vec<String>,
+}
+
+impl From<(String, Vec<String>)> for WantedKnob {
+    fn from((knob, values): (String, Vec<String>)) -> Self {
+        Self { knob, values }
+    }
+}
+
+impl From<WantedKnob> for (String, Vec<String>) {
+    fn from(wanted: WantedKnob) -> Self {
+        (wanted.knob, wanted.values)
+    }
+}
+
 /// What one end says of a knob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,5 +103,18 @@ impl KnobState {
     pub fn changes(&self, value: &str) -> bool {
         self.absent.is_none()
             && self.values.iter().any(|one| one.value == value && !one.same && one.absent.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wanted_knob_is_a_pair_on_the_control_connection() {
+        let wanted = WantedKnob { knob: "mtu".into(), values: vec!["9000".into()] };
+        let text = serde_json::to_string(&wanted).unwrap();
+        assert_eq!(text, r#"["mtu",["9000"]]"#);
+        assert_eq!(serde_json::from_str::<WantedKnob>(&text).unwrap(), wanted);
     }
 }

@@ -182,20 +182,29 @@ impl FittedLine {
     }
 }
 
+/// A point of a plane.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Its abscissa.
+    pub x: f64,
+    /// Its ordinate.
+    pub y: f64,
+}
+
 /// The line whose slope is the median of the slopes between all pairs of points, each weighed by
 /// its distance (Sievers 1978, after Theil and Sen), and whose height is the median of what is
 /// left. `None` with fewer than three different abscissas.
-pub fn robust_line(points: &[(f64, f64)]) -> Option<FittedLine> {
+pub fn robust_line(points: &[Point]) -> Option<FittedLine> {
     let mut slopes: Vec<(f64, f64)> = Vec::new();
     for (number, one) in points.iter().enumerate() {
         for other in &points[number + 1..] {
-            let distance = (other.0 - one.0).abs();
+            let distance = (other.x - one.x).abs();
             if distance > 0.0 {
-                slopes.push(((other.1 - one.1) / (other.0 - one.0), distance));
+                slopes.push(((other.y - one.y) / (other.x - one.x), distance));
             }
         }
     }
-    let mut places: Vec<f64> = points.iter().map(|point| point.0).collect();
+    let mut places: Vec<f64> = points.iter().map(|point| point.x).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
     if places.len() < 3 {
@@ -208,9 +217,10 @@ pub fn robust_line(points: &[(f64, f64)]) -> Option<FittedLine> {
         weight += distance;
         (weight >= half).then_some(*slope)
     })?;
-    let rests: Vec<f64> = points.iter().map(|(x, y)| y - slope * x).collect();
+    let rests: Vec<f64> = points.iter().map(|point| point.y - slope * point.x).collect();
     let fixed = median(&rests)?;
-    let off = |(x, y): &(f64, f64)| (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE);
+    let off =
+        |&Point { x, y }: &Point| (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE);
     Some(FittedLine { fixed, slope, worst: points.iter().map(off).fold(0.0, f64::max) })
 }
 
@@ -220,12 +230,12 @@ mod tests {
 
     #[test]
     fn a_line_is_found_in_spite_of_a_point_far_off() {
-        let mut points: Vec<(f64, f64)> =
-            (0..9).map(|step| f64::from(step) * 100.0).map(|x| (x, 3.0 + x * 0.01)).collect();
+        let on = |x: f64| Point { x, y: 3.0 + x * 0.01 };
+        let mut points: Vec<Point> = (0..9).map(|step| on(f64::from(step) * 100.0)).collect();
         let line = robust_line(&points).unwrap();
         assert!((line.fixed - 3.0).abs() < 1e-9 && (line.slope - 0.01).abs() < 1e-12, "{line:?}");
         assert!(line.worst < 1e-9 && (line.at(1000.0) - 13.0).abs() < 1e-9, "{line:?}");
-        points[4].1 = 700.0;
+        points[4].y = 700.0;
         let line = robust_line(&points).unwrap();
         assert!((line.fixed - 3.0).abs() < 1e-9 && (line.slope - 0.01).abs() < 1e-12, "{line:?}");
         assert!(line.worst > 0.9, "{line:?}");
@@ -235,13 +245,15 @@ mod tests {
     fn points_that_are_close_together_hardly_determine_a_slope() {
         // Noise of 0.1 between 4 and 8 bytes would be a slope of 0.025; the others say 0.001.
         let points = [(4.0, 2.0), (8.0, 2.1), (12.0, 2.0), (1000.0, 3.0), (2000.0, 4.0)];
+        let points = points.map(|(x, y)| Point { x, y });
         let line = robust_line(&points).unwrap();
         assert!((line.slope - 0.001).abs() < 1e-4, "{line:?}");
     }
 
     #[test]
     fn two_points_are_no_line() {
-        assert_eq!(robust_line(&[(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);
+        let points = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)].map(|(x, y)| Point { x, y });
+        assert_eq!(robust_line(&points), None);
         assert_eq!(robust_line(&[]), None);
     }
 

@@ -198,11 +198,20 @@ impl Budget {
     }
 }
 
+/// The numbers of the ends of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Who sends.
+    pub from: u8,
+    /// To whom.
+    pub to: u8,
+}
+
 /// Says when a stream may send.
 pub struct Pacer {
     traffic: Traffic,
     stream: Stream,
-    ends: (u8, u8),
+    ends: Ends,
     budget: Arc<Budget>,
     /// Bytes; below zero what was sent ahead.
     credit: f64,
@@ -212,7 +221,7 @@ pub struct Pacer {
 impl Pacer {
     /// For a stream from one end to another, which shares `budget` with the others of this
     /// direction.
-    pub fn new(traffic: &Traffic, stream: Stream, ends: (u8, u8), budget: &Arc<Budget>) -> Self {
+    pub fn new(traffic: &Traffic, stream: Stream, ends: Ends, budget: &Arc<Budget>) -> Self {
         let (traffic, budget) = (traffic.clone(), Arc::clone(budget));
         Self { traffic, stream, ends, budget, credit: 0.0, last: Duration::ZERO }
     }
@@ -249,7 +258,7 @@ impl Pacer {
     }
 
     fn rate(&self, now: Duration) -> f64 {
-        let (from, to) = self.ends;
+        let Ends { from, to } = self.ends;
         self.traffic.rate * self.stream.share() * self.traffic.factor(self.stream, from, to, now)
     }
 }
@@ -259,6 +268,8 @@ mod tests {
     use super::*;
 
     const TRAFFIC: Traffic = Traffic { seed: 1, round: 0, rate: 2e6, message: 1468 };
+
+    const ENDS: Ends = Ends { from: 0, to: 1 };
 
     #[test]
     fn sizes_reach_from_one_byte_to_the_longest() {
@@ -281,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_pacer_keeps_its_rate_over_pauses_and_bursts() {
-        let mut pacer = Pacer::new(&TRAFFIC, Stream::Tcp, (0, 1), &Budget::new(&TRAFFIC));
+        let mut pacer = Pacer::new(&TRAFFIC, Stream::Tcp, ENDS, &Budget::new(&TRAFFIC));
         let mut sent = 0;
         for step in 0..600_000 {
             if pacer.due(Duration::from_millis(step)) {
@@ -296,7 +307,7 @@ mod tests {
     #[test]
     fn all_streams_together_stay_within_the_agreed_rate() {
         let budget = Budget::new(&TRAFFIC);
-        let pacer = |stream| Pacer::new(&TRAFFIC, stream, (0, 1), &budget);
+        let pacer = |stream| Pacer::new(&TRAFFIC, stream, ENDS, &budget);
         let mut pacers: Vec<_> =
             STREAMS.into_iter().map(|stream| (pacer(stream), stream, 0)).collect();
         // What was sent in each millisecond.

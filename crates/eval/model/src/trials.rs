@@ -91,36 +91,34 @@ mod tests {
         TunePlan { links, ends, sweep, by: "tcp".into(), knobs: knobs.collect() }
     }
 
-    fn state(knob: &str, absent: bool, values: &[(&str, bool)]) -> KnobState {
-        let value = |&(value, same): &(&str, bool)| ValueState {
-            value: value.into(),
-            same,
-            absent: None,
-            commands: Vec::new(),
-        };
+    fn value(value: &str, same: bool) -> ValueState {
+        ValueState { value: value.into(), same, absent: None, commands: Vec::new() }
+    }
+
+    fn state(knob: &str, absent: bool, values: Vec<ValueState>) -> KnobState {
         KnobState {
             knob: knob.into(),
             belongs: Belongs::Driver,
             present: None,
             absent: absent.then(|| "no".into()),
             note: None,
-            values: values.iter().map(value).collect(),
+            values,
         }
     }
 
     #[test]
     fn what_neither_end_has_or_both_have_already_is_not_tried() {
         let ends = [
-            state("gro", false, &[("on", true), ("off", false)]),
-            state("mtu", false, &[("9000", false)]),
-            state("rx-usecs", true, &[]),
+            state("gro", false, vec![value("on", true), value("off", false)]),
+            state("mtu", false, vec![value("9000", false)]),
+            state("rx-usecs", true, vec![]),
         ];
         let names = |sweep| -> Vec<String> {
             trials(&plan(sweep), &ends, &ends).into_iter().map(|trial| trial.name).collect()
         };
         assert_eq!(names(Sweep::Each), ["gro off", "mtu 9000"]);
         assert_eq!(names(Sweep::Product), ["mtu 9000", "gro off", "gro off, mtu 9000"]);
-        let other = [state("rx-usecs", false, &[("0", false)])];
+        let other = [state("rx-usecs", false, vec![value("0", false)])];
         assert_eq!(trials(&plan(Sweep::Each), &ends[2..], &other)[0].name, "rx-usecs 0");
     }
 }

@@ -30,9 +30,11 @@ impl From<Chart> for ChartFigure {
 
 impl Render for ChartFigure {
     fn render(&self) -> Markup {
-        let lines = self.chart.lines.iter().map(|line| (&line.name[..], svg::key(line.style)));
+        let lines = self.chart.lines.iter();
+        let lines = lines.map(|line| LegendEntry { name: &line.name, key: svg::key(line.style) });
         let printed = self.printed.iter();
-        let printed = printed.map(|line| (&line.name[..], svg::printed_key(line.style)));
+        let printed =
+            printed.map(|line| LegendEntry { name: &line.name, key: svg::printed_key(line.style) });
         let numbers = self.numbers.clone().unwrap_or_else(|| numbers(&self.chart));
         html! {
             figure {
@@ -64,10 +66,20 @@ impl ChartFigure {
     }
 }
 
-/// A list of lines: the name of each, and a picture of its marker.
-pub fn legend<'a>(lines: impl Iterator<Item = (&'a str, Markup)>) -> Markup {
+/// A line of a figure, as its legend has it.
+pub struct LegendEntry<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// A picture of its marker.
+    pub key: Markup,
+}
+
+/// A list of lines.
+pub fn legend<'a>(lines: impl Iterator<Item = LegendEntry<'a>>) -> Markup {
     html! {
-        ul.legend { @for (name, key) in lines { li data-line=(name) { (key) (name) } } }
+        ul.legend {
+            @for line in lines { li data-line=(line.name) { (line.key) (line.name) } }
+        }
     }
 }
 

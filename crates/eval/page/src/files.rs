@@ -21,6 +21,15 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
+/// A file to write, below the directory of all.
+#[derive(Clone, Copy, Debug)]
+pub struct TextFile<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What is in it.
+    pub text: &'a str,
+}
+
 /// Removes files that were begun and not finished.
 struct Drafts(Vec<PathBuf>);
 
@@ -49,7 +58,7 @@ pub fn prepare(directory: &Path) -> Result<(), WriteError> {
 }
 
 /// Writes all files or none: each is written and synced beside its place, then all are renamed.
-pub fn write_all(directory: &Path, files: &[(&str, &str)]) -> Result<(), WriteError> {
+pub fn write_all(directory: &Path, files: &[TextFile<'_>]) -> Result<(), WriteError> {
     let existed = directory.exists();
     let outcome = write_drafts(directory, files);
     if outcome.is_err() && !existed {
@@ -58,21 +67,21 @@ pub fn write_all(directory: &Path, files: &[(&str, &str)]) -> Result<(), WriteEr
     outcome
 }
 
-fn write_drafts(directory: &Path, files: &[(&str, &str)]) -> Result<(), WriteError> {
+fn write_drafts(directory: &Path, files: &[TextFile<'_>]) -> Result<(), WriteError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| WriteError { path, source }
     };
     fs::create_dir_all(directory).map_err(failed(directory))?;
     let mut drafts = Drafts(Vec::new());
-    for (name, text) in files {
+    for TextFile { name, text } in files {
         let draft = directory.join(format!(".{name}.{}", std::process::id()));
         drafts.0.push(draft.clone());
         let mut file = File::create(&draft).map_err(failed(&draft))?;
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed(&draft))?;
     }
-    for ((name, _), draft) in files.iter().zip(&drafts.0) {
-        let place = directory.join(name);
+    for (file, draft) in files.iter().zip(&drafts.0) {
+        let place = directory.join(file.name);
         fs::rename(draft, &place).map_err(failed(&place))?;
     }
     Ok(())
@@ -86,7 +95,8 @@ mod tests {
     fn all_files_are_written_and_no_draft_is_left() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("a/b");
-        write_all(&directory, &[("one", "1"), ("two", "2")]).unwrap();
+        let files = [TextFile { name: "one", text: "1" }, TextFile { name: "two", text: "2" }];
+        write_all(&directory, &files).unwrap();
         let mut names: Vec<_> =
             fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
@@ -106,7 +116,9 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_leaves_the_others_unwritten() {
         let place = tempfile::tempdir().unwrap();
-        assert!(write_all(place.path(), &[("good", "1"), ("no/such/place", "2")]).is_err());
+        let names = ["good", "no/such/place"];
+        let files = names.map(|name| TextFile { name, text: "1" });
+        assert!(write_all(place.path(), &files).is_err());
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 

@@ -3,7 +3,7 @@
 //! `maud` makes the elements, and so escapes every text. [`PreEscaped`] stands for our own style
 //! sheet, script and document type, and nowhere else.
 
-use crate::table::{FROM, MEANS, Table};
+use crate::table::{FROM, MEANS, NamedValue, Table};
 use data_encoding::BASE64;
 use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
@@ -100,14 +100,14 @@ pub fn folded(content: &Table) -> Markup {
 }
 
 /// A table of names and values.
-pub fn names_and_values(rows: &[(String, String)]) -> Markup {
+pub fn names_and_values(rows: &[NamedValue]) -> Markup {
     html! {
         div.scroll {
             table class="left wrap" {
                 caption.unseen { "Names and values" }
                 tbody {
-                    @for (name, value) in rows {
-                        tr { th scope="row" { (name) } td { (value) } }
+                    @for row in rows {
+                        tr { th scope="row" { (row.name) } td { (row.value) } }
                     }
                 }
             }

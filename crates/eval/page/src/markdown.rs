@@ -1,11 +1,11 @@
 //! What every Markdown page is made of: tables, and text that stays text.
 
-use crate::table::Table;
+use crate::table::{NamedValue, Table};
 use std::fmt::Write;
 
 /// A section of names and values.
-pub fn names_and_values(title: &str, rows: Vec<(String, String)>, page: &mut String) {
-    let rows = rows.into_iter().map(|(name, value)| vec![name, value]).collect();
+pub fn names_and_values(title: &str, rows: Vec<NamedValue>, page: &mut String) {
+    let rows = rows.into_iter().map(|row| vec![row.name, row.value]).collect();
     let header = vec!["what".into(), "value".into()];
     table(&Table { title: title.into(), note: String::new(), header, rows }, page);
 }

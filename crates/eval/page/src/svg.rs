@@ -299,7 +299,7 @@ fn draw(line: &SvgLine, x: &Span, y: &Span) -> Markup {
                 @if bottom - top > 10.0 {
                     path.interval d={ "M" (At(px)) " " (At(top)) "V" (At(bottom)) } {}
                 }
-                (spot("marker", line.style, (px, py), &point.tip))
+                (spot("marker", line.style, px, py, &point.tip))
             }
         }
     }
@@ -317,14 +317,14 @@ fn draw_printed(line: &SvgLine, x: &Span, y: &Span) -> Markup {
     html! {
         g class={ "c" (line.style % 8) } data-line=(line.name) {
             @for point in &line.points {
-                (spot("printed", line.style, (x.at(point.size), y.at(point.value)), &point.tip))
+                (spot("printed", line.style, x.at(point.size), y.at(point.value), &point.tip))
             }
         }
     }
 }
 
 /// A point's marker, with where it lies for the page's script.
-fn spot(class: &str, style: usize, (x, y): (f64, f64), tip: &str) -> Markup {
+fn spot(class: &str, style: usize, x: f64, y: f64, tip: &str) -> Markup {
     html! {
         path class=(class) data-at={ (At(x)) " " (At(y)) } d=(marker(style, x, y, RADIUS)) {
             title { (tip) }
@@ -440,6 +440,7 @@ pub fn steps_log(low: f64, high: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::LegendEntry;
 
     #[test]
     fn axes_have_round_steps() {
@@ -451,7 +452,8 @@ mod tests {
 
     #[test]
     fn text_cannot_leave_its_element() {
-        let legend = crate::figure::legend(std::iter::once(("<a href='x'>&\"", html! {})));
+        let line = LegendEntry { name: "<a href='x'>&\"", key: html! {} };
+        let legend = crate::figure::legend(std::iter::once(line));
         let safe = "&lt;a href='x'&gt;&amp;&quot;";
         let legend = legend.into_string();
         assert_eq!(

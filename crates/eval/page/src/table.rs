@@ -21,6 +21,22 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+/// Something that is known, and what it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedValue {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub value: String,
+}
+
+impl NamedValue {
+    /// This value by this name.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
 /// The TCP setting that stands for TCP in comparisons: the papers' (no delay), in nothing else
 /// unusual.
 pub fn reference_tcp(results: &Results) -> Option<String> {

@@ -4,7 +4,7 @@ use super::tables::{Remark, notes};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
-use gigae_eval_page::table::{FROM, Table, plain, words};
+use gigae_eval_page::table::{FROM, NamedValue, Table, plain, words};
 
 /// The figures of the plan; `None` if it asks for none. With `cells`, a column says from which
 /// values each was made.
@@ -153,7 +153,7 @@ fn verdict(figure: &Figure) -> String {
 }
 
 /// What each variant of a transport is set to.
-pub fn settings(results: &Results) -> Vec<(String, String)> {
+pub fn settings(results: &Results) -> Vec<NamedValue> {
     let plan = &results.plan;
     let tables = [
         ("tcp", serde_json::to_value(&plan.tcp)),
@@ -164,7 +164,7 @@ pub fn settings(results: &Results) -> Vec<(String, String)> {
     for (transport, table) in tables {
         let Ok(serde_json::Value::Object(table)) = table else { continue };
         for (name, setting) in table {
-            rows.push((format!("setting {transport} {name}"), plain(&setting)));
+            rows.push(NamedValue::new(format!("setting {transport} {name}"), plain(&setting)));
         }
     }
     rows
@@ -175,17 +175,17 @@ pub fn side_by_side(links: usize) -> String {
     if links > 1 { format!("{links} side by side, each ") } else { String::new() }
 }
 
-/// The conditions under which the figures hold, as names and values.
-pub fn conditions(results: &Results) -> Vec<(String, String)> {
+/// The conditions under which the figures hold.
+pub fn conditions(results: &Results) -> Vec<NamedValue> {
     let environment = &results.environment;
-    let mut rows: Vec<(String, String)> = vec![
-        ("kernel".into(), format!("Linux {}", environment.kernel)),
-        ("cpu".into(), environment.cpu.clone()),
-        ("gigae".into(), format!("{} ({})", environment.gigae, environment.git)),
+    let mut rows = vec![
+        NamedValue::new("kernel", format!("Linux {}", environment.kernel)),
+        NamedValue::new("cpu", &environment.cpu),
+        NamedValue::new("gigae", format!("{} ({})", environment.gigae, environment.git)),
     ];
     for link in &environment.link {
         let offload = link.local.offloads.get("tso");
-        rows.push((
+        rows.push(NamedValue::new(
             format!("link {}", link.name),
             format!(
                 "{}{}, MTU {}, {}, frames lost {} %, TCP segmentation offload {}",
@@ -199,17 +199,17 @@ pub fn conditions(results: &Results) -> Vec<(String, String)> {
         ));
     }
     rows.extend(settings(results));
-    let mut said: Vec<(String, String)> = Vec::new();
+    let mut said: Vec<NamedValue> = Vec::new();
     // A link's mode is the same for most of its figures.
     for Remark { label, note, .. } in notes(results) {
-        let row = (label, note.to_string());
+        let row = NamedValue::new(label, note.to_string());
         if !said.contains(&row) {
             said.push(row.clone());
             rows.push(row);
         }
     }
     for (number, run) in results.runs.iter().enumerate() {
-        rows.push((
+        rows.push(NamedValue::new(
             format!("run {}", number + 1),
             format!("{}, {:.0} s, steal {:.2} %", run.date, run.duration, run.steal * 100.0),
         ));

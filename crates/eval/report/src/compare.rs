@@ -194,7 +194,7 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
     for cell in cell::cells(reference) {
         let series = [reference, other].map(|side| cell::of_runs(side, &cell, links));
         if series.iter().all(|series| series.iter().any(Option::is_some)) {
-            common.push((cell, series));
+            common.push(CommonCell { cell, series });
         } else {
             alone[0].push(full_name(&cell));
         }
@@ -210,7 +210,7 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
     let units = |unit| [reference, other].map(|side| cell::units(side, unit));
     let [n, m] = units(Unit::Run);
     let unit = if family::has_power(n, m, judging.level) { Unit::Run } else { Unit::Repetition };
-    let figures = common.iter().map(|(cell, [a, b])| {
+    let figures = common.iter().map(|CommonCell { cell, series: [a, b] }| {
         let figures = |side, series: &[_]| cell::figures(side, series, unit);
         begun(cell, None, [a, b], [figures(reference, a), figures(other, b)])
     });
@@ -231,8 +231,22 @@ fn full_name(cell: &ComparedCell) -> String {
 
 type OfRuns<'a> = Vec<Option<&'a Series>>;
 
+/// A cell that both sides have, with its series in the runs of each.
+struct CommonCell<'a> {
+    cell: ComparedCell,
+    series: [OfRuns<'a>; 2],
+}
+
+/// What can be said of a figure without the others, and the values by which it is judged among
+/// them.
+struct Begun {
+    compared: Compared,
+    row: Row,
+}
+
 /// The costs of a cell that both sides have.
-fn costs((cell, [a, b]): &(ComparedCell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row)> {
+fn costs(common: &CommonCell<'_>) -> Vec<Begun> {
+    let CommonCell { cell, series: [a, b] } = common;
     let found = cell::COSTS.iter().filter_map(|cost| {
         let of = |series: &OfRuns<'_>| -> Vec<Option<f64>> {
             series.iter().map(|series| series.and_then(cost.of)).collect()
@@ -246,14 +260,13 @@ fn costs((cell, [a, b]): &(ComparedCell, [OfRuns<'_>; 2])) -> Vec<(Compared, Row
     found.collect()
 }
 
-/// What can be said of a figure without the others, and the values by which it is judged among
-/// them.
+/// Begins to compare a figure or a cost of a cell.
 fn begun(
     cell: &ComparedCell,
     cost: Option<&cell::ComparedCost>,
     series: [&OfRuns<'_>; 2],
     values: [Vec<Option<f64>>; 2],
-) -> (Compared, Row) {
+) -> Begun {
     let first = series[0].iter().flatten().next();
     let unit = cost.map_or(first.map_or("", |first| &first.unit), |cost| cost.unit);
     let present =
@@ -288,7 +301,7 @@ fn begun(
         verdict: ComparisonVerdict::Untested,
         doubtful,
     };
-    (compared, row)
+    Begun { compared, row }
 }
 
 /// A difference of logarithms as a change in percent.
@@ -297,8 +310,9 @@ fn percent(logarithm: f64) -> f64 {
 }
 
 /// Judges what was begun as one family.
-fn judged(begun: Vec<(Compared, Row)>, judging: Judging) -> Vec<Compared> {
-    let (mut all, rows): (Vec<Compared>, Vec<Row>) = begun.into_iter().unzip();
+fn judged(begun: Vec<Begun>, judging: Judging) -> Vec<Compared> {
+    let (mut all, rows): (Vec<Compared>, Vec<Row>) =
+        begun.into_iter().map(|one| (one.compared, one.row)).unzip();
     for (compared, judged) in all.iter_mut().zip(family::judge(&rows, judging.level)) {
         let Some((judged, change)) = judged.zip(compared.change) else { continue };
         // As if there were one comparison alone, so that it is 0.05 that decides.

@@ -8,12 +8,12 @@ use gigae_eval_model::number::short;
 use gigae_eval_model::stats;
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::html::{self as page, names_and_values, section};
-use gigae_eval_page::table::{Table, words};
+use gigae_eval_page::table::{NamedValue, Table, words};
 use maud::html;
 use std::fmt::Write;
 
 /// What each side is, by its letter.
-pub fn sides(comparison: &Comparison) -> Vec<(String, String)> {
+pub fn sides(comparison: &Comparison) -> Vec<NamedValue> {
     let said = |(number, side): (usize, &Summary)| {
         let runs = match &side.dates[..] {
             [one] => format!("a run of {one}"),
@@ -31,7 +31,7 @@ pub fn sides(comparison: &Comparison) -> Vec<(String, String)> {
             side.nic,
             side.steal * 100.0
         );
-        (format!("{}: {}", letter(number), side.name), said)
+        NamedValue::new(format!("{}: {}", letter(number), side.name), said)
     };
     comparison.sides.iter().enumerate().map(said).collect()
 }
@@ -43,15 +43,15 @@ pub const DIFFERS: &str = "What else differs";
 pub const FOLLOWS: &str = "What follows";
 
 /// The conditions that differ, each with what it is on every side.
-pub fn conditions(comparison: &Comparison) -> Vec<(String, String)> {
+pub fn conditions(comparison: &Comparison) -> Vec<NamedValue> {
     let rows = comparison.differs.iter().map(|differs| {
         let value = |(number, value): (usize, &String)| format!("{}: {value}", letter(number));
         let values: Vec<String> = differs.values.iter().enumerate().map(value).collect();
-        (differs.what.clone(), values.join("; "))
+        NamedValue::new(&differs.what, values.join("; "))
     });
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
-        return vec![("nothing".into(), "of what is recorded".into())];
+        return vec![NamedValue::new("nothing", "of what is recorded")];
     }
     rows
 }

@@ -26,23 +26,45 @@ const TABLE_1: &str = "1999 (003, table 1, Alpha 21264 at 500 MHz): copying 8 B 
 /// A message is small while its number per second says more than its bytes.
 pub const SMALL: usize = 256;
 
+/// A column of the plan's rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Column {
+    experiment: Experiment,
+    size: usize,
+}
+
+impl Column {
+    /// That in which a series stands.
+    fn of(series: &Series) -> Self {
+        Self { experiment: series.experiment, size: series.size }
+    }
+
+    fn name(&self) -> String {
+        let what = match self.experiment {
+            Experiment::Rtt => "round trip, us",
+            _ => "stream, MB/s",
+        };
+        format!("{} B {what}", self.size)
+    }
+}
+
 /// The plan's rows: a column per experiment and size that was measured for any of them, round trips
 /// first, then streams from the longest message on; the paper's figures after the first stream,
 /// which is the one they compare with. With `meanings`, a column says what each row means.
 pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
     let rows = &results.plan.row;
-    let mut found: BTreeSet<(Experiment, usize)> = BTreeSet::new();
+    let mut found: BTreeSet<Column> = BTreeSet::new();
     for row in rows {
-        found.extend(series_of(results, row).map(|series| (series.experiment, series.size)));
+        found.extend(series_of(results, row).map(Column::of));
     }
     if found.is_empty() {
         return None;
     }
     let (trips, mut streams): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|(kind, _)| *kind == Experiment::Rtt);
+        found.into_iter().partition(|column| column.experiment == Experiment::Rtt);
     streams.reverse();
     let compared = trips.len() + streams.len().min(1);
-    let columns: Vec<(Experiment, usize)> = trips.into_iter().chain(streams).collect();
+    let columns: Vec<Column> = trips.into_iter().chain(streams).collect();
     let papers = rows.iter().any(|row| row.paper.is_some());
     let line = |name: &str, cells: Vec<String>, paper: [String; 3], means: &str| {
         let mut line = vec![name.to_owned()];
@@ -54,12 +76,11 @@ pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
         line
     };
     let paper = ["1999 us", "1999 MB/s", "1999 row"].map(str::to_owned);
-    let header = line("what", columns.iter().map(column).collect(), paper, MEANS);
+    let header = line("what", columns.iter().map(Column::name).collect(), paper, MEANS);
     let cells = |row: &RowPlan| {
-        let value = |(kind, size): &(Experiment, usize)| {
-            series_of(results, row)
-                .find(|series| (series.experiment, series.size) == (*kind, *size))
-                .map_or(String::new(), figure)
+        let value = |column: &Column| {
+            let mut all = series_of(results, row);
+            all.find(|series| Column::of(series) == *column).map_or(String::new(), figure)
         };
         columns.iter().map(value).collect()
     };
@@ -72,11 +93,6 @@ pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
             .map(|row| line(&row.name, cells(row), paper_cells(row.paper), &row.means))
             .collect(),
     })
-}
-
-fn column((kind, size): &(Experiment, usize)) -> String {
-    let what = if *kind == Experiment::Rtt { "round trip, us" } else { "stream, MB/s" };
-    format!("{size} B {what}")
 }
 
 fn row_note(papers: bool) -> String {

@@ -3,16 +3,30 @@
 use gigae_eval_model::plan::{Cpus, DEFAULT, Size, shell_word};
 use gigae_eval_model::results::{Results, Series};
 
-/// What is measured again, as `gigae eval --only` wants it.
-pub(super) type Part = Vec<(&'static str, String)>;
+/// One of the pairs that `gigae eval --only` takes.
+#[derive(Clone)]
+pub(super) struct Choice {
+    key: &'static str,
+    value: String,
+}
+
+impl Choice {
+    pub(super) fn new(key: &'static str, value: impl Into<String>) -> Self {
+        Self { key, value: value.into() }
+    }
+}
+
+/// What is measured again.
+pub(super) type Part = Vec<Choice>;
 
 /// The command of the run, narrowed to a part of its plan; `None` for what `--only` cannot say.
-pub(super) fn command(results: &Results, part: &[(&'static str, String)]) -> Option<String> {
+pub(super) fn command(results: &Results, part: &[Choice]) -> Option<String> {
     let whole = &results.environment.command;
-    if whole.is_empty() || part.iter().any(|(_, value)| value.contains(',')) {
+    if whole.is_empty() || part.iter().any(|one| one.value.contains(',')) {
         return None;
     }
-    let pairs: Vec<String> = part.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let pair = |Choice { key, value }: &Choice| format!("{key}={value}");
+    let pairs: Vec<String> = part.iter().map(pair).collect();
     Some(format!("{whole} --only {}", shell_word(&pairs.join(","))))
 }
 
@@ -21,23 +35,23 @@ pub(super) fn figure(results: &Results, series: &Series) -> Part {
     let mut part: Part = Vec::new();
     // Between two machines the link there is has another name than the plan's.
     if results.plan.link.contains_key(&series.link) {
-        part.push(("link", series.link.clone()));
+        part.push(Choice::new("link", &series.link));
     }
-    part.push(("experiment", series.experiment.name().to_owned()));
-    part.push(("wait", series.wait.name().to_owned()));
+    part.push(Choice::new("experiment", series.experiment.name()));
+    part.push(Choice::new("wait", series.wait.name()));
     part
 }
 
 /// The transport with its setting and what else is unusual, sizes and rates left open.
 pub(super) fn curve(results: &Results, series: &Series) -> Part {
-    let mut part = vec![("transport", transport(results, series))];
+    let mut part = vec![Choice::new("transport", transport(results, series))];
     let same = || results.plan.experiment.iter().filter(|one| one.kind == series.experiment);
     if same().any(|one| !one.cpus.is_empty()) {
         let word = if series.condition.cpus == Cpus::One { "one" } else { "two" };
-        part.push(("cpus", word.to_owned()));
+        part.push(Choice::new("cpus", word));
     }
     if same().any(|one| !one.bulk.is_empty()) {
-        part.push(("bulk", series.condition.bulk.to_string()));
+        part.push(Choice::new("bulk", series.condition.bulk.to_string()));
     }
     part
 }
@@ -56,9 +70,9 @@ pub(super) fn transport(results: &Results, series: &Series) -> String {
 }
 
 /// A size, where the plan names it by its number.
-pub(super) fn size(results: &Results, bytes: usize) -> Option<(&'static str, String)> {
+pub(super) fn size(results: &Results, bytes: usize) -> Option<Choice> {
     let named = results.plan.experiment.iter().any(|one| one.sizes.contains(&Size::Bytes(bytes)));
-    named.then(|| ("size", bytes.to_string()))
+    named.then(|| Choice::new("size", bytes.to_string()))
 }
 
 #[cfg(test)]
@@ -104,9 +118,9 @@ mod tests {
             Results::parse(include_str!("../../model/fixtures/results.json")).unwrap();
         let mut one = results.series[0].clone();
         one.link = "network".into();
-        assert!(figure(&results, &one).iter().all(|(key, _)| *key != "link"));
-        assert_eq!(command(&results, &[("transport", "tcp/a,b".into())]), None);
+        assert!(figure(&results, &one).iter().all(|one| one.key != "link"));
+        assert_eq!(command(&results, &[Choice::new("transport", "tcp/a,b")]), None);
         results.environment.command.clear();
-        assert_eq!(command(&results, &[("transport", "tcp".into())]), None);
+        assert_eq!(command(&results, &[Choice::new("transport", "tcp")]), None);
     }
 }

@@ -1,8 +1,9 @@
 //! What is swept over something else than the message size: schedules over their rate, streams over
 //! the socket buffer.
 
+use super::repeat::{self, Choice};
 use super::tables::figure;
-use super::{repeat, tips};
+use super::tips;
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
@@ -52,8 +53,14 @@ pub fn buffer_tables(results: &Results) -> Vec<Table> {
     results.links().into_iter().filter_map(|link| buffer_table(results, link)).collect()
 }
 
-/// A column: size of writes, and whether TCP_NODELAY is set.
-type Column = (usize, bool);
+/// A column of TCP's streams by socket buffer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Column {
+    /// Of writes.
+    size: usize,
+    /// Whether TCP_NODELAY is set.
+    nodelay: bool,
+}
 
 fn by_buffer<'a>(
     results: &'a Results,
@@ -66,13 +73,13 @@ fn by_buffer<'a>(
         if series.transport == "tcp" && series.condition == Condition::default() {
             // The kernel's own stands last.
             let row = found.entry(options.buffer.unwrap_or(u32::MAX)).or_default();
-            row.insert((series.size, options.nodelay), series);
+            row.insert(Column { size: series.size, nodelay: options.nodelay }, series);
         }
     }
     if found.len() > 3 { found } else { BTreeMap::new() }
 }
 
-fn column_name((size, nodelay): Column) -> String {
+fn column_name(Column { size, nodelay }: Column) -> String {
     format!("{size} B{}", if nodelay { " nodelay" } else { "" })
 }
 
@@ -125,7 +132,7 @@ fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
     let lines: Vec<SvgLine> = columns.iter().enumerate().map(line).collect();
     let one = rows.values().flat_map(BTreeMap::values).next()?;
     let whole = repeat::figure(results, one);
-    let commands = std::iter::once(("all lines".to_owned(), vec![("transport", "tcp".into())]))
+    let commands = std::iter::once(("all lines".to_owned(), vec![Choice::new("transport", "tcp")]))
         .chain(
             columns.iter().map(|column| (column_name(*column), buffers(results, &rows, *column))),
         )
@@ -154,8 +161,8 @@ fn buffers(
     column: Column,
 ) -> repeat::Part {
     let cells = rows.values().filter_map(|row| row.get(&column));
-    let settings = cells.map(|one| ("transport", repeat::transport(results, one)));
-    settings.chain(repeat::size(results, column.0)).collect()
+    let settings = cells.map(|one| Choice::new("transport", repeat::transport(results, one)));
+    settings.chain(repeat::size(results, column.size)).collect()
 }
 
 fn point(at: f64, series: &Series) -> SvgPoint {
@@ -212,7 +219,7 @@ fn load(results: &Results, link: &str, wait: Wait) -> Option<ChartFigure> {
         lines: lines.collect(),
     };
     let whole = repeat::figure(results, curves.values().flatten().next()?);
-    let commands = std::iter::once(("all lines".to_owned(), vec![("bulk", "0".to_owned())]))
+    let commands = std::iter::once(("all lines".to_owned(), vec![Choice::new("bulk", "0")]))
         .chain(curves.iter().map(|(name, curve)| (name.clone(), repeat::curve(results, curve[0]))))
         .filter_map(|(name, part)| {
             let part: repeat::Part = whole.iter().cloned().chain(part).collect();

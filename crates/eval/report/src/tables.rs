@@ -3,13 +3,13 @@
 use super::asked;
 use crate::ratios;
 use gigae_eval_model::doubt::Code;
-use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::experiment::{Experiment, SizesTitle};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::number::{self, percent, short};
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
-use gigae_eval_page::table::{Table, labels, plain, reference_tcp, words};
+use gigae_eval_page::table::{NamedValue, Table, labels, plain, reference_tcp, words};
 use std::collections::BTreeMap;
 
 /// A ratio of two figures, beside the papers'.
@@ -198,7 +198,7 @@ pub(super) fn figure_table(results: &Results, series: &[&Series]) -> Table {
             row[column] = figure(one);
         }
     }
-    let (what, unit) = experiment.form().sizes.unwrap_or_default();
+    let SizesTitle { what, unit } = experiment.form().sizes.unwrap_or_default();
     let small = series.iter().any(|one| ratios::per_second(one).is_some());
     let also = if small { ", of small messages also their number per second" } else { "" };
     Table {
@@ -388,9 +388,9 @@ pub fn limit_table(results: &Results) -> Option<Table> {
 }
 
 /// The conditions, as names and values.
-pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
+pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
     let environment = &results.environment;
-    let mut rows: Vec<(String, String)> = [
+    let mut rows: Vec<NamedValue> = [
         ("date", environment.date.clone()),
         ("duration", format!("{:.0} s", environment.duration)),
         ("plan", format!("{}: {}", results.plan.name, results.plan.about)),
@@ -406,18 +406,18 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
             ),
         ),
     ]
-    .map(|(name, value)| (name.to_owned(), value))
+    .map(|(name, value)| NamedValue::new(name, value))
     .into();
     rows.extend(environment.overhead.map(|own| {
         let text = format!(
             "{:.0} ns of a round trip, {:.1} ns of a streamed message, loop and clock; never subtracted",
             own.round_trip_ns, own.message_ns
         );
-        ("measuring itself".to_owned(), text)
+        NamedValue::new("measuring itself", text)
     }));
     rows.extend(environment.live_view.map(|share| {
-        (
-            "live view".to_owned(),
+        NamedValue::new(
+            "live view",
             format!("{:.2} % of a CPU, its terminal not counted", share * 100.0),
         )
     }));
@@ -450,21 +450,20 @@ pub fn environment_rows(results: &Results) -> Vec<(String, String)> {
                 idle.steal * 100.0
             );
         }
-        rows.push((format!("link {}", link.name), text));
-        rows.push((format!("offloads {}", link.name), plain(&link.local.offloads)));
-        rows.push((format!("coalescing {}", link.name), plain(&link.local.coalescing)));
-        rows.push((format!("interrupts {}", link.name), link.local.interrupts_counted.clone()));
-        rows.push((
-            format!("TCP buffers {}", link.name),
-            format!("rmem {}, wmem {}", link.local.tcp_rmem, link.local.tcp_wmem),
-        ));
+        let mut push = |what: &str, value: String| {
+            rows.push(NamedValue::new(format!("{what} {}", link.name), value));
+        };
+        push("link", text);
+        push("offloads", plain(&link.local.offloads));
+        push("coalescing", plain(&link.local.coalescing));
+        push("interrupts", link.local.interrupts_counted.clone());
+        let (rmem, wmem) = (&link.local.tcp_rmem, &link.local.tcp_wmem);
+        push("TCP buffers", format!("rmem {rmem}, wmem {wmem}"));
     }
     rows.extend(asked::settings(results));
-    rows.extend(
-        notes(results)
-            .into_iter()
-            .map(|Remark { label, link, note }| (format!("{label} ({link})"), note.to_string())),
-    );
+    rows.extend(notes(results).into_iter().map(|Remark { label, link, note }| {
+        NamedValue::new(format!("{label} ({link})"), note.to_string())
+    }));
     rows
 }
 

@@ -3,7 +3,7 @@
 use crate::tables::{self};
 use crate::{asked, found, incast, machine, programs, ratios, sweeps, tuning};
 use gigae_eval_model::results::Results;
-use gigae_eval_page::table::Table;
+use gigae_eval_page::table::{NamedValue, Table};
 use std::fmt::Write;
 
 /// A table never gets wider; columns that do not fit go into a further block.
@@ -105,7 +105,7 @@ pub fn figures(results: &Results, bold: bool) -> String {
 /// The conditions under which the figures hold.
 pub fn conditions(results: &Results, bold: bool) -> String {
     let mut text = heading("Conditions", bold);
-    for (name, value) in asked::conditions(results) {
+    for NamedValue { name, value } in asked::conditions(results) {
         hanging(&format!("{name}: {value}"), &mut text);
     }
     text.push('\n');

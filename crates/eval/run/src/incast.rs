@@ -3,10 +3,10 @@
 //! sees the queue.
 
 use crate::error::{Failure, reply_failure};
-use crate::repetition::cancel_within;
+use crate::repetition::{BothEnds, cancel_within};
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
-use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, ProbeError, Signals};
+use gigae_eval_measure::probe::{Asked, GRACE, Loop, ProbeError, Signals};
 use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{Opening, Probe, Side, Task, TransportError};
 use gigae_eval_model::experiment::Experiment;
@@ -47,7 +47,7 @@ pub(super) fn repetition(
     stage: &mut Stage,
     task: Task,
     interrupted: &AtomicBool,
-) -> Result<(Asked, Answered), Failure> {
+) -> Result<BothEnds, Failure> {
     let senders = task.condition.senders;
     // So that all keep the rate together, whatever is lost in rounding.
     let rate = task.rate.map(|rate| rate / f64::from(senders) * (1.0 - 1e-9));
@@ -60,7 +60,7 @@ pub(super) fn repetition(
         other => return Err(reply_failure(&other)),
     };
     let asked = join(openings, &peers).map_err(Failure::from).and_then(|mut probes| {
-        let asked = send(&stage.site, &task, (&places, &mut probes), &peers[0], interrupted)?;
+        let asked = send(&stage.site, &task, &places, &mut probes, &peers[0], interrupted)?;
         Ok((asked, probes))
     });
     // The ends stay open until the receiver is done with them.
@@ -82,7 +82,7 @@ pub(super) fn repetition(
             let nodes = places.iter().filter(|place| place.first).count();
             let (mut asked, answered) = together(asked, answered, nodes);
             (asked.crowd.trips, asked.crowd.trips_lost) = (beside.samples, beside.lost);
-            Ok((asked, answered))
+            Ok(BothEnds { asked, answered })
         }
         other => Err(reply_failure(&other)),
     }
@@ -137,7 +137,8 @@ type Sent = (Vec<Asked>, Asked);
 fn send(
     site: &Site,
     task: &Task,
-    (places, probes): (&[SenderSite], &mut [Box<dyn Probe>]),
+    places: &[SenderSite],
+    probes: &mut [Box<dyn Probe>],
     peer: &ChannelAddress,
     interrupted: &AtomicBool,
 ) -> Result<Sent, Failure> {
@@ -149,7 +150,7 @@ fn send(
             .iter()
             .zip(probes)
             .map(|(place, probe)| {
-                scope.spawn(move || sender(place, probe, task, (begin, interrupted)))
+                scope.spawn(move || sender(place, probe, task, begin, interrupted))
             })
             .collect();
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
@@ -166,7 +167,8 @@ fn sender(
     place: &SenderSite,
     probe: &mut Box<dyn Probe>,
     task: &Task,
-    (begin, interrupted): (Instant, &AtomicBool),
+    begin: Instant,
+    interrupted: &AtomicBool,
 ) -> Result<Asked, Failure> {
     let _inside = place.node.as_ref().map(Node::enter).transpose().map_err(failed)?;
     place.site.pin().map_err(failed)?;

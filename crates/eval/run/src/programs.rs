@@ -1,7 +1,7 @@
 //! Pairs of a figure of ours and one of another program's, on the link that is being measured.
 
 use crate::error::{Failure, RunError, reply_failure, unexpected};
-use crate::repetition::{cancel_within, repetition};
+use crate::repetition::{BothEnds, cancel_within, repetition};
 use crate::rounds::{EMPTY, MOST_FAILURES, Running};
 use gigae_eval_model::results::Skipped;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
@@ -187,7 +187,7 @@ fn make(
 }
 
 fn ours(stage: &mut Stage, of: &Comparison, interrupted: &AtomicBool) -> Result<f64, Failure> {
-    let (asked, answered) = repetition(stage, &of.cell, interrupted)?;
+    let BothEnds { asked, answered } = repetition(stage, &of.cell, interrupted)?;
     let figure = of.measure.ours.figure(of.measure.experiment, &asked, &answered);
     figure.ok_or_else(|| Failure::Repetition(EMPTY.to_owned()))
 }

@@ -54,12 +54,18 @@ pub(crate) fn cancel_within(interrupted: &AtomicBool) -> Duration {
     if interrupted.load(Ordering::Relaxed) { JOIN_TIMEOUT + GRACE } else { ANSWER }
 }
 
+/// What both ends measured in a repetition.
+pub(crate) struct BothEnds {
+    pub(crate) asked: Asked,
+    pub(crate) answered: Answered,
+}
+
 /// One repetition, both ends.
 pub(crate) fn repetition(
     stage: &mut Stage,
     cell: &Cell,
     interrupted: &AtomicBool,
-) -> Result<(Asked, Answered), Failure> {
+) -> Result<BothEnds, Failure> {
     let task = Task {
         experiment: cell.experiment,
         transport: cell.transport.clone(),
@@ -97,7 +103,7 @@ pub(crate) fn repetition(
         }
     };
     match stage.session.ask(&Request::Finish { bytes: asked.bytes }, ANSWER + GRACE * 2)? {
-        Reply::Done(answered) => Ok((asked, *answered)),
+        Reply::Done(answered) => Ok(BothEnds { asked, answered: *answered }),
         other => Err(reply_failure(&other)),
     }
 }
@@ -139,14 +145,11 @@ pub(crate) fn measure(
 }
 
 /// One repetition in memory.
-pub(crate) fn in_memory(
-    cell: &Cell,
-    interrupted: &AtomicBool,
-) -> Result<(Asked, Answered), Failure> {
+pub(crate) fn in_memory(cell: &Cell, interrupted: &AtomicBool) -> Result<BothEnds, Failure> {
     let way =
         Way::by_name(&cell.transport).ok_or_else(|| Failure::Unavailable("unknown way".into()))?;
     match memory::measure(way, cell.size, cell.warmup, cell.measure, interrupted) {
-        Ok(Some(asked)) => Ok((asked, Answered::default())),
+        Ok(Some(asked)) => Ok(BothEnds { asked, answered: Answered::default() }),
         Ok(None) => Err(Failure::Fatal(RunError::Interrupted)),
         Err(error) => Err(Failure::Unavailable(format!("memory could not be mapped: {error}"))),
     }

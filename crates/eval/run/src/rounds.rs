@@ -4,8 +4,8 @@ use crate::config::Config;
 use crate::error::{Failure, RunError};
 use crate::gather::{self, Gathered};
 use crate::progress::{Made, RunProgress, title};
+use crate::repetition::BothEnds;
 use gigae_eval_measure::environment;
-use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::beside::Beside;
 use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
@@ -49,7 +49,7 @@ pub(crate) struct Running<'a> {
 }
 
 /// Carries out one repetition of a cell.
-pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<(Asked, Answered), Failure> + 'a;
+pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<BothEnds, Failure> + 'a;
 
 impl Running<'_> {
     /// Round after round over all cells that still need repetitions.
@@ -114,7 +114,7 @@ impl Running<'_> {
             what,
             reason,
         };
-        if let Ok((asked, answered)) = &outcome {
+        if let Ok(BothEnds { asked, answered }) = &outcome {
             cells[index].add(asked, answered);
         }
         self.report(link, &cells[index], &outcome);
@@ -216,10 +216,10 @@ impl Running<'_> {
         &mut self,
         link: &str,
         of: &Gathered,
-        outcome: &Result<(Asked, Answered), Failure>,
+        outcome: &Result<BothEnds, Failure>,
     ) {
         let outcome = match outcome {
-            Ok((asked, answered)) => Ok((asked, answered)),
+            Ok(BothEnds { asked, answered }) => Ok((asked, answered)),
             Err(Failure::Unavailable(why) | Failure::Repetition(why)) => Err(&why[..]),
             Err(Failure::Fatal(_)) => return,
         };

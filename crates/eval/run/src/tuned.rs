@@ -12,7 +12,7 @@ use crate::progress::title;
 use crate::repetition::{gather, repetition};
 use crate::rounds::{MOST_FAILURES, Running};
 use gigae_eval_model::choice::Objectives;
-use gigae_eval_model::knobs::{KnobState, Set};
+use gigae_eval_model::knobs::{KnobState, Set, WantedKnob};
 use gigae_eval_model::plan::{Cell, TuneEnds, TunePlan};
 use gigae_eval_model::results::Series;
 use gigae_eval_model::trials::{Trial, Tuning};
@@ -60,7 +60,7 @@ impl Running<'_> {
         ends.apply(&[])?;
         drop(ends);
         stage.site = usual;
-        self.keep_blocks(link, plan, blocks, (local, remote));
+        self.keep_blocks(link, plan, blocks, local, remote);
         Ok(())
     }
 
@@ -146,7 +146,8 @@ impl Running<'_> {
         link: &str,
         plan: &TunePlan,
         blocks: Vec<Block>,
-        (local, remote): (Vec<KnobState>, Vec<KnobState>),
+        local: Vec<KnobState>,
+        remote: Vec<KnobState>,
     ) {
         let mut trials = Vec::new();
         for block in blocks {
@@ -213,12 +214,10 @@ impl<'a> Ends<'a> {
     }
 }
 
-/// What a plan wants to try.
-type Wanted = Vec<(String, Vec<String>)>;
-
-/// What of it makes sense on this link, and the rest with the reason: a virtual network's shaper
-/// takes a frame of 64 KB for one, and its switch's ports have an MTU of their own.
-fn possible(stage: &Stage, wanted: Wanted) -> (Wanted, Vec<KnobState>) {
+/// What of a plan's knobs makes sense on this link, and the rest with the reason: a virtual
+/// network's shaper takes a frame of 64 KB for one, and its switch's ports have an MTU of their
+/// own.
+fn possible(stage: &Stage, wanted: Vec<WantedKnob>) -> (Vec<WantedKnob>, Vec<KnobState>) {
     let config = stage.fabric.as_ref().map(gigae_fabric::Fabric::config);
     let switch = config.is_some_and(|config| !config.cable);
     let shaped = config.is_some_and(|config| config.rate.is_some() || config.loss > 0.0);
@@ -229,9 +228,9 @@ fn possible(stage: &Stage, wanted: Wanted) -> (Wanted, Vec<KnobState>) {
         "mtu" if switch => Some("the virtual switch keeps its own; use a cable"),
         _ => None,
     };
-    let (there, not): (Wanted, Wanted) =
-        wanted.into_iter().partition(|(knob, _)| why(knob).is_none());
-    let state = |(knob, _): (String, Vec<String>)| KnobState {
+    let (there, not): (Vec<_>, Vec<_>) =
+        wanted.into_iter().partition(|one| why(&one.knob).is_none());
+    let state = |WantedKnob { knob, .. }: WantedKnob| KnobState {
         belongs: gigae_eval_session::tune::by_name(&knob)
             .map_or(gigae_eval_model::knobs::Belongs::Kernel, |knob| knob.form().belongs),
         present: None,

@@ -72,7 +72,7 @@ impl Stage {
         let (program, arguments) = program(serve)?;
         let mut command = Command::new(program);
         command.args(arguments);
-        let (serving, port) = Serving::start(command, (LOOPBACK, site.ip), (&key, remote))?;
+        let (serving, port) = Serving::start(command, LOOPBACK, site.ip, &key, remote)?;
         site.cpu = Some(local);
         site.virtual_link = true;
         let peer = SocketAddr::new(site.ip, port).to_string();
@@ -113,8 +113,8 @@ impl Stage {
         let (program, arguments) = program(serve)?;
         let mut command = node.command(program)?;
         command.args(arguments);
-        let at = (&interfaces[..], node.ipv4.into());
-        let (serving, port) = Serving::start(command, at, (&key, remote))?;
+        let ip = node.ipv4.into();
+        let (serving, port) = Serving::start(command, &interfaces, ip, &key, remote)?;
         let inside = fabric.node(1).enter()?;
         let mut site = Site::find(&interfaces)?;
         site.cpu = Some(local);
@@ -222,11 +222,13 @@ impl Drop for Serving {
 }
 
 impl Serving {
-    /// Starts the answering end in a node of the fabric; its control port.
+    /// Starts the answering end in a node of the fabric, on this CPU; its control port.
     pub fn start(
         mut command: Command,
-        (interfaces, ip): (&str, IpAddr),
-        (key, cpu): (&Key, usize),
+        interfaces: &str,
+        ip: IpAddr,
+        key: &Key,
+        cpu: usize,
     ) -> Result<(Self, u16), StageError> {
         let failed = |error: io::Error| StageError::Serve(error.to_string());
         command.args(["--fabric-child", "--nic", interfaces]);

@@ -7,7 +7,7 @@ use super::tcp::{self, CONNECTIONS, Connection};
 use gigae::{Endpoint, MacAddr, Options, Wait};
 use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
-use gigae_eval_model::traffic::Budget;
+use gigae_eval_model::traffic::{Budget, Ends};
 use gigae_eval_session::control::answering::{failed, next};
 use gigae_eval_session::control::{ControlError, Reply, Request, Session, Soak};
 use std::io;
@@ -62,9 +62,9 @@ pub fn answer(
     let mut sampler = Sampler::new(site, !site.virtual_link);
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let clock = (begin, &round_state);
+            let (others, traffic, state) = (vec![other], &soak.traffic, &round_state);
             let work =
-                Worker::new(&{ endpoint }, soak.number, vec![other], &soak.traffic, clock).work();
+                Worker::new(&{ endpoint }, soak.number, others, traffic, begin, state).work();
             work.unwrap_or_else(|why| round_state.end(&why));
         });
         scope.spawn(|| {
@@ -72,7 +72,7 @@ pub fn answer(
             let work = all.and_then(|mut all| tcp::work(&mut all, begin, &round_state));
             work.unwrap_or_else(|why| round_state.end(&why));
         });
-        let outcome = requests(session, soak, (&round_state, &mut sampler), begin, interrupted);
+        let outcome = requests(session, soak, &round_state, &mut sampler, begin, interrupted);
         round_state.finish.store(true, Ordering::Relaxed);
         outcome
     });
@@ -88,7 +88,8 @@ pub fn answer(
 fn requests(
     session: &mut Session,
     soak: &Soak,
-    (round_state, sampler): (&RoundState, &mut Sampler),
+    round_state: &RoundState,
+    sampler: &mut Sampler,
     begin: Instant,
     interrupted: &AtomicBool,
 ) -> Result<Option<Request>, ControlError> {
@@ -186,8 +187,8 @@ impl Entrance {
         let came = shared_port.wait(Duration::ZERO);
         let came = came.ok_or("the client did not connect by TCP in time")?;
         let open = |(socket, role): (_, &tcp::Role)| {
-            let agreed = (&soak.traffic, budget);
-            Connection::new(socket, role.other(), 0, (soak.number, 0), agreed)
+            let ends = Ends { from: soak.number, to: 0 };
+            Connection::new(socket, role.other(), 0, ends, &soak.traffic, budget)
         };
         let all = came.into_iter().zip(&CONNECTIONS).map(open).collect::<io::Result<_>>();
         all.map_err(|error| format!("the client's TCP connections: {error}"))

@@ -94,8 +94,8 @@ impl SoakEnvironment {
             let (program, arguments) = stage::program(&self.serve)?;
             let mut command = node.command(program)?;
             command.args(arguments);
-            let at = (&interfaces[..], node.ipv4.into());
-            let (serving, port) = Serving::start(command, at, (&self.key, cpu))?;
+            let ip = node.ipv4.into();
+            let (serving, port) = Serving::start(command, &interfaces, ip, &self.key, cpu)?;
             self.servings.push(serving);
             let session = control::connect(&format!("{}:{port}", node.ipv4), &self.key, turn)?;
             self.clients.push(Client { name: format!("client {number}"), number, session });

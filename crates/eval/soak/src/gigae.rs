@@ -9,7 +9,7 @@ use ::gigae::{
 };
 use gigae_body::Id;
 use gigae_eval_model::soak::DeviationKind;
-use gigae_eval_model::traffic::{Budget, Pacer, REGION, Stream, Traffic};
+use gigae_eval_model::traffic::{Budget, Ends, Pacer, REGION, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -110,11 +110,12 @@ impl<'a> Worker<'a> {
         here: u8,
         others: Vec<Other>,
         traffic: &Traffic,
-        (begin, round_state): (Instant, &'a RoundState),
+        begin: Instant,
+        round_state: &'a RoundState,
     ) -> Self {
         let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
         let state = |other: Other| {
-            let ends = (here, other.number);
+            let ends = Ends { from: here, to: other.number };
             let pacer = |stream| Pacer::new(traffic, stream, ends, &other.budget);
             PeerState {
                 pacers: [Stream::Message, Stream::Tagged, Stream::Memory].map(pacer),
@@ -362,7 +363,7 @@ impl<'a> Worker<'a> {
             )),
             (Started::Receive(number), Ok(())) => {
                 self.peers[place].posted -= 1;
-                self.verify_tagged(place, number, (&memory, len, total))
+                self.verify_tagged(place, number, &memory, len, total)
             }
             (Started::Send, Ok(())) => None,
             (Started::Write, Ok(())) => {
@@ -390,7 +391,9 @@ impl<'a> Worker<'a> {
         &mut self,
         place: usize,
         number: u32,
-        (memory, len, total): (&[u8], usize, usize),
+        memory: &[u8],
+        len: usize,
+        total: usize,
     ) -> Option<(DeviationKind, String)> {
         let id = self.id(Stream::Tagged, place, number);
         if len == memory.len() && total == len && gigae_body::is(id, memory, &mut self.scratch) {

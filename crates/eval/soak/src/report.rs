@@ -7,11 +7,11 @@ use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, grouped, mib};
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Stream};
-use gigae_eval_page::figure::{as_numbers, legend};
+use gigae_eval_page::figure::{LegendEntry, as_numbers, legend};
 use gigae_eval_page::html as page;
 use gigae_eval_page::markdown as text;
 use gigae_eval_page::svg::key;
-use gigae_eval_page::table::Table;
+use gigae_eval_page::table::{NamedValue, Table};
 use gigae_eval_page::time::TimeChart;
 use maud::{Markup, html};
 use std::fmt::Write;
@@ -188,10 +188,12 @@ fn charts(state: &State) -> Vec<TimeChart<'static>> {
 }
 
 fn figure(chart: &TimeChart<'_>) -> Markup {
+    let lines = chart.lines.iter();
+    let lines = lines.map(|(name, style, _)| LegendEntry { name, key: key(*style) });
     html! {
         figure {
             figcaption { (chart.title) }
-            (legend(chart.lines.iter().map(|(name, style, _)| (*name, key(*style)))))
+            (legend(lines))
             div.plot { (chart.svg()) }
         }
     }
@@ -331,7 +333,7 @@ fn over_time(state: &State) -> Table {
     table("Over time", "At all ends together; memory of the largest process.", &header, rows)
 }
 
-fn conditions(state: &State) -> Vec<(String, String)> {
+fn conditions(state: &State) -> Vec<NamedValue> {
     let (conditions, settings) = (&state.conditions, &state.settings);
     let rate = format!(
         "{:.1} Mbit/s in each direction at the server, all clients together",
@@ -361,7 +363,7 @@ fn conditions(state: &State) -> Vec<(String, String)> {
         rows.push(("growth", "too short to judge whether memory grows".into()));
     }
     rows.extend(state.remarks.iter().map(|remark| ("remark", remark.clone())));
-    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    rows.into_iter().map(|(name, value)| NamedValue::new(name, value)).collect()
 }
 
 /// What was verified at all ends together, by stream.

@@ -13,7 +13,7 @@ use gigae::{Endpoint, MacAddr, RegionKey};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::soak::{DeviationKind, FoundDeviation};
-use gigae_eval_model::traffic::{Budget, Traffic};
+use gigae_eval_model::traffic::{Budget, Ends, Traffic};
 use gigae_eval_session::control::{Reply, Request, Soak};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -73,7 +73,7 @@ pub fn round(
         traffic.message = endpoint.max_message();
         watcher.state.conditions.link =
             format!("{}: {}", endpoint.link().mode, endpoint.link().reason);
-        watched(environment, watcher, (endpoint, &traffic), length, interrupted)
+        watched(environment, watcher, endpoint, &traffic, length, interrupted)
     });
     match outcome {
         Ok(()) => Outcome::Complete,
@@ -91,13 +91,14 @@ pub fn round(
 fn watched(
     environment: &mut SoakEnvironment,
     watcher: &mut Watcher<'_>,
-    (endpoint, traffic): (Endpoint, &Traffic),
+    endpoint: Endpoint,
+    traffic: &Traffic,
     length: Duration,
     interrupted: &AtomicBool,
 ) -> Result<(), Broken> {
     let (mut others, mut connections) = (Vec::new(), Vec::new());
     for (place, client) in environment.clients.iter_mut().enumerate() {
-        let begun = begin(client, (&endpoint, &environment.site), place, traffic, length)?;
+        let begun = begin(client, &endpoint, &environment.site, place, traffic, length)?;
         others.push(begun.0);
         connections.extend(begun.1);
     }
@@ -106,7 +107,7 @@ fn watched(
     std::thread::scope(|scope| {
         let round_state = &round_state;
         scope.spawn(move || {
-            let work = Worker::new(&endpoint, 0, others, traffic, (start, round_state)).work();
+            let work = Worker::new(&endpoint, 0, others, traffic, start, round_state).work();
             work.unwrap_or_else(|why| round_state.end(&why));
         });
         scope.spawn(move || {
@@ -124,7 +125,8 @@ fn watched(
 /// Asks another end to open, names it at the endpoint, and connects to it by TCP.
 fn begin(
     client: &mut Client,
-    (endpoint, site): (&Endpoint, &Site),
+    endpoint: &Endpoint,
+    site: &Site,
     place: usize,
     traffic: &Traffic,
     length: Duration,
@@ -153,7 +155,8 @@ fn begin(
     let to = SocketAddr::new(address.ip, address.port);
     let connect = |(socket, role): (Socket, &tcp::Role)| {
         socket.connect_timeout(&to.into(), CONNECT)?;
-        Connection::new(socket.into(), *role, place, (0, number), (traffic, &budget))
+        let ends = Ends { from: 0, to: number };
+        Connection::new(socket.into(), *role, place, ends, traffic, &budget)
     };
     let made: io::Result<_> = sockets.into_iter().zip(&CONNECTIONS).map(connect).collect();
     let connections =
@@ -210,7 +213,7 @@ impl Course<'_, '_> {
             }
         }
         let drops = self.environment.switch_drops();
-        self.watcher.observe(samples.iter().cloned().enumerate().collect(), drops);
+        self.watcher.observe(samples.clone(), drops);
         let ended = samples.iter().position(|sample| sample.ended.is_some());
         match (trouble, ended) {
             (Some(broken), _) => Err(broken),
@@ -242,14 +245,14 @@ impl Course<'_, '_> {
         }
         // The others leave first, this end's workers go on: nobody misses an answer.
         let mut last = Vec::new();
-        for (place, client) in (1..).zip(&mut self.environment.clients) {
+        for client in &mut self.environment.clients {
             match client.session.ask(&Request::Finish { bytes: 0 }, ANSWER) {
-                Ok(Reply::Sample(sample)) => last.push((place, *sample)),
+                Ok(Reply::Sample(sample)) => last.push(*sample),
                 Ok(_) => return Err(Broken(client.name.clone(), "it did not finish".into())),
                 Err(error) => return Err(Broken(client.name.clone(), error.to_string())),
             }
         }
-        last.insert(0, (0, self.sampler.take(self.round_state)));
+        last.insert(0, self.sampler.take(self.round_state));
         self.watcher.observe(last, None);
         Ok(())
     }

@@ -122,7 +122,7 @@ impl SoakRules {
             protocols(last, sample, &mut found);
         }
         growth(&mut remembered.process, at, sample, &mut found);
-        stalls(remembered, (at, self.stall), &sample.passed, &mut found);
+        stalls(remembered, at, self.stall, &sample.passed, &mut found);
         remembered.last = Some(sample.clone());
         found
     }
@@ -235,7 +235,8 @@ fn growth(
 /// Every stream of every peer must bring something now and then. Each stall is reported once.
 fn stalls(
     end: &mut Remembered,
-    (at, longest): (Duration, Duration),
+    at: Duration,
+    longest: Duration,
     passed: &[Passed],
     found: &mut Vec<FoundDeviation>,
 ) {

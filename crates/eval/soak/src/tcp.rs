@@ -5,7 +5,7 @@
 
 use super::round_state::RoundState;
 use gigae_eval_model::soak::DeviationKind;
-use gigae_eval_model::traffic::{Budget, Pacer, Stream, Traffic};
+use gigae_eval_model::traffic::{Budget, Ends, Pacer, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -80,25 +80,26 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// An open connection; `here` and `there` are the ends' numbers.
+    /// An open connection, from this end to the other.
     pub fn new(
         socket: TcpStream,
         role: Role,
         place: usize,
-        (here, there): (u8, u8),
-        (traffic, budget): (&Traffic, &Arc<Budget>),
+        ends: Ends,
+        traffic: &Traffic,
+        budget: &Arc<Budget>,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        let pacer = Pacer::new(traffic, role.streams().0, (here, there), budget);
+        let pacer = Pacer::new(traffic, role.streams().0, ends, budget);
         let traffic = traffic.clone();
         let (writing, reading) = Default::default();
         let mut new = Self {
             socket,
             role,
             place,
-            here,
-            there,
+            here: ends.from,
+            there: ends.to,
             traffic,
             pacer,
             writing,
@@ -109,8 +110,8 @@ impl Connection {
         Ok(new)
     }
 
-    fn make(&self, stream: Stream, (from, to): (u8, u8), number: u32, bytes: &mut Vec<u8>) {
-        let id = self.traffic.id(stream, from, to, number);
+    fn make(&self, stream: Stream, ends: Ends, number: u32, bytes: &mut Vec<u8>) {
+        let id = self.traffic.id(stream, ends.from, ends.to, number);
         bytes.resize(self.traffic.size(stream, id), 0);
         gigae_body::write(id, bytes);
     }
@@ -118,7 +119,8 @@ impl Connection {
     /// What is to come next.
     fn expect(&mut self, number: u32) {
         let mut bytes = std::mem::take(&mut self.reading.bytes);
-        self.make(self.role.streams().1, (self.there, self.here), number, &mut bytes);
+        let ends = Ends { from: self.there, to: self.here };
+        self.make(self.role.streams().1, ends, number, &mut bytes);
         self.reading = Piece { number, bytes, done: 0 };
     }
 
@@ -146,7 +148,8 @@ impl Connection {
                     return Ok(true);
                 }
                 let mut bytes = std::mem::take(&mut self.writing.bytes);
-                self.make(stream, (self.here, self.there), self.writing.number, &mut bytes);
+                let ends = Ends { from: self.here, to: self.there };
+                self.make(stream, ends, self.writing.number, &mut bytes);
                 (self.writing.bytes, self.writing.done, self.is_writing) = (bytes, 0, true);
             }
             match self.socket.write(&self.writing.bytes[self.writing.done..]) {
@@ -276,10 +279,20 @@ mod tests {
 
     const TRAFFIC: Traffic = Traffic { seed: 7, round: 0, rate: 2e6, message: 1468 };
 
+    /// From the near end, and from the far one.
+    const NEAR: Ends = Ends { from: 0, to: 1 };
+    const FAR: Ends = Ends { from: 1, to: 0 };
+
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (near, listener.accept().unwrap().0)
+    }
+
+    /// The near end of a stream.
+    fn near_stream() -> Connection {
+        let budget = Budget::new(&TRAFFIC);
+        Connection::new(pair().0, Role::Stream, 0, NEAR, &TRAFFIC, &budget).unwrap()
     }
 
     /// What the other end would send.
@@ -302,14 +315,7 @@ mod tests {
             lying[at] ^= lie;
             for step in [1, 999, lying.len()] {
                 let round_state = RoundState::new(1);
-                let connection = Connection::new(
-                    pair().0,
-                    Role::Stream,
-                    0,
-                    (0, 1),
-                    (&TRAFFIC, &Budget::new(&TRAFFIC)),
-                );
-                let mut connection = connection.unwrap();
+                let mut connection = near_stream();
                 let verified =
                     lying.chunks(step).try_for_each(|part| connection.verify(part, &round_state));
                 assert!(verified.is_err());
@@ -328,29 +334,22 @@ mod tests {
         let missing = [&honest[..500], &honest[501..]].concat();
         for lying in [doubled, missing] {
             let round_state = RoundState::new(1);
-            let mut connection = Connection::new(
-                pair().0,
-                Role::Stream,
-                0,
-                (0, 1),
-                (&TRAFFIC, &Budget::new(&TRAFFIC)),
-            )
-            .unwrap();
+            let mut connection = near_stream();
             assert!(connection.verify(&lying, &round_state).is_err());
         }
     }
 
-    fn ends(side: fn(Role) -> Role, numbers: (u8, u8), sockets: Vec<TcpStream>) -> Vec<Connection> {
+    fn ends(side: fn(Role) -> Role, numbers: Ends, sockets: Vec<TcpStream>) -> Vec<Connection> {
         let roles = CONNECTIONS.iter().map(|role| side(*role));
-        let agreed = (&TRAFFIC, &Budget::new(&TRAFFIC));
-        let open = |(socket, role)| Connection::new(socket, role, 0, numbers, agreed);
+        let budget = Budget::new(&TRAFFIC);
+        let open = |(socket, role)| Connection::new(socket, role, 0, numbers, &TRAFFIC, &budget);
         sockets.into_iter().zip(roles).map(|both| open(both).unwrap()).collect()
     }
 
     #[test]
     fn nothing_begins_after_the_time_of_the_round_though_nobody_says_that_it_is_over() {
         let (near, _far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
-        let mut near = ends(|role| role, (0, 1), near);
+        let mut near = ends(|role| role, NEAR, near);
         let time = Duration::from_secs(1);
         let (round_state, begin) =
             (RoundState::until(1, time), Instant::now().checked_sub(2 * time).unwrap());
@@ -374,8 +373,8 @@ mod tests {
     #[test]
     fn honest_ends_stream_ask_and_answer() {
         let (near, far): (Vec<_>, Vec<_>) = CONNECTIONS.iter().map(|_| pair()).unzip();
-        let mut near = ends(|role| role, (0, 1), near);
-        let mut far = ends(Role::other, (1, 0), far);
+        let mut near = ends(|role| role, NEAR, near);
+        let mut far = ends(Role::other, FAR, far);
         let (here, there, begin) = (RoundState::new(1), RoundState::new(1), Instant::now());
         std::thread::scope(|scope| {
             let workers = [

@@ -8,7 +8,7 @@ use gigae_eval_measure::{cost, environment};
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::soak::{Amount, FoundDeviation};
 use gigae_eval_model::traffic::STREAMS;
-use gigae_eval_page::files;
+use gigae_eval_page::files::{self, TextFile};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -125,11 +125,11 @@ impl<'a> Watcher<'a> {
     }
 
     /// Takes in samples of the ends, in their order, and what the switch's queues have dropped.
-    pub fn observe(&mut self, samples: Vec<(usize, Sample)>, switch_drops: Option<u64>) {
+    pub fn observe(&mut self, samples: Vec<Sample>, switch_drops: Option<u64>) {
         let now = self.elapsed();
         let mut point = SoakPoint { at: now, seconds: now - self.sampled, ..SoakPoint::default() };
         self.sampled = now;
-        for (place, sample) in samples {
+        for (place, sample) in samples.into_iter().enumerate() {
             let name = self.state.ends[place].name.clone();
             for found in self.rules.judge(&name, Duration::from_secs_f64(now), &sample) {
                 self.deviate(&name, found);
@@ -245,7 +245,12 @@ impl<'a> Watcher<'a> {
         (state.saved, state.saved_unix) = (environment::now(), unix() as u64);
         state.elapsed = self.before + self.begin.elapsed().as_secs_f64();
         let (page, text) = (report::html(state), report::markdown(state));
-        let files = [(FILE, &state.to_json()[..]), ("report.html", &page), ("report.md", &text)];
+        let json = state.to_json();
+        let files = [
+            TextFile { name: FILE, text: &json },
+            TextFile { name: "report.html", text: &page },
+            TextFile { name: "report.md", text: &text },
+        ];
         files::write_all(&self.out, &files)
     }
 

@@ -353,8 +353,8 @@ fn set_sending(config: &FabricConfig) -> Result<(), FabricError> {
 
 /// Writes settings under `/proc/sys/net`, which shows the calling thread's namespace. A kernel
 /// without IPv6 has nothing to be quietened.
-fn quieten(settings: &[(&str, &str)]) -> Result<(), FabricError> {
-    for (file, value) in settings {
+fn quieten(settings: &[topology::KernelSetting]) -> Result<(), FabricError> {
+    for topology::KernelSetting { file, value } in settings {
         let path = format!("/proc/sys/net/{file}");
         match fs::write(&path, value) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -99,28 +99,35 @@ pub(crate) fn written(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }
 
-/// Kernel settings (files under `/proc/sys/net/`) that keep a namespace quiet, to be written before
-/// its interfaces are made: no router discovery, no address configuration, no duplicate address
-/// detection, no link-local address, one multicast report instead of several. The kernel's
-/// ip-sysctl document describes each.
-pub(crate) const QUIET_NODE: [(&str, &str); 7] = [
-    ("ipv6/conf/default/accept_ra", "0"),
-    ("ipv6/conf/default/autoconf", "0"),
-    ("ipv6/conf/default/accept_dad", "0"),
-    ("ipv6/conf/default/router_solicitations", "0"),
-    ("ipv6/conf/default/addr_gen_mode", "1"),
-    ("ipv6/conf/default/mldv2_unsolicited_report_interval", "1"),
-    ("ipv6/mld_qrv", "1"),
+/// A kernel setting.
+pub(crate) struct KernelSetting {
+    /// Below `/proc/sys/net/`.
+    pub(crate) file: &'static str,
+    pub(crate) value: &'static str,
+}
+
+/// Kernel settings that keep a namespace quiet, to be written before its interfaces are made: no
+/// router discovery, no address configuration, no duplicate address detection, no link-local
+/// address, one multicast report instead of several. The kernel's ip-sysctl document describes
+/// each.
+pub(crate) const QUIET_NODE: [KernelSetting; 7] = [
+    KernelSetting { file: "ipv6/conf/default/accept_ra", value: "0" },
+    KernelSetting { file: "ipv6/conf/default/autoconf", value: "0" },
+    KernelSetting { file: "ipv6/conf/default/accept_dad", value: "0" },
+    KernelSetting { file: "ipv6/conf/default/router_solicitations", value: "0" },
+    KernelSetting { file: "ipv6/conf/default/addr_gen_mode", value: "1" },
+    KernelSetting { file: "ipv6/conf/default/mldv2_unsolicited_report_interval", value: "1" },
+    KernelSetting { file: "ipv6/mld_qrv", value: "1" },
 ];
 
 /// The switch forwards frames, speaks no IPv6 of its own, and does not take IP packets through the
 /// firewall on the way, as kernels with bridge netfilter do by default: a switch looks at Ethernet
 /// headers, and all frames are to cost it the same.
-pub(crate) const QUIET_SWITCH: [(&str, &str); 4] = [
-    ("ipv6/conf/default/disable_ipv6", "1"),
-    ("bridge/bridge-nf-call-iptables", "0"),
-    ("bridge/bridge-nf-call-ip6tables", "0"),
-    ("bridge/bridge-nf-call-arptables", "0"),
+pub(crate) const QUIET_SWITCH: [KernelSetting; 4] = [
+    KernelSetting { file: "ipv6/conf/default/disable_ipv6", value: "1" },
+    KernelSetting { file: "bridge/bridge-nf-call-iptables", value: "0" },
+    KernelSetting { file: "bridge/bridge-nf-call-ip6tables", value: "0" },
+    KernelSetting { file: "bridge/bridge-nf-call-arptables", value: "0" },
 ];
 
 /// `ip` script for the switch's namespace: bridge, ports, and the nodes' ends of the links. The

@@ -4,7 +4,7 @@
 
 mod set;
 
-pub use set::Feature;
+pub use set::{Feature, WantedFeature};
 
 use gigae_host::netdevice::{self, Driver, text};
 use rustix::net::{AddressFamily, SocketType};

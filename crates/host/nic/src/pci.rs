@@ -68,18 +68,20 @@ fn number<T: FromStr>(device: &Path, file: &str) -> Option<T> {
 mod tests {
     use super::*;
 
-    /// A directory with these files, removed when dropped.
+    /// A directory, removed when dropped.
     struct Device(PathBuf);
 
     impl Device {
-        fn new(name: &str, files: &[(&str, &str)]) -> Device {
+        fn new(name: &str) -> Device {
             let path =
                 std::env::temp_dir().join(format!("gigae-nic-{}-{name}", std::process::id()));
             fs::create_dir_all(path.join("msi_irqs")).unwrap();
-            for (file, text) in files {
-                fs::write(path.join(file), text).unwrap();
-            }
             Device(path)
+        }
+
+        fn with(self, file: &str, text: &str) -> Device {
+            fs::write(self.0.join(file), text).unwrap();
+            self
         }
     }
 
@@ -91,19 +93,15 @@ mod tests {
 
     #[test]
     fn lanes_interrupts_and_node_are_read_as_sysfs_writes_them() {
-        let device = Device::new(
-            "full",
-            &[
-                ("current_link_speed", "8.0 GT/s PCIe\n"),
-                ("current_link_width", "4\n"),
-                ("max_link_speed", "16.0 GT/s PCIe\n"),
-                ("max_link_width", "8\n"),
-                ("numa_node", "1\n"),
-                ("irq", "11\n"),
-                ("msi_irqs/45", "msix\n"),
-                ("msi_irqs/44", "msix\n"),
-            ],
-        );
+        let device = Device::new("full")
+            .with("current_link_speed", "8.0 GT/s PCIe\n")
+            .with("current_link_width", "4\n")
+            .with("max_link_speed", "16.0 GT/s PCIe\n")
+            .with("max_link_width", "8\n")
+            .with("numa_node", "1\n")
+            .with("irq", "11\n")
+            .with("msi_irqs/45", "msix\n")
+            .with("msi_irqs/44", "msix\n");
         let lanes = lanes(&device.0).unwrap();
         assert_eq!((lanes.speed.as_str(), lanes.width), ("8.0 GT/s", 4));
         assert_eq!((lanes.max_speed.as_str(), lanes.max_width), ("16.0 GT/s", 8));
@@ -113,17 +111,13 @@ mod tests {
 
     #[test]
     fn what_sysfs_does_not_know_is_none() {
-        let device = Device::new(
-            "bare",
-            &[
-                ("current_link_speed", "Unknown\n"),
-                ("current_link_width", "0\n"),
-                ("max_link_speed", "Unknown\n"),
-                ("max_link_width", "255\n"),
-                ("numa_node", "-1\n"),
-                ("irq", "11\n"),
-            ],
-        );
+        let device = Device::new("bare")
+            .with("current_link_speed", "Unknown\n")
+            .with("current_link_width", "0\n")
+            .with("max_link_speed", "Unknown\n")
+            .with("max_link_width", "255\n")
+            .with("numa_node", "-1\n")
+            .with("irq", "11\n");
         assert_eq!(lanes(&device.0), None);
         assert_eq!(irqs(&device.0), [11], "no messages: the interrupt line");
         assert_eq!(numa_node(&device.0), None);

@@ -146,34 +146,34 @@ fn coalescing(settings: &Coalescing) -> String {
 
 fn offloads(on: &Offloads) -> String {
     let all = [
-        (on.tso, "TSO"),
-        (on.gso, "GSO"),
-        (on.gro, "GRO"),
-        (on.lro, "LRO"),
-        (on.udp_segmentation, "USO"),
-        (on.rx_checksum, "RX-checksum"),
-        (on.tx_checksum, "TX-checksum"),
-        (on.scatter_gather, "SG"),
-        (on.rx_hash, "RX-hash"),
-        (on.ntuple, "ntuple"),
-        (on.rx_vlan, "RX-VLAN"),
-        (on.tx_vlan, "TX-VLAN"),
+        on.tso.then_some("TSO"),
+        on.gso.then_some("GSO"),
+        on.gro.then_some("GRO"),
+        on.lro.then_some("LRO"),
+        on.udp_segmentation.then_some("USO"),
+        on.rx_checksum.then_some("RX-checksum"),
+        on.tx_checksum.then_some("TX-checksum"),
+        on.scatter_gather.then_some("SG"),
+        on.rx_hash.then_some("RX-hash"),
+        on.ntuple.then_some("ntuple"),
+        on.rx_vlan.then_some("RX-VLAN"),
+        on.tx_vlan.then_some("TX-VLAN"),
     ];
     chosen(&all, "none")
 }
 
 fn xdp(xdp: &Xdp) -> String {
     let all = [
-        (xdp.native, "native"),
-        (xdp.redirect, "redirect"),
-        (xdp.zero_copy, "zero-copy"),
-        (xdp.rx_multi_buffer || xdp.tx_multi_buffer, "multi-buffer"),
+        xdp.native.then_some("native"),
+        xdp.redirect.then_some("redirect"),
+        xdp.zero_copy.then_some("zero-copy"),
+        (xdp.rx_multi_buffer || xdp.tx_multi_buffer).then_some("multi-buffer"),
     ];
     chosen(&all, "generic only")
 }
 
-fn chosen(all: &[(bool, &str)], none: &str) -> String {
-    let names: Vec<&str> = all.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+fn chosen(all: &[Option<&str>], none: &str) -> String {
+    let names: Vec<&str> = all.iter().copied().flatten().collect();
     if names.is_empty() { none.to_owned() } else { names.join(" ") }
 }
 

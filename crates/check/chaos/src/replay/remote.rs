@@ -2,7 +2,9 @@
 
 use super::steps::Life;
 use crate::event::{Operation, written};
-use gigae_torture::{Access, AccessEnding, Checked, Class, Notices, Regions, Violation};
+use gigae_torture::{
+    Access, AccessEnding, Checked, Class, Notices, Pair, Regions, Span, Swap, Violation,
+};
 use std::collections::BTreeMap;
 
 /// Bytes of an end's area in the other's memory: several frames.
@@ -66,11 +68,11 @@ impl RemoteReplay {
         operation: Operation,
         at: u64,
     ) {
-        let (pair, regions) = ((node, 1 - node), &mut self.regions);
+        let (pair, regions) = (Pair { from: node, to: 1 - node }, &mut self.regions);
         let access = match operation {
             Operation::Write(offset, len, notice) => {
                 let bytes = written(node, life, number, len);
-                let access = regions.write(pair, of, (offset, &bytes), at);
+                let access = regions.write(pair, of, offset, &bytes, at);
                 if notice {
                     self.words.insert((node, word(life, number)), access);
                     let place = (regions.start(node) + offset) as u64;
@@ -78,23 +80,26 @@ impl RemoteReplay {
                 }
                 access
             }
-            Operation::Read(offset, len) => regions.read(pair, of, (offset, len), at),
+            Operation::Read(offset, len) => regions.read(pair, of, offset, len, at),
             Operation::Add(..) => regions.add(pair, of, at),
-            Operation::Swap(word, _, new) => regions.swap_to(pair, of, (word, new), at),
+            Operation::Swap(word, _, new) => regions.swap_to(pair, of, word, new, at),
         };
         self.going.insert((node, number), (access, operation));
     }
 
+    /// An operation has ended: how, what was there before an atomic change, what was read.
     pub(super) fn ended(
         &mut self,
         node: u16,
         number: u32,
         ending: AccessEnding,
-        (value, bytes): (u64, &[u8]),
+        value: u64,
+        bytes: &[u8],
     ) -> Checked {
         let Some((access, operation)) = self.going.remove(&(node, number)) else {
             let what = format!("operation {number} ended twice, or never began");
-            return Err(Violation::new(Class::Doubled, (node, 1 - node), what));
+            let pair = Pair { from: node, to: 1 - node };
+            return Err(Violation::new(Class::Doubled, pair, what));
         };
         match ending {
             AccessEnding::Done => self.ended[0] += 1,
@@ -112,19 +117,19 @@ impl RemoteReplay {
                 Err(Violation::new(Class::Torn, access.pair, what))
             }
             Operation::Read(..) => regions.was_read(access, bytes, ending),
-            Operation::Add(word, operand) => regions.added(access, (word, operand), value, ending),
-            Operation::Swap(word, expected, new) => {
-                regions.swapped(access, (word, expected, new), value, ending)
+            Operation::Add(word, operand) => regions.added(access, word, operand, value, ending),
+            Operation::Swap(word, expected, token) => {
+                regions.swapped(access, Swap { word, expected, token }, value, ending)
             }
         }
     }
 
     /// The owner has taken a notice.
-    pub(super) fn noticed(&mut self, owner: u16, word: u64, place: (u64, u32)) -> Checked {
+    pub(super) fn noticed(&mut self, owner: u16, word: u64, place: Span) -> Checked {
         self.noticed += 1;
         let access = self.words.get(&(1 - owner, word));
         let number = access.map_or(u64::MAX, |access| access.number.into());
-        self.notices.taken((1 - owner, owner), number, place)
+        self.notices.taken(Pair { from: 1 - owner, to: owner }, number, place)
     }
 
     /// What a node says its memory is in the end.
@@ -137,13 +142,14 @@ impl RemoteReplay {
     pub(super) fn settle(&mut self) -> Checked {
         if let Some(((node, number), (_, operation))) = self.going.first_key_value() {
             let what = format!("operation {number}, {operation:?}, has not ended");
-            return Err(Violation::new(Class::Hung, (*node, 1 - node), what));
+            let pair = Pair { from: *node, to: 1 - node };
+            return Err(Violation::new(Class::Hung, pair, what));
         }
         for (node, memory) in (0..).zip(&self.memory) {
             let Some(memory) = memory else { continue };
             if memory.len() != Regions::len(2, AREA) {
                 let what = format!("a memory has {} bytes", memory.len());
-                return Err(Violation::new(Class::Torn, (node, node), what));
+                return Err(Violation::new(Class::Torn, Pair::of_one(node), what));
             }
             self.regions.settle(node, memory)?;
         }

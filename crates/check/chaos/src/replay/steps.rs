@@ -1,8 +1,8 @@
 //! One end's events in the words of the checkers.
 
 use crate::event::{Event, Named, Operation, TaggedReceive, What};
-use gigae_torture::AccessEnding;
 use gigae_torture::body::Id;
+use gigae_torture::{AccessEnding, Span};
 
 /// An event for the checker.
 pub(super) enum Step {
@@ -20,7 +20,7 @@ pub(super) enum Step {
     Began(u16, u32, u16, Operation),
     Done(u32, AccessEnding, u64, Vec<u8>),
     Broken(String),
-    Noticed(u64, (u64, u32)),
+    Noticed(u64, Span),
     Memory(Vec<u8>),
 }
 
@@ -66,7 +66,9 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
                 Step::Done(*number, *ending, *value, bytes.clone())
             }
             What::Broken(number, text) => Step::Broken(format!("operation {number}: {text}")),
-            What::Noticed(word, offset, len) => Step::Noticed(*word, (*offset, *len)),
+            What::Noticed(word, offset, len) => {
+                Step::Noticed(*word, Span { offset: *offset, len: *len })
+            }
             What::Memory(bytes) => Step::Memory(bytes.clone()),
             What::Drained => Step::Drained,
             What::Gone => Step::Gone,

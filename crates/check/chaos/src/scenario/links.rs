@@ -169,7 +169,7 @@ pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     };
     let before = dropped(&bench)?;
     let time = bench.draw(300..900);
-    flooded(&mut bench, 1, system::DISCARD, (time, 0), |bench| {
+    flooded(&mut bench, 1, system::DISCARD, time, 0, |bench| {
         bench.more(20)?;
         let end = Instant::now() + PATIENCE;
         while dropped(bench)? == before {
@@ -185,19 +185,20 @@ pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
     bench.finish()
 }
 
-/// The third node sends datagrams to a port of an end for so many milliseconds, until there are
+/// The third node sends datagrams to a port of an end for `time` milliseconds, until there are
 /// `least` at any rate, and as long as `meanwhile` takes.
 pub(super) fn flooded(
     bench: &mut Bench,
     side: usize,
     port: u16,
-    (time, least): (u64, u64),
+    time: u64,
+    least: u64,
     meanwhile: impl FnOnce(&mut Bench) -> Outcome,
 ) -> Outcome {
     let (from, to, stop) = (bench.fabric.node(3), bench.node(side), AtomicBool::new(false));
     let went = AtomicU64::new(0);
     let datagrams = std::thread::scope(|scope| {
-        let flood = scope.spawn(|| system::flood(&from, (&to, port), &stop, &went));
+        let flood = scope.spawn(|| system::flood(&from, &to, port, &stop, &went));
         std::thread::sleep(Duration::from_millis(time));
         while went.load(Ordering::Relaxed) < least && !flood.is_finished() {
             std::thread::sleep(Duration::from_millis(10));
@@ -224,7 +225,7 @@ pub(super) fn starve(mut scene: Scene<'_>) -> Outcome<Figures> {
         let since = Instant::now();
         // With its progress thread, which would take the frames in.
         bench.halt(side, true)?;
-        let flood = flooded(&mut bench, side, PORT, (time, MORE_THAN_A_RING), |_| Ok(()));
+        let flood = flooded(&mut bench, side, PORT, time, MORE_THAN_A_RING, |_| Ok(()));
         bench.halt(side, false)?;
         bench.is_over(since);
         flood?;

@@ -136,10 +136,12 @@ impl Worker {
         }
     }
 
-    /// An operation on the other's memory has ended.
+    /// An operation on the memory of that life of the other has ended.
     pub(super) fn done(
         &mut self,
-        (number, of, operation): (u32, u16, Operation),
+        number: u32,
+        of: u16,
+        operation: Operation,
         completion: Completion,
     ) {
         let Completion { value, memory, result, .. } = completion;

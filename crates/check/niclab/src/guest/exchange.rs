@@ -101,7 +101,7 @@ pub(super) fn exchange(
         let ends = [0, 1].map(|i| {
             scope.spawn(move || {
                 let mut counted = Counted::default();
-                let outcome = End::run(ground, i, wanted, (progress, start), &mut counted);
+                let outcome = End::run(ground, i, wanted, progress, start, &mut counted);
                 if let Err(why) = outcome {
                     progress.over.store(true, Ordering::Relaxed);
                     let mut first = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -195,7 +195,8 @@ impl<'a> End<'a> {
         ground: &'a Ground,
         i: usize,
         wanted: Wanted,
-        (progress, start): (&'a ExchangeProgress, &Barrier),
+        progress: &'a ExchangeProgress,
+        start: &Barrier,
         counted: &'a mut Counted,
     ) -> Result<(), String> {
         let mut end = Self {

@@ -1,6 +1,7 @@
 //! The image that all guests of a kernel start from, and what each gets besides.
 
 use super::cpio::Archive;
+use super::modules::LoadedModule;
 use super::packages::Kernel;
 use super::{LabError, file};
 use crate::job::{JOB, Job};
@@ -42,7 +43,7 @@ impl Image {
         for model in models {
             let mut files = Vec::new();
             for module in model.modules {
-                for (name, content) in kernel.modules.with_needed(module)? {
+                for LoadedModule { name, content } in kernel.modules.with_needed(module)? {
                     let path = format!("/modules/{name}.ko");
                     if !there.contains(&name) {
                         archive.file(&path, &content);

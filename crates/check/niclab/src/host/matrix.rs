@@ -9,7 +9,7 @@ use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{self, MODELS, Model};
 use gigae_eval_measure::environment;
-use gigae_eval_page::files;
+use gigae_eval_page::files::{self, TextFile};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -123,7 +123,7 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
             scope.spawn(|| {
                 while let Some((i, (with, entry))) = take(&next, &jobs, &outcome) {
                     println!("[{}/{}] {}", i + 1, jobs.len(), entry.title(&with.kernel));
-                    let run = guest(args, entry, (&emulator, with), interrupted);
+                    let run = guest(args, entry, &emulator, with, interrupted);
                     lock(&outcome).add(run, &args.out);
                 }
             });
@@ -231,11 +231,15 @@ pub fn write(out: &Path, record: &Record) -> Result<(), LabError> {
     json.push('\n');
     let (page, text) = (html::page(record), markdown::page(record));
     std::fs::create_dir_all(out).map_err(file("making", out))?;
-    let all = [("niclab.json", &json[..]), ("niclab.html", &page), ("niclab.md", &text)];
+    let all = [
+        TextFile { name: "niclab.json", text: &json },
+        TextFile { name: "niclab.html", text: &page },
+        TextFile { name: "niclab.md", text: &text },
+    ];
     write_all(out, &all)
 }
 
-fn write_all(out: &Path, all: &[(&str, &str)]) -> Result<(), LabError> {
+fn write_all(out: &Path, all: &[TextFile<'_>]) -> Result<(), LabError> {
     files::write_all(out, all).map_err(|error| LabError::Package(error.to_string()))
 }
 
@@ -308,9 +312,11 @@ impl Entry {
 fn guest(
     args: &RunArgs,
     entry: &Entry,
-    (emulator, Equipped { kernel, image, .. }): (&Emulator, &Equipped),
+    emulator: &Emulator,
+    with: &Equipped,
     interrupted: &AtomicBool,
 ) -> Result<Run, LabError> {
+    let Equipped { kernel, image, .. } = with;
     let temporary = |source| LabError::File { what: "making a temporary directory".into(), source };
     let directory = tempfile::tempdir().map_err(temporary)?;
     let setup = Setup {
@@ -353,7 +359,11 @@ fn guest(
         let out = args.out.join(name.to_lowercase());
         std::fs::create_dir_all(&out).map_err(file("making", &out))?;
         let (json, page) = (results.to_json(), gigae_eval_report::html::page(&results));
-        write_all(&out, &[("results.json", &json), ("report.html", &page)])?;
+        let all = [
+            TextFile { name: "results.json", text: &json },
+            TextFile { name: "report.html", text: &page },
+        ];
+        write_all(&out, &all)?;
     }
     Ok(run)
 }

@@ -15,6 +15,15 @@ pub struct Modules {
     built_in: String,
 }
 
+/// A module as it is loaded.
+#[derive(Debug)]
+pub struct LoadedModule {
+    /// With underscores.
+    pub name: String,
+    /// What is in its file.
+    pub content: Vec<u8>,
+}
+
 impl Modules {
     /// Those below a kernel's directory in `lib/modules`.
     pub fn find(directory: &Path) -> Result<Self, LabError> {
@@ -25,7 +34,7 @@ impl Modules {
     }
 
     /// A module and all that it needs, in the order in which to load them, with their contents.
-    pub fn with_needed(&self, name: &str) -> Result<Vec<(String, Vec<u8>)>, LabError> {
+    pub fn with_needed(&self, name: &str) -> Result<Vec<LoadedModule>, LabError> {
         let mut loaded = Vec::new();
         self.add(&plain(name), &mut loaded)?;
         Ok(loaded)
@@ -37,8 +46,8 @@ impl Modules {
         self.files.contains_key(&name) || self.is_built_in(&name)
     }
 
-    fn add(&self, name: &str, loaded: &mut Vec<(String, Vec<u8>)>) -> Result<(), LabError> {
-        if loaded.iter().any(|(known, _)| known == name) || self.is_built_in(name) {
+    fn add(&self, name: &str, loaded: &mut Vec<LoadedModule>) -> Result<(), LabError> {
+        if loaded.iter().any(|known| known.name == name) || self.is_built_in(name) {
             return Ok(());
         }
         let path = self.files.get(name).ok_or_else(|| {
@@ -53,7 +62,7 @@ impl Modules {
         for needed in needed(&content) {
             self.add(&needed, loaded)?;
         }
-        loaded.push((name.to_owned(), content));
+        loaded.push(LoadedModule { name: name.to_owned(), content });
         Ok(())
     }
 
@@ -116,7 +125,7 @@ mod tests {
             .unwrap();
         let modules = Modules::find(directory.path()).unwrap();
         let loaded = modules.with_needed("virtio-net").unwrap();
-        let names: Vec<&str> = loaded.iter().map(|(name, _)| &name[..]).collect();
+        let names: Vec<&str> = loaded.iter().map(|module| &module.name[..]).collect();
         assert_eq!(names, ["failover", "net_failover", "virtio_net"]);
         assert!(modules.has("virtio-net") && modules.has("virtio") && !modules.has("e1000"));
         let error = modules.with_needed("e1000").unwrap_err().to_string();

@@ -2,9 +2,11 @@
 
 use super::{Checkers, Context, Node, Pending, broken};
 use crate::body;
-use crate::memory::{AccessEnding, WORDS};
+use crate::memory::{AccessEnding, Swap, WORDS};
+use crate::notices::Span;
+use crate::pair::Pair;
 use crate::scenario::{percent, pick, steep};
-use crate::tagged::{self, Ending, Post, Want};
+use crate::tagged::{self, Ending, Post, Received, Want};
 use crate::violation::{Checked, Class, Violation};
 use gigae::{Completion, OpError, OpId, Peer, Started, Status};
 
@@ -38,7 +40,7 @@ impl Node {
         }
         let Some(pending) = self.pending.remove(&id) else {
             let what = format!("{id:?} was completed twice or never started");
-            return Err(Violation::new(Class::Doubled, (self.me, self.me), what));
+            return Err(Violation::new(Class::Doubled, Pair::of_one(self.me), what));
         };
         let me = self.me;
         // A cancelled one ends as such and in no other way.
@@ -55,7 +57,8 @@ impl Node {
         }
         let peer = peer.map(|peer| self.name(peer, context)).transpose()?;
         let from = peer.unwrap_or(me);
-        context.note("completed", (me, from), u64::from(result.is_ok()), len);
+        let pair = Pair { from: me, to: from };
+        context.note("completed", pair, u64::from(result.is_ok()), len);
         let memory = memory.and_then(gigae::Memory::into_vec).unwrap_or_default();
         let figures = &mut context.checkers.figures;
         figures.lost_operations += u64::from(matches!(result, Err(OpError::Lost(_))));
@@ -82,7 +85,8 @@ impl Node {
                     Err(OpError::Truncated) => Ending::Truncated,
                     Err(_) => Ending::Lost,
                 };
-                return tagged.received((from, me), post, tag, (len, total), (&memory, ending));
+                let said = Received { tag, len, total, ending };
+                return tagged.received(Pair { from, to: me }, post, said, &memory);
             }
             Pending::Write(access) => {
                 regions.written(access, ending)?;
@@ -90,14 +94,14 @@ impl Node {
             }
             Pending::Read(access) => regions.was_read(access, &memory, ending)?,
             Pending::Add(access, word, operand) => {
-                regions.added(access, (word, operand), value, ending)?;
+                regions.added(access, word, operand, value, ending)?;
             }
-            Pending::Swap(access, word, expected, token) => {
-                let now = if value == expected { token } else { value };
+            Pending::Swap(access, swap) => {
+                let now = if value == swap.expected { swap.token } else { value };
                 if done {
-                    self.seen.insert((from, word), now);
+                    self.seen.insert((from, swap.word), now);
                 }
-                regions.swapped(access, (word, expected, token), value, ending)?;
+                regions.swapped(access, swap, value, ending)?;
             }
         }
         figures.remote += u64::from(done);
@@ -123,7 +127,8 @@ impl Node {
         let [_, peer] = self.peer(to, context)?;
         let other = context.others[usize::from(to)];
         let (life, key) = *self.keys.entry(to).or_insert((other.life, other.key));
-        let (pair, now, r) = ((self.me, to), context.now, &mut *context.random);
+        let (now, r) = (context.now, &mut *context.random);
+        let pair = Pair { from: self.me, to };
         let area = context.scenario.area as u64;
         let (id, pending) = match r.rand_range(0..10) {
             0..=3 => return self.send_tagged(to, peer, context),
@@ -133,7 +138,7 @@ impl Node {
                 let mut bytes = vec![0; len];
                 body::stream(r.rand_u64(), &mut bytes);
                 let regions = &mut context.checkers.regions;
-                let access = regions.write(pair, life, (offset, &bytes), now);
+                let access = regions.write(pair, life, offset, &bytes, now);
                 let place = (regions.start(self.me) + offset) as u64;
                 let notice = access.number.is_multiple_of(4).then_some(access.number.into());
                 if notice.is_some() {
@@ -146,7 +151,7 @@ impl Node {
                 let len = steep(r, 1, area) as usize;
                 let offset = r.rand_range(0..area - len as u64 + 1) as usize;
                 let regions = &mut context.checkers.regions;
-                let access = regions.read(pair, life, (offset, len), now);
+                let access = regions.read(pair, life, offset, len, now);
                 let place = (regions.start(self.me) + offset) as u64;
                 let id = self.endpoint.start_read(peer, key, place, vec![0; len]);
                 (id, Pending::Read(access))
@@ -163,7 +168,7 @@ impl Node {
                 let (access, token) = context.checkers.regions.swap(pair, life, word, now);
                 let place = u64::from(WORDS + word) * 8;
                 let id = self.endpoint.start_compare_swap(peer, key, place, expected, token);
-                (id, Pending::Swap(access, word, expected, token))
+                (id, Pending::Swap(access, Swap { word, expected, token }))
             }
         };
         context.note("starts an operation", pair, 0, 0);
@@ -185,7 +190,7 @@ impl Node {
         let longest = CLASSES.get(usize::from(class)).map_or(context.scenario.longest, |&l| l);
         let len = context.random.rand_range(0..longest as u64 + 1) as usize;
         let id = context.checkers.tagged.next(self.me, to);
-        context.note("sends tagged", (self.me, to), id.number.into(), len);
+        context.note("sends tagged", Pair::of(id), id.number.into(), len);
         let body = tagged::body(id, len);
         context.checkers.figures.tagged += 1;
         let inject = id.number.is_multiple_of(INJECT_EVERY);
@@ -261,14 +266,14 @@ impl Node {
     /// Takes the notices of writes: each once and in the order in which its writer started them.
     pub(crate) fn take_notices(&mut self, context: &mut Context<'_>) -> Checked {
         while let Some(notice) = self.endpoint.try_notice().map_err(|e| broken(self.me, e))? {
-            let from = self.name(notice.peer, context)?;
-            context.note("notice", (from, self.me), notice.value, notice.len as usize);
+            let pair = Pair { from: self.name(notice.peer, context)?, to: self.me };
+            context.note("notice", pair, notice.value, notice.len as usize);
             if notice.key != self.key {
                 return Err(broken(self.me, format!("{notice:?} is about no memory of its own")));
             }
-            let place = (notice.offset, notice.len);
+            let place = Span { offset: notice.offset, len: notice.len };
             context.checkers.figures.notices += 1;
-            context.checkers.notices.taken((from, self.me), notice.value, place)?;
+            context.checkers.notices.taken(pair, notice.value, place)?;
         }
         Ok(())
     }

@@ -14,6 +14,13 @@ fn split(handle: u128) -> (u64, u64) {
     ((handle >> 64) as u64, handle as u64)
 }
 
+/// The handles of a transfer's regions.
+#[derive(Clone, Copy)]
+struct Handles {
+    remote: u128,
+    local: u128,
+}
+
 impl Context {
     /// Checks a node that a region may be for.
     fn owner(&self, node: c_int) -> PmResult<()> {
@@ -40,17 +47,17 @@ impl Context {
         &mut self,
         kind: TransferKind,
         node: c_int,
-        (remote, local): (u128, u128),
+        handles: Handles,
         len: usize,
-        start: impl FnOnce(&Endpoint, Peer, (RegionKey, u64), Memory) -> Started,
+        start: impl FnOnce(&Endpoint, Peer, RegionKey, u64, Memory) -> Started,
     ) -> PmResult<()> {
         let peer = self.peer(node)?;
-        let (memory, own) = self.local(local, len)?;
+        let (memory, own) = self.local(handles.local, len)?;
         // Takes ended transfers first, so no number of an operation is inserted twice.
         self.reap()?;
-        let (key, offset) = split(remote);
+        let (key, offset) = split(handles.remote);
         let endpoint = self.state.endpoint();
-        let started = start(endpoint, peer, (RegionKey(key), offset), memory);
+        let started = start(endpoint, peer, RegionKey(key), offset, memory);
         let id = started.map_err(|_| Fault::from(Errno::NOBUFS))?;
         self.transfers.insert(id, PendingTransfer { kind, own, peer });
         // The transfer was started. The next call reports an error of the doorbell.
@@ -139,14 +146,14 @@ pub extern "C" fn pmWrite(
     local_hndl: u128,
     len: usize,
 ) -> c_int {
-    let handles = (rmt_hndl, local_hndl);
+    let handles = Handles { remote: rmt_hndl, local: local_hndl };
     call(pmc, |context| {
         context.transfer(
             TransferKind::Write,
             rmt_node,
             handles,
             len,
-            |endpoint, to, (key, at), memory| endpoint.start_write(to, key, at, memory, None),
+            |endpoint, to, key, at, memory| endpoint.start_write(to, key, at, memory, None),
         )
     })
 }
@@ -160,14 +167,14 @@ pub extern "C" fn pmRead(
     local_hndl: u128,
     len: usize,
 ) -> c_int {
-    let handles = (rmt_hndl, local_hndl);
+    let handles = Handles { remote: rmt_hndl, local: local_hndl };
     call(pmc, |context| {
         context.transfer(
             TransferKind::Read,
             rmt_node,
             handles,
             len,
-            |endpoint, from, (key, at), memory| endpoint.start_read(from, key, at, memory),
+            |endpoint, from, key, at, memory| endpoint.start_read(from, key, at, memory),
         )
     })
 }

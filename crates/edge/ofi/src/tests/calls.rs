@@ -49,9 +49,17 @@ fn until_both_are_done(net: &Network, from: &Node, to: &Node) {
     }
 }
 
-/// One message from the first end to the second, each with its number of the other.
-fn tagged(net: &Network, ends: [(&Node, u64); 2], sent: &[u8], received: &mut [u8]) {
-    let [(from, to_there), (to, to_here)] = ends;
+/// An end, and its number of the other one.
+#[derive(Clone, Copy)]
+struct End<'a> {
+    node: &'a Node,
+    other: u64,
+}
+
+/// One message from an end to the other.
+fn tagged(net: &Network, from: End<'_>, to: End<'_>, sent: &[u8], received: &mut [u8]) {
+    let End { node: from, other: to_there } = from;
+    let End { node: to, other: to_here } = to;
     let (data, into) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
     let (len, none) = (sent.len(), null_mut());
     let code = call!(to.ep, tagged, recv, into, len, none, to_here, 7, 0, context(1));
@@ -75,7 +83,7 @@ fn tagged_messages_go_to_and_fro() {
         None => Node::open(&net, number.into(), asked),
     });
     let (to_b, to_a) = (a.insert(&b.name()), b.insert(&a.name()));
-    let (there, back) = ([(&a, to_b), (&b, to_a)], [(&b, to_a), (&a, to_b)]);
+    let ends = [End { node: &a, other: to_b }, End { node: &b, other: to_a }];
     let (sent, mut received) = (body(LONG, 1), vec![0; LONG]);
     for counted in [false, true] {
         if counted {
@@ -83,8 +91,8 @@ fn tagged_messages_go_to_and_fro() {
         }
         // There and back, so that each carries the acknowledgement of the one before.
         for n in 0..MESSAGES {
-            let ends = if n % 2 == 0 { there } else { back };
-            tagged(&net, ends, &sent[..8], &mut received[..8]);
+            let [from, to] = [ends[n % 2], ends[1 - n % 2]];
+            tagged(&net, from, to, &sent[..8], &mut received[..8]);
         }
     }
     strace::mark("end");
@@ -93,7 +101,7 @@ fn tagged_messages_go_to_and_fro() {
             strace::mark("tagged_64_kib");
         }
         for _ in 0..MESSAGES {
-            tagged(&net, there, &sent, &mut received);
+            tagged(&net, ends[0], ends[1], &sent, &mut received);
         }
     }
     strace::mark("end");

@@ -45,7 +45,7 @@ pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeEr
         if abort.load(Ordering::Relaxed) {
             return Err(ProbeError::Interrupted);
         }
-        burst(channel, &mut asked.sent, task.size, (&mut unflushed, &pace))?;
+        burst(channel, &mut asked.sent, task.size, &mut unflushed, &pace)?;
     }
     channel.flush()?;
     let deadline = end + GRACE;
@@ -71,7 +71,8 @@ fn burst<C: Channel>(
     channel: &mut C,
     sent: &mut u64,
     size: usize,
-    (unflushed, pace): (&mut usize, &Pace),
+    unflushed: &mut usize,
+    pace: &Pace,
 ) -> Result<(), TransportError> {
     let mut room = true;
     for _ in 0..BATCH {
@@ -198,7 +199,7 @@ pub fn overhead(messages: u32) -> f64 {
     while sent < u64::from(messages) {
         std::hint::black_box(Instant::now());
         // It cannot fail: there is always room.
-        let _ = burst(&mut void, &mut sent, 8, (&mut unflushed, &pace));
+        let _ = burst(&mut void, &mut sent, 8, &mut unflushed, &pace);
     }
     let sending = per_message(begin);
     let mut intake = Intake::new(Duration::ZERO, Wait::Sleep);

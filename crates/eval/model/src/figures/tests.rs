@@ -67,14 +67,33 @@ fn plan(figures: &str) -> Plan {
     Plan::parse("test", &format!("{PLAN}{figures}")).unwrap()
 }
 
-/// The committed results with series of these values: experiment, transport, size, median.
-fn results(figures: &str, cells: &[(Experiment, &str, &str, usize, f64)]) -> Results {
+/// What was measured of a cell.
+struct MeasuredCell<'a> {
+    experiment: Experiment,
+    link: &'a str,
+    transport: &'a str,
+    size: usize,
+    median: f64,
+}
+
+fn cell<'a>(
+    experiment: Experiment,
+    link: &'a str,
+    transport: &'a str,
+    size: usize,
+    median: f64,
+) -> MeasuredCell<'a> {
+    MeasuredCell { experiment, link, transport, size, median }
+}
+
+/// The committed results with series of these cells.
+fn results(figures: &str, cells: &[MeasuredCell<'_>]) -> Results {
     let mut results =
         Results::parse(include_str!("../../fixtures/results.json")).expect("the fixture");
     let model = results.series[0].clone();
     results.series = cells
         .iter()
-        .map(|&(experiment, link, transport, size, median)| Series {
+        .map(|&MeasuredCell { experiment, link, transport, size, median }| Series {
             experiment,
             transport: transport.into(),
             variant: (transport == "tcp").then(|| "nodelay".into()),
@@ -107,8 +126,8 @@ use Experiment::{Rtt, Stream};
 #[test]
 fn a_ratio_is_that_of_the_medians_and_keeps_within_its_bound_or_not() {
     for (gigae, verdict) in [(3.0, Verdict::Reached), (3.2, Verdict::Missed)] {
-        let found =
-            results(RATIO, &[(Rtt, "cable", "gigae", 8, gigae), (Rtt, "cable", "xdp", 8, 3.0)]);
+        let cells = [cell(Rtt, "cable", "gigae", 8, gigae), cell(Rtt, "cable", "xdp", 8, 3.0)];
+        let found = results(RATIO, &cells);
         let figure = &found.figures[0];
         assert_eq!((figure.measured, figure.verdict), (Some(gigae / 3.0), verdict));
         assert_eq!((figure.asked, figure.unit.as_str()), (Some(Bound::AtMost(1.05)), ""));
@@ -118,10 +137,10 @@ fn a_ratio_is_that_of_the_medians_and_keeps_within_its_bound_or_not() {
 #[test]
 fn of_several_sizes_the_one_that_is_hardest_on_the_bound_counts() {
     let cells = [
-        (Stream, "cable", "gigae", 8, 40.0),
-        (Stream, "cable", "tcp", 8, 20.0),
-        (Stream, "cable", "gigae", 1400, 900.0),
-        (Stream, "cable", "tcp", 1400, 90.0),
+        cell(Stream, "cable", "gigae", 8, 40.0),
+        cell(Stream, "cable", "tcp", 8, 20.0),
+        cell(Stream, "cable", "gigae", 1400, 900.0),
+        cell(Stream, "cable", "tcp", 1400, 90.0),
     ];
     let figure = &results(WORST, &cells).figures[0];
     assert_eq!((figure.measured, figure.verdict), (Some(2.0), Verdict::Missed));
@@ -134,10 +153,10 @@ fn of_several_links_the_one_that_is_best_for_a_cell_counts() {
     let both =
         |figure: &str| figure.replace("link = \"cable\"", "links = [\"cable\", \"gigabit\"]");
     let mut cells = vec![
-        (Stream, "cable", "gigae", 8, 90.0),
-        (Stream, "gigabit", "gigae", 8, 10.0),
-        (Stream, "cable", "tcp", 8, 20.0),
-        (Stream, "gigabit", "tcp", 8, 30.0),
+        cell(Stream, "cable", "gigae", 8, 90.0),
+        cell(Stream, "gigabit", "gigae", 8, 10.0),
+        cell(Stream, "cable", "tcp", 8, 20.0),
+        cell(Stream, "gigabit", "tcp", 8, 30.0),
     ];
     let figure = both(WORST).replace("[8, 1400]", "[8]");
     let found = results(&figure, &cells);
@@ -146,10 +165,10 @@ fn of_several_links_the_one_that_is_best_for_a_cell_counts() {
     cells.pop();
     assert_eq!(results(&figure, &cells).figures[0].verdict, Verdict::NotMeasured);
     let cells = [
-        (Rtt, "cable", "gigae", 8, 3.0),
-        (Rtt, "gigabit", "gigae", 8, 2.0),
-        (Rtt, "cable", "xdp", 8, 1.0),
-        (Rtt, "gigabit", "xdp", 8, 4.0),
+        cell(Rtt, "cable", "gigae", 8, 3.0),
+        cell(Rtt, "gigabit", "gigae", 8, 2.0),
+        cell(Rtt, "cable", "xdp", 8, 1.0),
+        cell(Rtt, "gigabit", "xdp", 8, 4.0),
     ];
     assert_eq!(results(&both(RATIO), &cells).figures[0].measured, Some(2.0), "2 / 1");
     let twice = format!("{PLAN}{}", RATIO.replace("wait =", "links = [\"gigabit\"]\nwait ="));
@@ -159,7 +178,8 @@ fn of_several_links_the_one_that_is_best_for_a_cell_counts() {
 
 #[test]
 fn several_links_as_one_are_judged_by_the_share_of_each() {
-    let cells = [(Stream, "gigabit", "gigae", 8, 480.0), (Stream, "gigabit", "tcp", 8, 110.0)];
+    let cells =
+        [cell(Stream, "gigabit", "gigae", 8, 480.0), cell(Stream, "gigabit", "tcp", 8, 110.0)];
     let mut found = results(&absolute("per-link", "gigabit", "8"), &cells);
     let gigabit = |link: &&mut LinkEnvironment| link.name == "gigabit";
     found.environment.link.iter_mut().find(gigabit).unwrap().links = 4;
@@ -175,7 +195,7 @@ fn several_links_as_one_are_judged_by_the_share_of_each() {
 
 #[test]
 fn a_missing_cell_is_named_with_its_reason_and_never_reached() {
-    let mut found = results(RATIO, &[(Rtt, "cable", "gigae", 8, 1.0)]);
+    let mut found = results(RATIO, &[cell(Rtt, "cable", "gigae", 8, 1.0)]);
     assert_eq!(found.figures[0].verdict, Verdict::NotMeasured);
     found.skipped.push(Skipped {
         link: "cable".into(),
@@ -189,19 +209,20 @@ fn a_missing_cell_is_named_with_its_reason_and_never_reached() {
     let missing = figure.missing.as_deref().unwrap();
     assert!(missing.contains("xdp") && missing.contains("no such kernel"), "{missing}");
     // One size of several is enough.
-    let cells = [(Stream, "cable", "gigae", 8, 40.0), (Stream, "cable", "tcp", 8, 1.0)];
+    let cells = [cell(Stream, "cable", "gigae", 8, 40.0), cell(Stream, "cable", "tcp", 8, 1.0)];
     assert_eq!(results(WORST, &cells).figures[0].verdict, Verdict::NotMeasured);
 }
 
 #[test]
 fn a_stream_of_which_nothing_arrived_is_no_ratio() {
-    let cells = [(Rtt, "cable", "gigae", 8, 1.0), (Rtt, "cable", "xdp", 8, 0.0)];
+    let cells = [cell(Rtt, "cable", "gigae", 8, 1.0), cell(Rtt, "cable", "xdp", 8, 0.0)];
     assert_eq!(results(RATIO, &cells).figures[0].verdict, Verdict::NotMeasured);
 }
 
 #[test]
 fn a_value_alone_has_its_unit_and_without_a_bound_no_verdict() {
-    let cells = [(Stream, "cable", "gigae", 8, 120.0), (Stream, "gigabit", "gigae", 1468, 99.0)];
+    let cells =
+        [cell(Stream, "cable", "gigae", 8, 120.0), cell(Stream, "gigabit", "gigae", 1468, 99.0)];
     let messages = &results(&absolute("messages", "cable", "8"), &cells).figures[0];
     assert_eq!((messages.measured, messages.unit.as_str()), (Some(15e6), "/s"));
     assert_eq!(messages.verdict, Verdict::Information);
@@ -215,7 +236,7 @@ fn a_value_alone_has_its_unit_and_without_a_bound_no_verdict() {
 #[test]
 fn cpu_is_that_of_both_ends_by_gigabyte() {
     let figures = absolute("cpu", "cable", "1400");
-    let mut found = results(&figures, &[(Stream, "cable", "gigae", 1400, 500.0)]);
+    let mut found = results(&figures, &[cell(Stream, "cable", "gigae", 1400, 500.0)]);
     let series = &mut found.series[0];
     let cost = |thread| Cost { seconds: 4.0, cpu_thread: thread, ..Cost::default() };
     (series.local, series.remote) = (cost(1.25), cost(0.75));
@@ -227,7 +248,7 @@ fn cpu_is_that_of_both_ends_by_gigabyte() {
 
 #[test]
 fn a_figure_takes_the_doubts_of_its_cells_along() {
-    let cells = [(Rtt, "cable", "gigae", 8, 1.0), (Rtt, "cable", "xdp", 8, 1.0)];
+    let cells = [cell(Rtt, "cable", "gigae", 8, 1.0), cell(Rtt, "cable", "xdp", 8, 1.0)];
     let doubtful = |doubts: [&str; 2]| {
         let mut found = results(RATIO, &cells);
         for (series, doubt) in found.series.iter_mut().zip(doubts) {
@@ -244,8 +265,10 @@ fn a_figure_takes_the_doubts_of_its_cells_along() {
 
 #[test]
 fn several_runs_give_the_median_and_the_range_and_each_run_its_worst() {
-    let run =
-        |gigae| results(RATIO, &[(Rtt, "cable", "gigae", 8, gigae), (Rtt, "cable", "xdp", 8, 1.0)]);
+    let run = |gigae| {
+        let cells = [cell(Rtt, "cable", "gigae", 8, gigae), cell(Rtt, "cable", "xdp", 8, 1.0)];
+        results(RATIO, &cells)
+    };
     let all = over_runs(vec![run(1.2), run(1.04), run(1.0)]).unwrap();
     let figure = &all.figures[0];
     assert_eq!(figure.runs, [Some(1.2), Some(1.04), Some(1.0)]);
@@ -253,7 +276,7 @@ fn several_runs_give_the_median_and_the_range_and_each_run_its_worst() {
     assert_eq!(figure.verdict, Verdict::Reached);
     assert_eq!(all.runs.len(), 3);
     // The median of two runs is not reached by leaving the third out.
-    let lacking = results(RATIO, &[(Rtt, "cable", "gigae", 8, 1.0)]);
+    let lacking = results(RATIO, &[cell(Rtt, "cable", "gigae", 8, 1.0)]);
     let all = over_runs(vec![run(1.0), lacking, run(1.0)]).unwrap();
     assert_eq!(all.figures[0].verdict, Verdict::NotMeasured);
     assert_eq!(all.figures[0].runs, [Some(1.0), None, Some(1.0)]);
@@ -262,7 +285,7 @@ fn several_runs_give_the_median_and_the_range_and_each_run_its_worst() {
 
 #[test]
 fn between_machines_the_one_link_stands_for_a_cable_and_not_for_a_shaped_one() {
-    let cells = [(Rtt, "network", "gigae", 8, 1.0), (Rtt, "network", "xdp", 8, 1.0)];
+    let cells = [cell(Rtt, "network", "gigae", 8, 1.0), cell(Rtt, "network", "xdp", 8, 1.0)];
     let mut found = results(RATIO, &cells);
     let link = &mut found.environment.link;
     link.truncate(1);

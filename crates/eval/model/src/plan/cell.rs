@@ -50,6 +50,19 @@ impl Cell {
     }
 }
 
+/// A way to set up a transport.
+#[derive(Clone)]
+struct Variant {
+    /// As the plan calls it, if it has named settings for the transport.
+    name: Option<String>,
+    setting: Setting,
+}
+
+impl Variant {
+    /// The transport at its defaults.
+    const PLAIN: Self = Self { name: None, setting: Setting::Default };
+}
+
 impl Plan {
     /// The named settings that the plan has for a transport.
     pub(super) fn settings(&self, transport: &str) -> Vec<(&str, Setting)> {
@@ -70,21 +83,19 @@ impl Plan {
 
     /// The variants of a transport that an experiment measures: those it names; without a list all
     /// that the plan has; without any, the transport at its defaults, without a name.
-    fn variants(
-        &self,
-        experiment: &ExperimentPlan,
-        transport: &str,
-    ) -> Vec<(Option<String>, Setting)> {
+    fn variants(&self, experiment: &ExperimentPlan, transport: &str) -> Vec<Variant> {
         let settings = self.settings(transport);
-        let named = |(name, setting): &(&str, Setting)| (Some((*name).to_owned()), *setting);
-        let plain = (None, Setting::Default);
+        let named = |(name, setting): &(&str, Setting)| Variant {
+            name: Some((*name).to_owned()),
+            setting: *setting,
+        };
         match experiment.selected(transport) {
-            None if settings.is_empty() => vec![plain],
+            None if settings.is_empty() => vec![Variant::PLAIN],
             None => settings.iter().map(named).collect(),
             Some(names) => {
                 let find = |name: &String| match settings.iter().find(|(known, _)| known == name) {
                     Some(setting) => named(setting),
-                    None => plain.clone(),
+                    None => Variant::PLAIN,
                 };
                 names.iter().map(find).collect()
             }
@@ -122,9 +133,8 @@ impl Plan {
             for way in WAYS {
                 for size in &plan.sizes {
                     if let Size::Bytes(size) = *size {
-                        let setting = (None, Setting::Default);
-                        let condition = Condition::default();
-                        let cell = plan.cell(way.name(), setting, condition, Wait::Spin, size);
+                        let (way, condition) = (way.name(), Condition::default());
+                        let cell = plan.cell(way, Variant::PLAIN, condition, Wait::Spin, size);
                         add(&mut cells, cell);
                     }
                 }
@@ -171,7 +181,7 @@ impl ExperimentPlan {
     fn cell(
         &self,
         transport: &str,
-        (variant, setting): (Option<String>, Setting),
+        variant: Variant,
         condition: Condition,
         wait: Wait,
         size: usize,
@@ -179,8 +189,8 @@ impl ExperimentPlan {
         Cell {
             experiment: self.kind,
             transport: transport.to_owned(),
-            variant,
-            setting,
+            variant: variant.name,
+            setting: variant.setting,
             condition,
             wait,
             size,

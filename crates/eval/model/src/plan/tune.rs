@@ -2,6 +2,7 @@
 //!
 //! What is measured under each of them are the experiments that say `tune = true`.
 
+use crate::knobs::WantedKnob;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,9 +78,10 @@ impl<'de> Deserialize<'de> for KnobValue {
 
 impl TunePlan {
     /// As the ends want it.
-    pub fn wanted(&self) -> Vec<(String, Vec<String>)> {
+    pub fn wanted(&self) -> Vec<WantedKnob> {
         let values = |values: &Vec<KnobValue>| values.iter().map(ToString::to_string).collect();
-        self.knobs.iter().map(|(knob, own)| (knob.clone(), values(own))).collect()
+        let knobs = self.knobs.iter();
+        knobs.map(|(knob, own)| WantedKnob { knob: knob.clone(), values: values(own) }).collect()
     }
 
     /// How many settings are tried at most, the best ones together included.

@@ -3,20 +3,18 @@
 use super::Comparison;
 use crate::compared;
 use crate::text::{hanging, heading, plain_table};
+use gigae_eval_page::table::NamedValue;
 
 /// The comparison: what is compared, what differs in the conditions, the figures, what follows.
 pub fn text(comparison: &Comparison, bold: bool) -> String {
     let mut text = heading("Runs", bold);
-    let paragraph = |(name, value): (String, String)| format!("{name}: {value}");
-    for side in
-        compared::sides(comparison).into_iter().map(|(name, said)| format!("{name}, {said}"))
-    {
-        hanging(&side, &mut text);
+    for NamedValue { name, value } in compared::sides(comparison) {
+        hanging(&format!("{name}, {value}"), &mut text);
     }
     text.push('\n');
     text += &heading(compared::DIFFERS, bold);
-    for condition in compared::conditions(comparison).into_iter().map(paragraph) {
-        hanging(&condition, &mut text);
+    for NamedValue { name, value } in compared::conditions(comparison) {
+        hanging(&format!("{name}: {value}"), &mut text);
     }
     text.push('\n');
     for against in &comparison.against {

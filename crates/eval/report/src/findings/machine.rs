@@ -17,7 +17,8 @@ fn extreme<'a>(
     results: &'a Results,
     experiment: Experiment,
     link: &'a str,
-    (wait, transport): (Wait, &str),
+    wait: Wait,
+    transport: &str,
 ) -> Option<&'a Series> {
     let all = plain(results, experiment, link, wait);
     let curve = by_size(&all, transport);
@@ -68,12 +69,12 @@ pub(super) fn ceiling(results: &Results) -> Vec<String> {
 fn best_tcp<'a>(results: &'a Results, link: &'a str) -> Option<&'a Series> {
     let waits = [Wait::Spin, Wait::Sleep];
     let found =
-        waits.iter().filter_map(|&wait| extreme(results, Experiment::Stream, link, (wait, "tcp")));
+        waits.iter().filter_map(|&wait| extreme(results, Experiment::Stream, link, wait, "tcp"));
     found.max_by(|a, b| a.median.total_cmp(&b.median))
 }
 
 fn trip(results: &Results, link: &str, transport: &str) -> Option<String> {
-    let at = |wait| extreme(results, Experiment::Rtt, link, (wait, transport));
+    let at = |wait| extreme(results, Experiment::Rtt, link, wait, transport);
     let (awake, asleep) = (at(Wait::Spin), at(Wait::Sleep));
     let size = bytes(awake.or(asleep)?.size);
     let times: Vec<String> = [(awake, "awake"), (asleep, "asleep")]
@@ -141,7 +142,7 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
         links,
     }));
     for transport in ["tcp", "gigae"] {
-        let best = extreme(results, Experiment::Stream, link, (Wait::Spin, transport));
+        let best = extreme(results, Experiment::Stream, link, Wait::Spin, transport);
         let all = transport::by_name(transport).is_some_and(|one| one.uses_all_links);
         steps.extend(best.map(|best| Step {
             what: format!("{}, stream", name(transport)),

@@ -167,8 +167,8 @@ pub fn fits(results: &Results) -> Vec<Fit<'_>> {
 }
 
 fn fit<'a>(curve: &[&'a Series]) -> Option<Fit<'a>> {
-    let points: Vec<(f64, f64)> =
-        curve.iter().map(|series| (series.size as f64, series.median)).collect();
+    let point = |series: &&Series| stats::Point { x: series.size as f64, y: series.median };
+    let points: Vec<stats::Point> = curve.iter().map(point).collect();
     let line = stats::robust_line(&points)?;
     let sizes = curve.iter().map(|series| series.size);
     let sizes = (sizes.clone().min()?, sizes.max()?);
@@ -226,19 +226,30 @@ mod tests {
     use super::*;
     use gigae_eval_model::plan::TcpOptions;
 
-    fn with(cells: &[(&str, usize, f64)]) -> Results {
+    /// A round trip, in microseconds.
+    struct Trip {
+        transport: &'static str,
+        size: usize,
+        us: f64,
+    }
+
+    fn trip(transport: &'static str, size: usize, us: f64) -> Trip {
+        Trip { transport, size, us }
+    }
+
+    fn with(trips: &[Trip]) -> Results {
         let mut all = results(&["cable"]);
-        let trip = |&(transport, size, us): &(&str, usize, f64)| {
-            cell(&all, Experiment::Rtt, transport, size, us)
-        };
-        let series: Vec<Series> = cells.iter().map(trip).collect();
-        all.series = series;
+        let series = trips.iter().map(|Trip { transport, size, us }| {
+            cell(&all, Experiment::Rtt, transport, *size, *us)
+        });
+        all.series = series.collect();
         all
     }
 
     #[test]
     fn tcp_is_charged_with_what_it_takes_beyond_an_echo() {
-        let found = tcp_share(&with(&[("tcp", 8, 5.3), ("icmp", 8, 2.2), ("packet", 8, 1.0)]));
+        let trips = [trip("tcp", 8, 5.3), trip("icmp", 8, 2.2), trip("packet", 8, 1.0)];
+        let found = tcp_share(&with(&trips));
         assert_eq!(
             found,
             [
@@ -246,16 +257,16 @@ mod tests {
               ICMP ECHO, which the remote kernel answers by itself, takes 2.20 us (cable, spin)."
             ]
         );
-        let raw = tcp_share(&with(&[("tcp", 8, 5.0), ("packet", 8, 2.5)]));
+        let raw = tcp_share(&with(&[trip("tcp", 8, 5.0), trip("packet", 8, 2.5)]));
         assert!(raw[0].contains("(50 %)") && raw[0].contains("a raw frame"), "{raw:?}");
-        let same = tcp_share(&with(&[("tcp", 8, 2.21), ("icmp", 8, 2.2)]));
+        let same = tcp_share(&with(&[trip("tcp", 8, 2.21), trip("icmp", 8, 2.2)]));
         assert!(same[0].contains("nothing that shows"), "{same:?}");
-        assert!(tcp_share(&with(&[("tcp", 8, 5.0), ("icmp", 64, 2.0)])).is_empty());
+        assert!(tcp_share(&with(&[trip("tcp", 8, 5.0), trip("icmp", 64, 2.0)])).is_empty());
     }
 
     #[test]
     fn of_several_settings_the_papers_stands_for_tcp() {
-        let mut all = with(&[("tcp", 8, 9.0), ("tcp", 8, 5.0), ("icmp", 8, 2.5)]);
+        let mut all = with(&[trip("tcp", 8, 9.0), trip("tcp", 8, 5.0), trip("icmp", 8, 2.5)]);
         all.plan.tcp.insert("untuned".into(), TcpOptions::default());
         let papers = TcpOptions { nodelay: true, buffer: Some(131_072), ..TcpOptions::default() };
         all.plan.tcp.insert("papers".into(), papers);
@@ -267,24 +278,25 @@ mod tests {
 
     #[test]
     fn the_quickest_is_named_unless_two_do_not_differ() {
-        let found = quickest(&with(&[("tcp", 8, 6.8), ("gigae", 8, 2.6), ("udp", 64, 1.0)]));
+        let trips = [trip("tcp", 8, 6.8), trip("gigae", 8, 2.6), trip("udp", 64, 1.0)];
+        let found = quickest(&with(&trips));
         assert_eq!(
             found,
             [
                 "gigae answers 8 B first: 2.60 us; TCP takes 6.80 us, 2.62 times as long (cable, spin)."
             ]
         );
-        let found = quickest(&with(&[("xdp", 8, 2.6), ("gigae", 8, 2.62)]));
+        let found = quickest(&with(&[trip("xdp", 8, 2.6), trip("gigae", 8, 2.62)]));
         assert_eq!(
             found,
             ["raw AF_XDP and gigae answer 8 B first and do not differ: 2.60 us (cable, spin)."]
         );
-        assert!(quickest(&with(&[("tcp", 8, 6.8)])).is_empty());
+        assert!(quickest(&with(&[trip("tcp", 8, 6.8)])).is_empty());
     }
 
     #[test]
     fn sleeping_is_charged_only_where_it_shows() {
-        let mut all = with(&[("tcp", 8, 6.0), ("tcp", 8, 16.0)]);
+        let mut all = with(&[trip("tcp", 8, 6.0), trip("tcp", 8, 16.0)]);
         all.series[1].wait = Wait::Sleep;
         assert_eq!(
             asleep(&all),
@@ -300,9 +312,8 @@ mod tests {
     #[test]
     fn an_echo_is_flat_straight_or_neither() {
         let echo = |us: &dyn Fn(f64) -> f64| {
-            let cells: Vec<(&str, usize, f64)> =
-                [8, 256, 512, 768, 1024, 1472].map(|size| ("icmp", size, us(size as f64))).to_vec();
-            let all = with(&cells);
+            let sizes = [8, 256, 512, 768, 1024, 1472];
+            let all = with(&sizes.map(|size| trip("icmp", size, us(size as f64))));
             (fits(&all)[0].growth, echo_by_size(&all).remove(0))
         };
         let (growth, text) = echo(&|size| 20.0 + size * 0.001);
@@ -318,8 +329,12 @@ mod tests {
 
     #[test]
     fn messages_beyond_a_frame_are_not_on_the_line() {
-        let all =
-            with(&[("tcp", 8, 5.0), ("tcp", 700, 5.7), ("tcp", 1400, 6.4), ("tcp", 65_536, 400.0)]);
+        let all = with(&[
+            trip("tcp", 8, 5.0),
+            trip("tcp", 700, 5.7),
+            trip("tcp", 1400, 6.4),
+            trip("tcp", 65_536, 400.0),
+        ]);
         let fit = &fits(&all)[0];
         assert_eq!(fit.sizes, (8, 1400));
         assert!((fit.line.slope - 0.001).abs() < 1e-4, "{:?}", fit.line);

@@ -149,10 +149,13 @@ mod tests {
         ]
     }
 
-    fn trial(all: &Results, sets: &[(&str, &str)], best: bool, of: [f64; 3]) -> Trial {
-        let set = |&(knob, value): &(&str, &str)| Set { knob: knob.into(), value: value.into() };
+    fn set(knob: &str, value: &str) -> Set {
+        Set { knob: knob.into(), value: value.into() }
+    }
+
+    fn trial(all: &Results, sets: &[Set], best: bool, of: [f64; 3]) -> Trial {
         let series = figures(all, of[0], of[1], of[2]);
-        Trial { best, series, ..Trial::new(sets.iter().map(set).collect()) }
+        Trial { best, series, ..Trial::new(sets.to_vec()) }
     }
 
     fn state(knob: &str, value: &str, command: &str) -> KnobState {
@@ -193,10 +196,10 @@ mod tests {
     fn the_best_ones_together_are_recommended_with_what_they_bring_and_cost() {
         let all = tried(|all| {
             vec![
-                trial(all, &[("gro", "on")], false, [10.0, 1500.0, 0.8]),
-                trial(all, &[("rps", "all")], false, [8.0, 1000.0, 1.0]),
-                trial(all, &[("mtu", "9000")], false, [20.0, 1000.0, 1.0]),
-                trial(all, &[("gro", "on"), ("rps", "all")], true, [8.0, 1510.0, 1.2]),
+                trial(all, &[set("gro", "on")], false, [10.0, 1500.0, 0.8]),
+                trial(all, &[set("rps", "all")], false, [8.0, 1000.0, 1.0]),
+                trial(all, &[set("mtu", "9000")], false, [20.0, 1000.0, 1.0]),
+                trial(all, &[set("gro", "on"), set("rps", "all")], true, [8.0, 1510.0, 1.2]),
             ]
         });
         assert_eq!(
@@ -210,8 +213,8 @@ mod tests {
         );
         let best = tried(|all| {
             vec![
-                trial(all, &[("gro", "on")], false, [10.0, 1500.0, 1.0]),
-                trial(all, &[("gro", "on"), ("rps", "all")], true, [5.0, 1510.0, 1.2]),
+                trial(all, &[set("gro", "on")], false, [10.0, 1500.0, 1.0]),
+                trial(all, &[set("gro", "on"), set("rps", "all")], true, [5.0, 1510.0, 1.2]),
             ]
         });
         let said = &tuning(&best)[0];
@@ -230,15 +233,15 @@ mod tests {
     fn what_does_not_differ_is_said_as_such() {
         let all = tried(|all| {
             vec![
-                trial(all, &[("gro", "on")], false, [10.1, 1003.0, 1.0]),
-                trial(all, &[("rps", "all")], false, [9.95, 1000.0, 1.01]),
+                trial(all, &[set("gro", "on")], false, [10.1, 1003.0, 1.0]),
+                trial(all, &[set("rps", "all")], false, [9.95, 1000.0, 1.01]),
             ]
         });
         assert_eq!(
             tuning(&all),
             ["No setting differs from the present one for TCP (cable; tried: gro on; rps all)."]
         );
-        let worse = tried(|all| vec![trial(all, &[("gro", "on")], false, [20.0, 1000.0, 1.0])]);
+        let worse = tried(|all| vec![trial(all, &[set("gro", "on")], false, [20.0, 1000.0, 1.0])]);
         assert_eq!(
             tuning(&worse),
             [
@@ -251,8 +254,8 @@ mod tests {
     fn what_was_good_once_and_not_again_is_not_recommended() {
         let all = tried(|all| {
             vec![
-                trial(all, &[("gro", "on")], false, [8.0, 1000.0, 1.0]),
-                trial(all, &[("gro", "on")], true, [10.0, 1000.0, 1.0]),
+                trial(all, &[set("gro", "on")], false, [8.0, 1000.0, 1.0]),
+                trial(all, &[set("gro", "on")], true, [10.0, 1000.0, 1.0]),
             ]
         });
         assert!(recommended(&all, &all.tuning[0]).is_none());

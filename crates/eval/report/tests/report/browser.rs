@@ -23,7 +23,13 @@ pub(crate) fn chromium() -> Option<PathBuf> {
 }
 
 /// Runs the browser on a page; gives its standard output and what it logged.
-fn browse(browser: &Path, page: &str, size: (u32, u32), arguments: &[&str]) -> (String, String) {
+fn browse(
+    browser: &Path,
+    page: &str,
+    width: u32,
+    height: u32,
+    arguments: &[&str],
+) -> (String, String) {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("report.html");
     std::fs::write(&file, page).unwrap();
@@ -32,7 +38,7 @@ fn browse(browser: &Path, page: &str, size: (u32, u32), arguments: &[&str]) -> (
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--enable-logging=stderr", "--hide-scrollbars"])
         .arg(format!("--user-data-dir={}", place.path().join("profile").display()))
-        .arg(format!("--window-size={},{}", size.0, size.1))
+        .arg(format!("--window-size={width},{height}"))
         .args(arguments)
         .arg(format!("file://{}", file.display()))
         .output()
@@ -43,11 +49,11 @@ fn browse(browser: &Path, page: &str, size: (u32, u32), arguments: &[&str]) -> (
 }
 
 pub(crate) fn a_browser_shows_figures_and_legends_without_an_error(browser: &Path) {
-    let (dom, log) = browse(browser, &html::page(&second()), (1200, 900), &["--dump-dom"]);
+    let (dom, log) = browse(browser, &html::page(&second()), 1200, 900, &["--dump-dom"]);
     assert!(!log.contains("CONSOLE"), "{log}");
     assert_eq!(dom.matches("class=\"legend\"").count(), dom.matches("<figure>").count());
     let results = results();
-    let (dom, log) = browse(browser, &html::page(&results), (1200, 900), &["--dump-dom"]);
+    let (dom, log) = browse(browser, &html::page(&results), 1200, 900, &["--dump-dom"]);
     let errors: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(dom.matches("class=\"legend\"").count(), dom.matches("<figure>").count());
@@ -91,8 +97,7 @@ fn fits_a_phone(browser: &Path, results: &Results) {
          <script>onload=()=>{{const d=f.contentDocument;d.querySelectorAll('details').forEach(e=>e.open=true);\
          w.textContent=f.contentWindow.innerWidth+' '+d.documentElement.scrollWidth+' '+d.body.scrollWidth}}</script>"
     );
-    let (dom, _) =
-        browse(browser, &page, (1200, 900), &["--dump-dom", "--virtual-time-budget=3000"]);
+    let (dom, _) = browse(browser, &page, 1200, 900, &["--dump-dom", "--virtual-time-budget=3000"]);
     let said =
         dom.rsplit("<p id=\"w\">").next().and_then(|rest| rest.split('<').next()).unwrap_or("");
     let widths: Vec<u32> = said.split(' ').map(|width| width.parse().unwrap_or(0)).collect();
@@ -111,7 +116,7 @@ pub(crate) fn a_browser_can_draw_the_page_light_and_dark(browser: &Path) {
         let file = place.path().join(format!("{scheme}.png"));
         let shot = format!("--screenshot={}", file.display());
         let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
-        browse(browser, &page, (390, 1600), &[&shot, &scheme]);
+        browse(browser, &page, 390, 1600, &[&shot, &scheme]);
         pictures.push(std::fs::read(file).unwrap());
     }
     assert!(

@@ -7,7 +7,7 @@ use gigae_eval_measure::transport::Task;
 use gigae_eval_model::cost::Baseline;
 use gigae_eval_model::duration;
 use gigae_eval_model::environment::EndEnvironment;
-use gigae_eval_model::knobs::{KnobState, Set};
+use gigae_eval_model::knobs::{KnobState, Set, WantedKnob};
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::traffic::Traffic;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ pub enum Request {
     Baseline(u64),
     /// What have you of these knobs, each with values that may be asked for? Whatever was set
     /// before is put back.
-    Knobs(Vec<(String, Vec<String>)>),
+    Knobs(Vec<WantedKnob>),
     /// Set these, of those that were asked about, and all others as they were. The session's end
     /// puts back all.
     Tune(Vec<Set>),

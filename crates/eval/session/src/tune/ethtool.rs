@@ -3,7 +3,7 @@
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
 use gigae_eval_model::knobs::Belongs;
-use gigae_nic::ethtool::Feature;
+use gigae_nic::ethtool::{Feature, WantedFeature};
 use std::io;
 
 /// Longest time that a driver may gather events, in microseconds: far beyond what anybody wants.
@@ -246,9 +246,9 @@ impl Knob for Offload {
     fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
         let features = self.features(nic).map_err(|why| io::Error::other(why.0))?;
         let on = |name: &str| exact.split(',').any(|one| one == name);
-        let wanted: Vec<(&str, bool)> =
-            features.iter().map(|one| (one.name.as_str(), on(&one.name))).collect();
-        nic.ethtool.request(&nic.interface, &wanted)
+        let wanted = features.iter();
+        let wanted = wanted.map(|one| WantedFeature { name: &one.name, on: on(&one.name) });
+        nic.ethtool.request(&nic.interface, &wanted.collect::<Vec<_>>())
     }
 
     /// A part of them is named; else the reader would think of all.

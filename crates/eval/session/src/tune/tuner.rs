@@ -7,7 +7,7 @@ use super::knob::{Absent, Knob};
 use super::list::by_name;
 use crate::remark::remark;
 use gigae_eval_measure::site::Site;
-use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
+use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState, WantedKnob};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -61,17 +61,14 @@ pub struct Tuner {
 
 impl Tuner {
     /// Looks at the knobs that a plan names with their values; changes nothing.
-    pub fn new(
-        site: &Site,
-        wanted: &[(String, Vec<String>)],
-    ) -> io::Result<(Self, Vec<KnobState>)> {
+    pub fn new(site: &Site, wanted: &[WantedKnob]) -> io::Result<(Self, Vec<KnobState>)> {
         let mut tuner = Self {
             nics: TunedInterface::of(site)?,
             held: Vec::new(),
             journal: None,
             guardian: None,
         };
-        let states = wanted.iter().map(|(name, values)| tuner.look(name, values)).collect();
+        let states = wanted.iter().map(|one| tuner.look(&one.knob, &one.values)).collect();
         Ok((tuner, states))
     }
 

@@ -36,6 +36,15 @@ pub struct Feature {
     pub active: bool,
 }
 
+/// A feature that is asked for, or that is to be off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WantedFeature<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whether it is to be on.
+    pub on: bool,
+}
+
 impl Ethtool {
     /// A word of struct ethtool_coalesce by its place; `EOPNOTSUPP` from drivers without
     /// coalescing.
@@ -92,8 +101,8 @@ impl Ethtool {
         Ok(names.into_iter().enumerate().map(feature).collect())
     }
 
-    /// Asks for features and against others, by name; those that are not named stay as they are.
-    pub fn request(&self, name: &str, wanted: &[(&str, bool)]) -> io::Result<()> {
+    /// Asks for features and against others; those that are not named stay as they are.
+    pub fn request(&self, name: &str, wanted: &[WantedFeature<'_>]) -> io::Result<()> {
         let names = self
             .names(name, ETH_SS_FEATURES)
             .ok_or_else(|| io::Error::other("the kernel names no features"))?;
@@ -102,10 +111,10 @@ impl Ethtool {
         let mut words = vec![0_u32; 2 + 2 * blocks];
         (words[0], words[1]) = (ETHTOOL_SFEATURES, blocks as u32);
         for (bit, own) in names.iter().enumerate() {
-            if let Some((_, on)) = wanted.iter().find(|(name, _)| name == own) {
+            if let Some(one) = wanted.iter().find(|one| one.name == own.as_str()) {
                 let (block, mask) = (bit / 32, 1_u32 << (bit % 32));
                 words[2 + 2 * block] |= mask;
-                words[3 + 2 * block] |= if *on { mask } else { 0 };
+                words[3 + 2 * block] |= if one.on { mask } else { 0 };
             }
         }
         self.call(name, &mut words)

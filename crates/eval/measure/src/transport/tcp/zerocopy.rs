@@ -67,8 +67,8 @@ impl Completions {
         !self.writes.is_empty()
     }
 
-    /// The kernel is done with the writes of these numbers, which may wrap.
-    fn complete(&mut self, (low, high): (u32, u32), copied: bool) {
+    /// The kernel is done with the writes from number `low` to `high`, which may wrap.
+    fn complete(&mut self, low: u32, high: u32, copied: bool) {
         let begin = low.wrapping_sub(self.first) as usize;
         let end = (high.wrapping_sub(self.first) as usize).saturating_add(1);
         for place in begin..end.min(self.writes.len()) {
@@ -94,7 +94,7 @@ impl Completions {
             match next(socket) {
                 Ok(Some(said)) if said.ee_origin == SO_EE_ORIGIN_ZEROCOPY => {
                     let copied = said.ee_code & SO_EE_CODE_ZEROCOPY_COPIED != 0;
-                    self.complete((said.ee_info, said.ee_data), copied);
+                    self.complete(said.ee_info, said.ee_data, copied);
                 }
                 Ok(_) => {}
                 Err(error) if try_again(&error) => break,
@@ -159,11 +159,11 @@ mod tests {
         for memory in [0, 0, 1] {
             completions.wrote(memory);
         }
-        completions.complete((0, 0), true);
+        completions.complete(0, 0, true);
         assert!(completions.has(0) && completions.has(1));
-        completions.complete((u32::MAX, u32::MAX), false);
+        completions.complete(u32::MAX, u32::MAX, false);
         assert!(!completions.has(0) && completions.has(1));
-        completions.complete((1, 1), false);
+        completions.complete(1, 1, false);
         assert!(!completions.has(1) && !completions.is_waiting());
         assert_eq!(completions.outcome, Zerocopy { writes: 3, copied: 1 });
         assert_eq!(completions.first, 2);
@@ -172,13 +172,13 @@ mod tests {
     #[test]
     fn completions_of_writes_that_never_were_change_nothing() {
         let mut completions = Completions::new(1);
-        completions.complete((0, u32::MAX), true);
+        completions.complete(0, u32::MAX, true);
         completions.wrote(0);
-        completions.complete((5, 9), true);
-        completions.complete((u32::MAX, 3), true);
+        completions.complete(5, 9, true);
+        completions.complete(u32::MAX, 3, true);
         assert!(completions.has(0));
         assert_eq!(completions.outcome, Zerocopy::default());
-        completions.complete((0, 9), false);
+        completions.complete(0, 9, false);
         assert!(!completions.has(0));
     }
 }

@@ -11,9 +11,25 @@ use std::io::IoSliceMut;
 const SIZE: usize = 8;
 const PART: usize = 3;
 
+/// A part of a message, by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PartOf {
+    number: u8,
+    part: u8,
+}
+
+fn part(number: u8, part: u8) -> PartOf {
+    PartOf { number, part }
+}
+
+/// All parts of a message.
+fn all_of(number: u8) -> [PartOf; 3] {
+    [0, 1, 2].map(|which| part(number, which))
+}
+
 /// A train of these parts of messages: each part has the message's number in all its bytes.
-fn train(of: &[(u8, u8)]) -> Vec<u8> {
-    let datagram = |&(number, part): &(u8, u8)| {
+fn train(of: &[PartOf]) -> Vec<u8> {
+    let datagram = |&PartOf { number, part }: &PartOf| {
         let header = [number, 0, 0, 0, part, 0, 0, 0];
         header.into_iter().chain([number; PART])
     };
@@ -31,7 +47,7 @@ fn scatter(mut bytes: &[u8], room: &mut [IoSliceMut<'_>]) {
 }
 
 /// The numbers of the messages that become complete when these trains come.
-fn complete(trains: &[&[(u8, u8)]]) -> Vec<u32> {
+fn complete(trains: &[&[PartOf]]) -> Vec<u32> {
     let mut assembly = Assembly::new(SIZE, PART);
     let mut numbers = Vec::new();
     for of in trains {
@@ -46,7 +62,7 @@ fn complete(trains: &[&[(u8, u8)]]) -> Vec<u32> {
 
 #[test]
 fn messages_are_complete_however_trains_divide_them() {
-    let parts: Vec<(u8, u8)> = (0..200).flat_map(|n| [(n, 0), (n, 1), (n, 2)]).collect();
+    let parts: Vec<PartOf> = (0..200).flat_map(all_of).collect();
     for length in [1, 2, 3, 7, 64] {
         let trains: Vec<_> = parts.chunks(length).collect();
         assert_eq!(complete(&trains), (0..200).collect::<Vec<u32>>(), "{length}");
@@ -55,18 +71,20 @@ fn messages_are_complete_however_trains_divide_them() {
 
 #[test]
 fn a_message_without_one_of_its_parts_is_lost_and_no_other() {
-    let lost = |which: (u8, u8), length: usize| {
-        let all = (0..5).flat_map(|n| [(n, 0), (n, 1), (n, 2)]);
+    let lost = |which: PartOf, length: usize| {
+        let all = (0..5).flat_map(all_of);
         let rest: Vec<_> = all.filter(|part| *part != which).collect();
         complete(&rest.chunks(length).collect::<Vec<_>>())
     };
-    for part in 0..3 {
+    for which in 0..3 {
         for length in [1, 2, 5, 14] {
-            assert_eq!(lost((2, part), length), [0, 1, 3, 4], "part {part}, trains of {length}");
+            let whole = lost(part(2, which), length);
+            assert_eq!(whole, [0, 1, 3, 4], "part {which}, trains of {length}");
         }
     }
-    assert_eq!(complete(&[&[(0, 1), (0, 0), (0, 2)], &[(1, 0), (1, 1), (1, 2)]]), [1]);
-    assert_eq!(complete(&[&[(0, 0), (1, 1), (1, 2)]]), [0_u32; 0], "parts of two messages");
+    assert_eq!(complete(&[&[part(0, 1), part(0, 0), part(0, 2)], &all_of(1)]), [1]);
+    let mixed = [part(0, 0), part(1, 1), part(1, 2)];
+    assert_eq!(complete(&[&mixed]), [0_u32; 0], "parts of two messages");
 }
 
 /// Two connected sockets on the loopback interface for datagrams of this length.

@@ -7,7 +7,7 @@ fn noise(random: &mut Rand32) -> f64 {
 }
 
 /// A cell of `n` and `m` units that scatter by `scatter`, the second side higher by `change`.
-fn row(random: &mut Rand32, (n, m): (usize, usize), scatter: f64, change: f64) -> Row {
+fn row(random: &mut Rand32, n: usize, m: usize, scatter: f64, change: f64) -> Row {
     let mut values = |count, above: f64| -> Vec<Option<f64>> {
         (0..count).map(|_| Some(above + scatter * noise(random))).collect()
     };
@@ -44,7 +44,7 @@ fn four_runs_are_the_fewest_with_power_and_five_with_two_comparisons() {
     assert!(!has_power(3, 3, level(1)) && has_power(4, 4, level(1)));
     assert!(has_power(3, 5, level(1)) && !has_power(1, 100, level(1)));
     let mut random = Rand32::new(1);
-    let rows = [row(&mut random, (3, 3), 0.001, 1.0)];
+    let rows = [row(&mut random, 3, 3, 0.001, 1.0)];
     assert_eq!(judge(&rows, level(1)), [None]);
     assert_eq!(judge(&[], level(1)), []);
 }
@@ -52,8 +52,8 @@ fn four_runs_are_the_fewest_with_power_and_five_with_two_comparisons() {
 #[test]
 fn a_clear_difference_is_as_rare_as_can_be_and_none_is_not_rare() {
     let mut random = Rand32::new(1);
-    let mut rows: Vec<Row> = (0..17).map(|_| row(&mut random, (4, 4), 0.01, 0.0)).collect();
-    rows.push(row(&mut random, (4, 4), 0.01, 0.5));
+    let mut rows: Vec<Row> = (0..17).map(|_| row(&mut random, 4, 4, 0.01, 0.0)).collect();
+    rows.push(row(&mut random, 4, 4, 0.01, 0.5));
     // What never varies, and what is not there.
     rows.push(Row { reference: vec![Some(1.0); 4], other: vec![Some(1.0); 4] });
     rows.push(Row { reference: vec![Some(1.0); 4], other: vec![None, None, Some(1.0), None] });
@@ -68,7 +68,7 @@ fn a_clear_difference_is_as_rare_as_can_be_and_none_is_not_rare() {
 fn what_could_have_been_seen_is_seen() {
     let (mut random, mut seen) = (Rand32::new(2), 0);
     for _ in 0..50 {
-        let mut rows: Vec<Row> = (0..12).map(|_| row(&mut random, (4, 4), 0.02, 0.0)).collect();
+        let mut rows: Vec<Row> = (0..12).map(|_| row(&mut random, 4, 4, 0.02, 0.0)).collect();
         let before = judge(&rows, level(1))[0].unwrap();
         if before.p <= level(1) {
             continue;
@@ -87,7 +87,7 @@ fn what_could_have_been_seen_is_seen() {
 #[test]
 fn cells_that_all_move_together_are_judged_as_if_there_were_one() {
     let mut random = Rand32::new(3);
-    let one = row(&mut random, (4, 4), 0.01, 0.03);
+    let one = row(&mut random, 4, 4, 0.01, 0.03);
     let alone = judge(std::slice::from_ref(&one), level(1))[0].unwrap().p;
     let many = judge(&vec![one; 30], level(1));
     assert!(many.iter().all(|judged| judged.unwrap().p == alone), "{many:?}");
