@@ -6,7 +6,7 @@
 //! leave checksums to "hardware" that does not exist, so on a corrupting fabric they must compute
 //! them. Otherwise no receiver could find a corrupt frame.
 
-use gigae_nic::ethtool::Ethtool;
+use gigae_nic::ethtool::{Ethtool, WantedFeature};
 use std::io;
 
 /// What a node's interface does to what its programs send.
@@ -24,10 +24,13 @@ pub(crate) enum Sending {
 pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
     let ethtool = Ethtool::new()?;
     let features = ethtool.features(interface)?;
-    let wanted = features.iter().filter_map(|feature| match kind(&feature.name) {
-        Kind::Segmentation => Some((feature.name.as_str(), sending == Sending::AsFound)),
-        Kind::Checksum => Some((feature.name.as_str(), sending != Sending::Checksummed)),
-        Kind::Other => None,
+    let wanted = features.iter().filter_map(|feature| {
+        let on = match kind(&feature.name) {
+            Kind::Segmentation => sending == Sending::AsFound,
+            Kind::Checksum => sending != Sending::Checksummed,
+            Kind::Other => return None,
+        };
+        Some(WantedFeature { name: &feature.name, on })
     });
     // That some features are fixed is no error, which is as good as it gets.
     ethtool.request(interface, &wanted.collect::<Vec<_>>())
