@@ -6,7 +6,7 @@ mod steps;
 use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
 use gigae_torture::{
-    Class, Ending, Messages, Pair, Post, Received, Tagged, Violation, Want, tagged_body,
+    Class, Ending, Messages, NodePair, Post, ReceiveReport, Tagged, Violation, Want, tagged_body,
 };
 use remote::RemoteReplay;
 pub use remote::{AREA, word};
@@ -85,8 +85,8 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 // They were compared where they arrived.
                 let bytes = tagged_body(id, taken.total);
                 let TaggedReceive { tag, len, total, .. } = taken;
-                let pair = Pair { from: 1 - node, to: node };
-                tagged.received(pair, post, Received { tag, len, total, ending }, &bytes)?;
+                let pair = NodePair { from: 1 - node, to: node };
+                tagged.received(pair, post, ReceiveReport { tag, len, total, ending }, &bytes)?;
             }
             Step::Began(life, number, of, operation) => {
                 remote.began(Life { node, life }, number, of, operation, at);
@@ -95,7 +95,7 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 remote.ended(node, number, ending, value, &bytes)?;
             }
             Step::Broken(what) => {
-                let pair = Pair { from: node, to: 1 - node };
+                let pair = NodePair { from: node, to: 1 - node };
                 return Err(Violation::new(Class::Broken, pair, what));
             }
             Step::Noticed(word, place) => remote.noticed(node, word, place)?,

@@ -33,7 +33,7 @@ pub const BOTH: [Transport; 2] = [Transport::Tcp, Transport::Gigae];
 
 /// A pattern of two ranks, with messages of one size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pattern {
+pub struct RankPattern {
     /// What it is called.
     pub name: String,
     /// Bytes of a message.
@@ -50,7 +50,7 @@ pub struct Figures {
     /// One way in MB/s, by bytes.
     pub bandwidth: [BTreeMap<u32, Vec<f64>>; 2],
     /// Microseconds of a pattern of two ranks.
-    pub patterns: [BTreeMap<Pattern, Vec<f64>>; 2],
+    pub patterns: [BTreeMap<RankPattern, Vec<f64>>; 2],
     /// Seconds of the sort (alltoall).
     pub sort: [Vec<f64>; 2],
     /// Seconds of the solver (allreduce).
@@ -229,13 +229,13 @@ fn collect(stdout: &str, kind: &str, into: &mut BTreeMap<u32, Vec<f64>>) -> Resu
 }
 
 /// Lines `pattern NAME BYTES VALUE`, of which there must be some.
-fn collect_patterns(stdout: &str, into: &mut BTreeMap<Pattern, Vec<f64>>) -> Result<(), Error> {
+fn collect_patterns(stdout: &str, into: &mut BTreeMap<RankPattern, Vec<f64>>) -> Result<(), Error> {
     let before = into.values().map(Vec::len).sum::<usize>();
     for line in stdout.lines() {
         if let ["pattern", name, bytes, value] = line.split_whitespace().collect::<Vec<_>>()[..]
             && let (Ok(bytes), Ok(value)) = (bytes.parse(), value.parse())
         {
-            into.entry(Pattern { name: name.to_owned(), bytes }).or_default().push(value);
+            into.entry(RankPattern { name: name.to_owned(), bytes }).or_default().push(value);
         }
     }
     match into.values().map(Vec::len).sum::<usize>() > before {

@@ -1,6 +1,6 @@
 //! What was measured, side by side, as text; and what was reached of what is asked.
 
-use crate::bench::{Figures, Pattern};
+use crate::bench::{Figures, RankPattern};
 use gigae_eval_model::results::{Bound, Verdict};
 use gigae_eval_model::stats::median;
 use serde_json::json;
@@ -48,7 +48,7 @@ pub fn text(figures: &Figures) -> String {
     let _ = writeln!(text, "\n{}", line(&["two ranks, us", "TCP", "gigae", "ratio"]));
     for (pattern, tcp) in &figures.patterns[TCP] {
         let gigae = figures.patterns[GIGAE].get(pattern);
-        let Pattern { name, bytes } = pattern;
+        let RankPattern { name, bytes } = pattern;
         let row =
             row(&format!("{name}, {bytes} B"), median(tcp), gigae.and_then(|g| median(g)), false);
         let _ = writeln!(text, "{row}");
@@ -119,7 +119,7 @@ fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>
     // The sweep has so many under way at a time.
     let messages = |of| at(&figures.bandwidth, of, 8).map(|megabytes| megabytes / 8.0);
     let pattern = |name: &str, bytes: u32| {
-        let pattern = Pattern { name: name.to_owned(), bytes };
+        let pattern = RankPattern { name: name.to_owned(), bytes };
         let of = |of: usize| pick(figures.patterns[of].get(&pattern)?);
         ratio(of(TCP), of(GIGAE))
     };
@@ -202,7 +202,7 @@ mod tests {
             all.bandwidth[of] = sweep(value);
             all.hpcc[of].insert("seconds".into(), value);
             for (name, bytes) in [("allreduce", 64 << 10), ("alltoall", 4 << 10)] {
-                all.patterns[of].insert(Pattern { name: name.into(), bytes }, vec![value]);
+                all.patterns[of].insert(RankPattern { name: name.into(), bytes }, vec![value]);
             }
         }
         all

@@ -1,7 +1,7 @@
 //! `gigae-torture`: many seeds of the deterministic simulation, or one of them again.
 
 use clap::Parser;
-use gigae_torture::{Class, Figures, Outcome, Pair, Scenario, Violation, Watch, run};
+use gigae_torture::{Class, Figures, NodePair, Outcome, Scenario, Violation, Watch, run};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::IsTerminal;
@@ -79,7 +79,8 @@ fn guarded(scenario: &Scenario, watch: Watch) -> std::io::Result<Outcome> {
     catch_unwind(AssertUnwindSafe(|| run(scenario, watch))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        let violation = Violation::new(Class::Broken, Pair::of_one(0), format!("panic: {text}"));
+        let violation =
+            Violation::new(Class::Broken, NodePair::of_one(0), format!("panic: {text}"));
         let mut figures = Figures { seeds: 1, ..Figures::default() };
         figures.violations[Class::ALL.len() - 1] = 1;
         Ok(Outcome { figures, digest: 0, violation: Some(violation), events: Vec::new() })

@@ -6,7 +6,7 @@
 //! are going on or were lost with their session.
 
 use crate::lives::Lives;
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ pub struct Regions {
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// Who started it, on whose memory.
-    pub pair: Pair,
+    pub pair: NodePair,
     /// The life of the owner whose memory is meant.
     pub life: u16,
     /// When it was started, in virtual nanoseconds.
@@ -143,7 +143,7 @@ impl Regions {
         ATOMICS + usize::from(writer) * self.area
     }
 
-    fn access(&mut self, pair: Pair, life: u16, at: u64) -> Access {
+    fn access(&mut self, pair: NodePair, life: u16, at: u64) -> Access {
         self.numbers += 1;
         Access { pair, life, at, number: self.numbers }
     }
@@ -153,7 +153,7 @@ impl Regions {
         owner.is_open && owner.number == access.life
     }
 
-    fn area(&mut self, pair: Pair) -> &mut Area {
+    fn area(&mut self, pair: NodePair) -> &mut Area {
         let life = self.lives.of(pair.to).number;
         let (of, area) = self.areas.entry((pair.to, pair.from)).or_default();
         if *of != life || area.bytes.is_empty() {
@@ -166,7 +166,7 @@ impl Regions {
     /// A write into the writer's own area begins, at `offset` of it, with a key of that life.
     pub fn write(
         &mut self,
-        pair: Pair,
+        pair: NodePair,
         life: u16,
         offset: usize,
         bytes: &[u8],
@@ -241,7 +241,14 @@ impl Regions {
     }
 
     /// A read of the reader's own area begins.
-    pub fn read(&mut self, pair: Pair, life: u16, offset: usize, len: usize, now: u64) -> Access {
+    pub fn read(
+        &mut self,
+        pair: NodePair,
+        life: u16,
+        offset: usize,
+        len: usize,
+        now: u64,
+    ) -> Access {
         let access = self.access(pair, life, now);
         if self.is_present(&access) {
             let area = self.area(pair);
@@ -282,7 +289,7 @@ impl Regions {
     }
 
     /// An addition to a word begins.
-    pub fn add(&mut self, pair: Pair, life: u16, now: u64) -> Access {
+    pub fn add(&mut self, pair: NodePair, life: u16, now: u64) -> Access {
         self.access(pair, life, now)
     }
 
@@ -313,13 +320,20 @@ impl Regions {
     }
 
     /// A swap of a word begins: what it writes, which is never written twice.
-    pub fn swap(&mut self, pair: Pair, life: u16, word: u16, now: u64) -> (Access, u64) {
+    pub fn swap(&mut self, pair: NodePair, life: u16, word: u16, now: u64) -> (Access, u64) {
         let token = u64::from(self.numbers + 1) << 16 | u64::from(pair.from);
         (self.swap_to(pair, life, word, token, now), token)
     }
 
     /// The same by a caller that chooses the token and never uses it twice.
-    pub fn swap_to(&mut self, pair: Pair, life: u16, word: u16, token: u64, now: u64) -> Access {
+    pub fn swap_to(
+        &mut self,
+        pair: NodePair,
+        life: u16,
+        word: u16,
+        token: u64,
+        now: u64,
+    ) -> Access {
         let access = self.access(pair, life, now);
         if self.is_present(&access) {
             self.swaps_of(&access, word).tokens.push(token);
@@ -395,7 +409,7 @@ impl Regions {
             for (place, (&got, &known)) in there.iter().zip(&area.bytes).enumerate() {
                 if got != known && !area.writes.iter().any(|w| w.at(place) == Some(got)) {
                     let what = format!("byte {place} of its area is {got:#x} and not {known:#x}");
-                    let pair = Pair { from: writer, to: owner };
+                    let pair = NodePair { from: writer, to: owner };
                     return Err(Violation::new(Class::Torn, pair, what));
                 }
             }
@@ -432,7 +446,7 @@ impl Adds {
         let mut last = BTreeMap::new();
         let mut gaps = 0;
         for &(before, operand, from, number) in &self.done {
-            let pair = Pair { from, to: owner };
+            let pair = NodePair { from, to: owner };
             let broken = |class, what| Err(Violation::new(class, pair, what));
             if before < end {
                 let what = format!("two additions found a number between {before} and {end}");
@@ -454,7 +468,7 @@ impl Adds {
                 "a word is {there}; {unexplained} more or less than was added, {} at most by additions that were lost",
                 self.lost
             );
-            return Err(Violation::new(class, Pair::of_one(owner), what));
+            return Err(Violation::new(class, NodePair::of_one(owner), what));
         }
         Ok(())
     }
@@ -462,7 +476,7 @@ impl Adds {
 
 impl Swaps {
     fn settle(&self, owner: u16, there: u64) -> Checked {
-        let broken = |class, what| Err(Violation::new(class, Pair::of_one(owner), what));
+        let broken = |class, what| Err(Violation::new(class, NodePair::of_one(owner), what));
         if there != 0 && !self.tokens.contains(&there) {
             return broken(Class::Torn, format!("a word is {there:#x}, which nobody has written"));
         }

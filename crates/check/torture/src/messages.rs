@@ -10,7 +10,7 @@
 
 use crate::body::{self, Id, NAMED};
 use crate::lives::{Life, Lives};
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
@@ -40,14 +40,14 @@ struct Stream {
 
 /// A place in all that a node sends to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct StreamPlace {
     /// Of the sender.
     pub(crate) life: u16,
     /// Of the message in that life.
     pub(crate) number: u32,
 }
 
-impl Place {
+impl StreamPlace {
     pub(crate) fn of(id: Id) -> Self {
         Self { life: id.life, number: id.number }
     }
@@ -58,7 +58,7 @@ impl Place {
 struct Reader {
     life: u16,
     /// Where the next message is.
-    at: Option<Place>,
+    at: Option<StreamPlace>,
     /// What came before the first message that names itself.
     prefix: Vec<Vec<u8>>,
     /// Numbers that were passed over although nobody had said that they failed.
@@ -67,7 +67,7 @@ struct Reader {
 
 /// What one node has sent to another, and how much of it that one has read.
 #[derive(Clone, Debug, Default)]
-struct Traffic {
+struct PairTraffic {
     streams: Vec<Stream>,
     reader: Reader,
 }
@@ -76,7 +76,7 @@ struct Traffic {
 #[derive(Debug, Default)]
 pub struct Messages {
     lives: Lives,
-    traffic: BTreeMap<Pair, Traffic>,
+    traffic: BTreeMap<NodePair, PairTraffic>,
     /// The first gap that is open, and since when.
     suspect: Option<(u64, Violation)>,
     scratch: Vec<u8>,
@@ -103,14 +103,14 @@ impl Messages {
     /// The number that the next message from a node to another will have.
     pub fn next(&self, from: u16, to: u16) -> Id {
         let life = self.lives.of(from).number;
-        let traffic = self.traffic.get(&Pair { from, to });
+        let traffic = self.traffic.get(&NodePair { from, to });
         let stream = traffic.and_then(|t| t.streams.get(usize::from(life)));
         Id { from, life, to, number: stream.map_or(0, |s| s.sent.len() as u32) }
     }
 
     /// That message was accepted, with so many bytes.
     pub fn sent(&mut self, id: Id, len: usize, now: u64) {
-        let traffic = self.traffic.entry(Pair::of(id)).or_default();
+        let traffic = self.traffic.entry(NodePair::of(id)).or_default();
         let life = usize::from(id.life);
         if traffic.streams.len() <= life {
             traffic.streams.resize_with(life + 1, Stream::default);
@@ -123,7 +123,7 @@ impl Messages {
 
     /// Messages came back as failed: all of one peer's that were to come back, in their order.
     pub fn failed(&mut self, from: u16, to: u16, bodies: &[Vec<u8>]) -> Checked {
-        let pair = Pair { from, to };
+        let pair = NodePair { from, to };
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(from).number;
         let traffic = self.traffic.get_mut(&pair);
@@ -155,7 +155,7 @@ impl Messages {
     /// All that a node has sent is acknowledged.
     pub fn drained(&mut self, from: u16) {
         let life = usize::from(self.lives.of(from).number);
-        let all = Pair { from, to: 0 }..=Pair { from, to: u16::MAX };
+        let all = NodePair { from, to: 0 }..=NodePair { from, to: u16::MAX };
         for (_, traffic) in self.traffic.range_mut(all) {
             if let Some(stream) = traffic.streams.get_mut(life) {
                 stream.acknowledged = stream.sent.len() as u32;
@@ -165,7 +165,7 @@ impl Messages {
 
     /// A message was delivered, from the node that the library says.
     pub fn received(&mut self, from: u16, to: u16, body: &[u8], now: u64) -> Checked {
-        let pair = Pair { from, to };
+        let pair = NodePair { from, to };
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let receiver = self.lives.of(to);
         let Some(traffic) = self.traffic.get_mut(&pair) else {
@@ -178,7 +178,7 @@ impl Messages {
         let named = body::name(body);
         let id = match (named, traffic.reader.at) {
             (Some(id), _) => {
-                if Pair::of(id) != pair {
+                if NodePair::of(id) != pair {
                     return broken(Class::Torn, format!("it is {id:?}"));
                 }
                 id
@@ -240,10 +240,16 @@ impl Messages {
     }
 }
 
-impl Traffic {
+impl PairTraffic {
     /// The number of a body that does not name itself.
-    fn find(&self, pair: Pair, next: Place, body: &[u8], scratch: &mut Vec<u8>) -> Checked<u32> {
-        let Place { life, number: next } = next;
+    fn find(
+        &self,
+        pair: NodePair,
+        next: StreamPlace,
+        body: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Checked<u32> {
+        let StreamPlace { life, number: next } = next;
         let sent = &self.streams[usize::from(life)].sent;
         let mut is = |number: u32| {
             let id = Id { from: pair.from, life, to: pair.to, number };
@@ -269,32 +275,32 @@ impl Traffic {
 
     /// The reader is at this message now.
     fn advance(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> Checked {
-        let pair = Pair::of(id);
+        let pair = NodePair::of(id);
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         match self.reader.at {
             None => {
                 let first = self.place_prefix(id, former_end, scratch)?;
-                let until = Place { life: id.life, number: first };
-                self.nothing_lost_before(Place::default(), until, former_end, pair)?;
+                let until = StreamPlace { life: id.life, number: first };
+                self.nothing_lost_before(StreamPlace::default(), until, former_end, pair)?;
                 for number in first..id.number {
                     let stream = &mut self.streams[usize::from(id.life)];
                     stream.sent[number as usize].delivered = true;
                 }
             }
-            Some(Place { life, .. }) if id.life < life => {
+            Some(StreamPlace { life, .. }) if id.life < life => {
                 return broken(Class::Epoch, format!("{id:?} came after messages of life {life}"));
             }
             Some(next) if id.life > next.life => {
-                self.nothing_lost_before(next, Place::of(id), former_end, pair)?;
+                self.nothing_lost_before(next, StreamPlace::of(id), former_end, pair)?;
             }
-            Some(Place { number: next, .. }) if id.number < next => {
+            Some(StreamPlace { number: next, .. }) if id.number < next => {
                 let class = match self.reader.missing.contains(&id.number) {
                     true => Class::Order,
                     false => Class::Doubled,
                 };
                 return broken(class, format!("{id:?} came where {next} was expected"));
             }
-            Some(Place { number: next, .. }) => {
+            Some(StreamPlace { number: next, .. }) => {
                 let sent = &self.streams[usize::from(id.life)].sent;
                 let skipped = (next..id.number).filter(|&n| !sent[n as usize].failed);
                 self.reader.missing.extend(skipped);
@@ -305,7 +311,7 @@ impl Traffic {
             return broken(Class::Epoch, format!("{id:?} had been taken by a former life"));
         }
         sent.delivered = true;
-        self.reader.at = Some(Place { life: id.life, number: id.number + 1 });
+        self.reader.at = Some(StreamPlace { life: id.life, number: id.number + 1 });
         Ok(())
     }
 
@@ -330,9 +336,9 @@ impl Traffic {
             if end >= count && fits(end - count, scratch) {
                 // Those between were given up before; all others are in order. Bodies of a few
                 // bytes may fit several places: nothing is lost if it is not at one of them.
-                let (first, pair) = (end - count, Pair::of(id));
-                let until = Place { life: id.life, number: first };
-                match self.nothing_lost_before(Place::default(), until, former_end, pair) {
+                let (first, pair) = (end - count, NodePair::of(id));
+                let until = StreamPlace { life: id.life, number: first };
+                match self.nothing_lost_before(StreamPlace::default(), until, former_end, pair) {
                     Ok(()) => return Ok(first),
                     Err(_) => fit = fit.or(Some(first)),
                 }
@@ -365,10 +371,10 @@ impl Traffic {
             }
         }
         let what = format!("{count} messages before {id:?} are not those before it");
-        Err(Violation::new(Class::Order, Pair::of(id), what))
+        Err(Violation::new(Class::Order, NodePair::of(id), what))
     }
 
-    fn check_prefix_of_a_former_life(&self, pair: Pair) -> Checked {
+    fn check_prefix_of_a_former_life(&self, pair: NodePair) -> Checked {
         let lens: Vec<_> = self.reader.prefix.iter().map(Vec::len).collect();
         let fits = |stream: &Stream| {
             stream
@@ -387,10 +393,10 @@ impl Traffic {
     /// to the present life of the receiver and was not.
     fn nothing_lost_before(
         &self,
-        from: Place,
-        until: Place,
+        from: StreamPlace,
+        until: StreamPlace,
         former_end: u64,
-        pair: Pair,
+        pair: NodePair,
     ) -> Checked {
         for life in from.life..=until.life {
             let Some(stream) = self.streams.get(usize::from(life)) else { break };
@@ -409,7 +415,7 @@ impl Traffic {
         Ok(())
     }
 
-    fn settle(&mut self, pair: Pair, sender: Life, receiver: Life) -> Checked {
+    fn settle(&mut self, pair: NodePair, sender: Life, receiver: Life) -> Checked {
         let Some(last) = self.streams.len().checked_sub(1) else { return Ok(()) };
         let stream = &self.streams[last];
         let is_owed_all = sender.is_open && usize::from(sender.number) == last;
@@ -428,7 +434,7 @@ impl Traffic {
             self.reader = Reader { life: receiver.number, ..Reader::default() };
         }
         // Short ones at the very end do not name themselves.
-        let mut owed_before = Place { life: last as u16, number: end };
+        let mut owed_before = StreamPlace { life: last as u16, number: end };
         if !self.reader.prefix.is_empty() {
             self.check_prefix_of_a_former_life(pair)?;
             owed_before.number = end.saturating_sub(self.reader.prefix.len() as u32);

@@ -8,7 +8,7 @@ use crate::figures::Figures;
 use crate::memory::{Access, Regions, Swap};
 use crate::messages::Messages;
 use crate::notices::Notices;
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::{Post, Tagged};
 use crate::trace::{Event, Trace};
@@ -93,13 +93,13 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn note(&mut self, what: &'static str, pair: Pair, number: u64, len: usize) {
+    fn note(&mut self, what: &'static str, pair: NodePair, number: u64, len: usize) {
         self.checkers.trace.note(Event { at: self.now, what, pair, number, len });
     }
 }
 
 fn broken(me: u16, what: impl std::fmt::Display) -> Violation {
-    Violation::new(Class::Broken, Pair::of_one(me), what.to_string())
+    Violation::new(Class::Broken, NodePair::of_one(me), what.to_string())
 }
 
 impl Node {
@@ -201,7 +201,7 @@ impl Node {
         let (from, to) = (self.name(from, context)?, self.me);
         let body = &self.scratch;
         let number = body::name(body).map_or(u64::MAX, |id| id.number.into());
-        context.note("received", Pair { from, to }, number, body.len());
+        context.note("received", NodePair { from, to }, number, body.len());
         context.checkers.figures.bytes += body.len() as u64;
         context.checkers.figures.delivered += 1;
         context.checkers.messages.received(from, to, body, context.now)
@@ -215,7 +215,7 @@ impl Node {
             let message = self.endpoint.kept(message);
             if message.from() != from || message[..] != body[..] {
                 let what = format!("a message of {} bytes changed while it was kept", body.len());
-                return Err(Violation::new(Class::Torn, Pair::of_one(self.me), what));
+                return Err(Violation::new(Class::Torn, NodePair::of_one(self.me), what));
             }
             context.checkers.figures.kept += 1;
         }
@@ -229,7 +229,7 @@ impl Node {
         }
         for (peer, bodies) in failed {
             let to = self.name(peer, context)?;
-            context.note("failed", Pair { from: self.me, to }, bodies.len() as u64, 0);
+            context.note("failed", NodePair { from: self.me, to }, bodies.len() as u64, 0);
             context.checkers.figures.failed += bodies.len() as u64;
             context.checkers.messages.failed(self.me, to, &bodies)?;
             self.unnamed.remove(&to);
@@ -293,7 +293,7 @@ impl Node {
             match sent {
                 Ok(()) => {
                     context.checkers.figures.sent += 1;
-                    context.note("sent", Pair::of(id), id.number.into(), len);
+                    context.note("sent", NodePair::of(id), id.number.into(), len);
                     context.checkers.messages.sent(id, len, context.now);
                 }
                 refused => {

@@ -6,13 +6,13 @@
 
 use crate::lives::Lives;
 use crate::memory::{Access, AccessEnding};
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::violation::{Checked, Class, Violation};
 use std::collections::BTreeMap;
 
 /// Bytes of the owner's memory that a notice reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct NoticedRange {
     /// Where they begin.
     pub offset: u64,
     /// How many they are.
@@ -25,9 +25,18 @@ struct Write {
     number: u32,
     /// Of the owner whose memory is meant.
     life: u16,
-    place: Span,
+    place: NoticedRange,
     ended: Option<AccessEnding>,
     noticed: bool,
+}
+
+/// A notice that a life of an owner has taken.
+#[derive(Clone, Copy, Debug)]
+struct TakenNotice {
+    /// Of the owner.
+    life: u16,
+    /// Of the write.
+    number: u32,
 }
 
 /// See the module's description.
@@ -35,9 +44,9 @@ struct Write {
 pub struct Notices {
     lives: Lives,
     /// By writer and owner, in the order in which they were started.
-    writes: BTreeMap<Pair, Vec<Write>>,
-    /// The last notice of a writer that a life of an owner has taken.
-    last: BTreeMap<Pair, (u16, u32)>,
+    writes: BTreeMap<NodePair, Vec<Write>>,
+    /// The last notice of a writer that an owner has taken.
+    last: BTreeMap<NodePair, TakenNotice>,
 }
 
 impl Notices {
@@ -59,12 +68,12 @@ impl Notices {
     /// A write with notice begins: the word of its notice is the access' number.
     pub fn started(&mut self, access: Access, offset: u64, len: usize) {
         let Access { pair, life, number, .. } = access;
-        let place = Span { offset, len: len as u32 };
+        let place = NoticedRange { offset, len: len as u32 };
         let write = Write { number, life, place, ended: None, noticed: false };
         self.writes.entry(pair).or_default().push(write);
     }
 
-    fn write(&mut self, pair: Pair, number: u64) -> Option<&mut Write> {
+    fn write(&mut self, pair: NodePair, number: u64) -> Option<&mut Write> {
         let writes = self.writes.get_mut(&pair)?;
         let at = writes.binary_search_by_key(&number, |write| write.number.into()).ok()?;
         Some(&mut writes[at])
@@ -82,7 +91,7 @@ impl Notices {
     }
 
     /// The owner has taken a notice: the writer's word, and the place that was written.
-    pub fn taken(&mut self, pair: Pair, word: u64, place: Span) -> Checked {
+    pub fn taken(&mut self, pair: NodePair, word: u64, place: NoticedRange) -> Checked {
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(pair.to).number;
         let Some(write) = self.write(pair, word) else {
@@ -99,9 +108,9 @@ impl Notices {
         }
         write.noticed = true;
         let number = write.number;
-        let last = self.last.insert(pair, (life, number));
-        match last.filter(|&(of, last)| of == life && last > number) {
-            Some((_, last)) => broken(Class::Order, format!("notice {number} after {last}")),
+        let last = self.last.insert(pair, TakenNotice { life, number });
+        match last.filter(|last| last.life == life && last.number > number) {
+            Some(last) => broken(Class::Order, format!("notice {number} after {}", last.number)),
             None => Ok(()),
         }
     }

@@ -6,8 +6,8 @@
 
 use crate::body::{self, Id};
 use crate::lives::Lives;
-use crate::messages::Place;
-use crate::pair::Pair;
+use crate::messages::StreamPlace;
+use crate::pair::NodePair;
 use crate::violation::{Checked, Class, Violation};
 use gigae::Wanted;
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ pub enum Ending {
 
 /// What the completion of a receive says.
 #[derive(Clone, Copy, Debug)]
-pub struct Received {
+pub struct ReceiveReport {
     /// The message's tag.
     pub tag: u64,
     /// Bytes that came.
@@ -101,7 +101,7 @@ struct Message {
 #[derive(Clone, Copy, Debug)]
 struct Receipt {
     post: Post,
-    place: Place,
+    place: StreamPlace,
     class: u8,
 }
 
@@ -109,11 +109,11 @@ struct Receipt {
 #[derive(Debug, Default)]
 pub struct Tagged {
     lives: Lives,
-    messages: BTreeMap<Pair, Vec<Vec<Message>>>,
+    messages: BTreeMap<NodePair, Vec<Vec<Message>>>,
     /// How many of a life's injected messages to another were said to be lost.
     lost: BTreeMap<(u16, u16, u16), usize>,
     /// What the present life of a receiver has taken of a sender.
-    taken: BTreeMap<Pair, (u16, Vec<Receipt>)>,
+    taken: BTreeMap<NodePair, (u16, Vec<Receipt>)>,
     scratch: Vec<u8>,
     /// Messages received and found right.
     pub delivered: u64,
@@ -160,14 +160,14 @@ impl Tagged {
     /// What the next message of a node to another is.
     pub fn next(&self, from: u16, to: u16) -> Id {
         let life = self.lives.of(from).number;
-        let lives = self.messages.get(&Pair { from, to });
+        let lives = self.messages.get(&NodePair { from, to });
         let sent = lives.and_then(|lives| lives.get(usize::from(life)));
         Id { from, life, to, number: sent.map_or(0, |s| s.len() as u32) }
     }
 
     /// That message was started.
     pub fn started(&mut self, id: Id, class: u8, len: usize, now: u64) {
-        let lives = self.messages.entry(Pair::of(id)).or_default();
+        let lives = self.messages.entry(NodePair::of(id)).or_default();
         if lives.len() <= usize::from(id.life) {
             lives.resize_with(usize::from(id.life) + 1, Vec::new);
         }
@@ -192,13 +192,13 @@ impl Tagged {
     }
 
     fn message(&mut self, id: Id) -> Option<&mut Message> {
-        let lives = self.messages.get_mut(&Pair::of(id))?;
+        let lives = self.messages.get_mut(&NodePair::of(id))?;
         lives.get_mut(usize::from(id.life))?.get_mut(id.number as usize)
     }
 
     /// A send was completed, with success or because the peer was lost.
     pub fn ended(&mut self, id: Id, success: bool) -> Checked {
-        let broken = |class, what| Err(Violation::new(class, Pair::of(id), what));
+        let broken = |class, what| Err(Violation::new(class, NodePair::of(id), what));
         let Some(message) = self.message(id) else {
             return broken(Class::Torn, format!("{id:?} was completed and never started"));
         };
@@ -223,15 +223,21 @@ impl Tagged {
             }
             _ => {
                 let what = format!("{id:?} was cancelled and had not been going on");
-                Err(Violation::new(Class::Doubled, Pair::of(id), what))
+                Err(Violation::new(Class::Doubled, NodePair::of(id), what))
             }
         }
     }
 
     /// A receive was completed: its sender, what was said of it, and its memory.
-    pub fn received(&mut self, pair: Pair, post: Post, said: Received, memory: &[u8]) -> Checked {
-        let Pair { from, to } = pair;
-        let Received { tag, len, total, ending } = said;
+    pub fn received(
+        &mut self,
+        pair: NodePair,
+        post: Post,
+        said: ReceiveReport,
+        memory: &[u8],
+    ) -> Checked {
+        let NodePair { from, to } = pair;
+        let ReceiveReport { tag, len, total, ending } = said;
         let (class, id) = named(tag, to);
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(to).number;
@@ -276,7 +282,7 @@ impl Tagged {
         if taken.0 != life {
             *taken = (life, Vec::new());
         }
-        let one = Receipt { post, place: Place::of(id), class };
+        let one = Receipt { post, place: StreamPlace::of(id), class };
         // The earlier receive wanted the earlier message, and the later one got it.
         let crossed = |a: &Receipt, b: &Receipt| {
             a.post.index < b.post.index && a.place > b.place && a.post.want.takes(b.class, from)
@@ -295,7 +301,7 @@ impl Tagged {
     /// Everything is over, and every open node has received all that was there to be received.
     pub fn settle(&self) -> Checked {
         for (&pair, lives) in &self.messages {
-            let Pair { from, to } = pair;
+            let NodePair { from, to } = pair;
             let receiver = self.lives.of(to);
             for (life, messages) in lives.iter().enumerate() {
                 let mut silent = 0;

@@ -1,6 +1,6 @@
 //! The last events of a run, to find the cause of a violation.
 
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -13,14 +13,14 @@ pub(crate) struct Event {
     pub(crate) at: u64,
     pub(crate) what: &'static str,
     /// The two nodes that it concerns; the same twice if it is one node only.
-    pub(crate) pair: Pair,
+    pub(crate) pair: NodePair,
     pub(crate) number: u64,
     pub(crate) len: usize,
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, what, pair: Pair { from, to }, number, len } = self;
+        let Self { at, what, pair: NodePair { from, to }, number, len } = self;
         let at = *at as f64 / 1000.0;
         match from == to {
             true => write!(f, "{at:14.3} us  node {from} {what}"),
@@ -44,7 +44,7 @@ impl Trace {
     }
 
     pub(crate) fn note(&mut self, event: Event) {
-        let Event { at, pair: Pair { from, to }, number, len, what } = event;
+        let Event { at, pair: NodePair { from, to }, number, len, what } = event;
         let place = u64::from(from) << 48 | u64::from(to) << 32 | what.len() as u64;
         for word in [at, place, number, len as u64] {
             self.digest = crate::body::mix(self.digest ^ word);
@@ -59,9 +59,9 @@ impl Trace {
     }
 
     /// The last events that concern a pair, in their order.
-    pub(crate) fn of(&self, pair: Pair, most: usize) -> Vec<String> {
-        let back = Pair { from: pair.to, to: pair.from };
-        let concerns = |of: Pair| match of.from == of.to {
+    pub(crate) fn of(&self, pair: NodePair, most: usize) -> Vec<String> {
+        let back = NodePair { from: pair.to, to: pair.from };
+        let concerns = |of: NodePair| match of.from == of.to {
             true => of.from == pair.from || of.from == pair.to,
             false => of == pair || of == back,
         };

@@ -1,6 +1,6 @@
 //! What must never happen.
 
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use std::fmt;
 
 /// In which way a promise was broken.
@@ -47,21 +47,21 @@ pub struct Violation {
     /// In which way.
     pub class: Class,
     /// The sender and the receiver of the message or operation.
-    pub pair: Pair,
+    pub pair: NodePair,
     /// What was expected and what came.
     pub what: String,
 }
 
 impl Violation {
     /// A violation between two nodes.
-    pub fn new(class: Class, pair: Pair, what: impl Into<String>) -> Self {
+    pub fn new(class: Class, pair: NodePair, what: impl Into<String>) -> Self {
         Self { class, pair, what: what.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { class, pair: Pair { from, to }, what } = self;
+        let Self { class, pair: NodePair { from, to }, what } = self;
         write!(f, "{}: from node {from} to node {to}: {what}", class.word())
     }
 }

@@ -12,7 +12,7 @@ use crate::memory::Regions;
 use crate::messages::Messages;
 use crate::node::{Checkers, Context, Node, Other};
 use crate::notices::Notices;
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::Tagged;
 use crate::trace::{Event, Trace};
@@ -177,7 +177,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn note(&mut self, what: &'static str, node: u16) {
-        let (at, pair) = (self.net.now(), Pair::of_one(node));
+        let (at, pair) = (self.net.now(), NodePair::of_one(node));
         self.checkers.trace.note(Event { at, what, pair, number: 0, len: 0 });
     }
 
@@ -279,7 +279,7 @@ impl<'a> Simulation<'a> {
     fn serve(&mut self, n: u16) -> Checked {
         self.called += 1;
         if self.called > MOST_CALLS {
-            return Err(Violation::new(Class::Hung, Pair::of_one(n), "the run never ends"));
+            return Err(Violation::new(Class::Hung, NodePair::of_one(n), "the run never ends"));
         }
         let now = self.net.now();
         let host = &mut self.hosts[usize::from(n)];
@@ -349,7 +349,7 @@ impl<'a> Simulation<'a> {
                 if drained || now >= *until {
                     (*left, *until) = (true, now + 500 * MILLISECOND);
                     node.endpoint.begin_close().map_err(|e| {
-                        Violation::new(Class::Broken, Pair::of_one(node.me), e.to_string())
+                        Violation::new(Class::Broken, NodePair::of_one(node.me), e.to_string())
                     })?;
                 }
             }
@@ -374,7 +374,7 @@ impl<'a> Simulation<'a> {
             _ => {}
         }
         let host = &mut self.hosts[usize::from(node.me)];
-        let me = Pair::of_one(node.me);
+        let me = NodePair::of_one(node.me);
         let broken = |e: gigae::SendError| Violation::new(Class::Broken, me, e.to_string());
         let wake = if host.sleeps {
             let left = node.endpoint.prepare_to_wait().map_err(broken)?;

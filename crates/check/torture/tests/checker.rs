@@ -2,12 +2,12 @@
 #![allow(missing_docs)]
 
 use gigae_torture::{
-    Access, AccessEnding, Class, Ending, Messages, Notices, Pair, Post, Received, Regions, Span,
-    Swap, Tagged, Violation, Want, body, tag, tagged_body,
+    Access, AccessEnding, Class, Ending, Messages, NodePair, NoticedRange, Notices, Post,
+    ReceiveReport, Regions, Swap, Tagged, Violation, Want, body, tag, tagged_body,
 };
 
 /// The nodes of every test: the first does something to the second.
-const PAIR: Pair = Pair { from: 0, to: 1 };
+const PAIR: NodePair = NodePair { from: 0, to: 1 };
 
 /// A pair of nodes that are open, and what the first has sent to the second: bodies of these sizes.
 fn sent(lens: &[usize]) -> (Messages, Vec<Vec<u8>>) {
@@ -198,7 +198,7 @@ fn receive(tagged: &mut Tagged, index: u32, message: &TaggedMessage) -> Result<(
     let TaggedMessage { tag, body } = message;
     let post = Post { index, want: ANY, room: 300 };
     let (len, ending) = (body.len(), Ending::Whole);
-    tagged.received(PAIR, post, Received { tag: *tag, len, total: len, ending }, body)
+    tagged.received(PAIR, post, ReceiveReport { tag: *tag, len, total: len, ending }, body)
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn tagged_messages_that_are_lost_doubled_torn_or_crossed_are_noticed() {
 fn a_tagged_message_is_lost_to_one_end_only_if_not_complete_at_the_other() {
     let (mut tagged, all) = two_tagged();
     let post = Post { index: 0, want: ANY, room: 300 };
-    let lost = Received { tag: all[0].tag, len: 0, total: 100, ending: Ending::Lost };
+    let lost = ReceiveReport { tag: all[0].tag, len: 0, total: 100, ending: Ending::Lost };
     assert_eq!(class(tagged.received(PAIR, post, lost, &[])), Some(Class::Lost));
 }
 
@@ -341,10 +341,10 @@ fn a_tagged_message_that_was_cancelled_is_not_received_and_not_completed() {
 }
 
 /// Writes with notice of a node into another's memory, at these places.
-fn with_notice(places: &[Span]) -> (Notices, Vec<Access>) {
+fn with_notice(places: &[NoticedRange]) -> (Notices, Vec<Access>) {
     let mut notices = Notices::new(2);
     (0..2).for_each(|n| notices.opened(n));
-    let accesses = places.iter().zip(1..).map(|(&Span { offset, len }, number)| {
+    let accesses = places.iter().zip(1..).map(|(&NoticedRange { offset, len }, number)| {
         let access = Access { pair: PAIR, life: 0, at: 10, number };
         notices.started(access, offset, len as usize);
         access
@@ -355,8 +355,8 @@ fn with_notice(places: &[Span]) -> (Notices, Vec<Access>) {
 
 #[test]
 fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
-    let places = [Span { offset: 0, len: 8 }, Span { offset: 8, len: 16 }];
-    let outcome = |words: &[(u64, Span)], done: bool| {
+    let places = [NoticedRange { offset: 0, len: 8 }, NoticedRange { offset: 8, len: 16 }];
+    let outcome = |words: &[(u64, NoticedRange)], done: bool| {
         let (mut notices, accesses) = with_notice(&places);
         for access in accesses.into_iter().filter(|_| done) {
             notices.ended(access, AccessEnding::Done)?;
@@ -370,13 +370,13 @@ fn a_notice_that_is_lost_doubled_wrong_or_out_of_order_is_noticed() {
     assert_eq!(class(outcome(&[first], true)), Some(Class::Lost));
     assert_eq!(class(outcome(&[first, first], true)), Some(Class::Doubled));
     assert_eq!(class(outcome(&[second, first], true)), Some(Class::Order));
-    assert_eq!(class(outcome(&[(1, Span { offset: 0, len: 9 })], true)), Some(Class::Torn));
+    assert_eq!(class(outcome(&[(1, NoticedRange { offset: 0, len: 9 })], true)), Some(Class::Torn));
     assert_eq!(class(outcome(&[(3, places[0])], true)), Some(Class::Torn));
 }
 
 #[test]
 fn a_notice_of_a_write_that_was_refused_or_meant_a_former_life_is_noticed() {
-    let place = Span { offset: 0, len: 8 };
+    let place = NoticedRange { offset: 0, len: 8 };
     for notice_first in [false, true] {
         let (mut notices, accesses) = with_notice(&[place]);
         let mut outcome = Ok(());

@@ -80,7 +80,7 @@ fn links_are_cut_and_come_back_while_others_carry_what_was_in_flight() {
         change_every: Duration::from_millis(10),
         ..Scenario::plain(seed, 4)
     };
-    let Figures { link_cuts, deaths, returns, delivered, .. } = all((0..6).map(scenario));
+    let Figures { link_cuts, deaths, returns, delivered, .. } = all((0..10).map(scenario));
     assert!(link_cuts > 4 && deaths > 4 && returns > 4, "{link_cuts} {deaths} {returns}");
     assert!(delivered > 4000, "{delivered}");
 }

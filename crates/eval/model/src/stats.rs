@@ -184,7 +184,7 @@ impl FittedLine {
 
 /// A point of a plane.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct PlanePoint {
     /// Its abscissa.
     pub x: f64,
     /// Its ordinate.
@@ -194,7 +194,7 @@ pub struct Point {
 /// The line whose slope is the median of the slopes between all pairs of points, each weighed by
 /// its distance (Sievers 1978, after Theil and Sen), and whose height is the median of what is
 /// left. `None` with fewer than three different abscissas.
-pub fn robust_line(points: &[Point]) -> Option<FittedLine> {
+pub fn robust_line(points: &[PlanePoint]) -> Option<FittedLine> {
     let mut slopes: Vec<(f64, f64)> = Vec::new();
     for (number, one) in points.iter().enumerate() {
         for other in &points[number + 1..] {
@@ -219,8 +219,9 @@ pub fn robust_line(points: &[Point]) -> Option<FittedLine> {
     })?;
     let rests: Vec<f64> = points.iter().map(|point| point.y - slope * point.x).collect();
     let fixed = median(&rests)?;
-    let off =
-        |&Point { x, y }: &Point| (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE);
+    let off = |&PlanePoint { x, y }: &PlanePoint| {
+        (y - fixed - slope * x).abs() / y.abs().max(f64::MIN_POSITIVE)
+    };
     Some(FittedLine { fixed, slope, worst: points.iter().map(off).fold(0.0, f64::max) })
 }
 
@@ -230,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_line_is_found_in_spite_of_a_point_far_off() {
-        let on = |x: f64| Point { x, y: 3.0 + x * 0.01 };
-        let mut points: Vec<Point> = (0..9).map(|step| on(f64::from(step) * 100.0)).collect();
+        let on = |x: f64| PlanePoint { x, y: 3.0 + x * 0.01 };
+        let mut points: Vec<PlanePoint> = (0..9).map(|step| on(f64::from(step) * 100.0)).collect();
         let line = robust_line(&points).unwrap();
         assert!((line.fixed - 3.0).abs() < 1e-9 && (line.slope - 0.01).abs() < 1e-12, "{line:?}");
         assert!(line.worst < 1e-9 && (line.at(1000.0) - 13.0).abs() < 1e-9, "{line:?}");
@@ -245,14 +246,14 @@ mod tests {
     fn points_that_are_close_together_hardly_determine_a_slope() {
         // Noise of 0.1 between 4 and 8 bytes would be a slope of 0.025; the others say 0.001.
         let points = [(4.0, 2.0), (8.0, 2.1), (12.0, 2.0), (1000.0, 3.0), (2000.0, 4.0)];
-        let points = points.map(|(x, y)| Point { x, y });
+        let points = points.map(|(x, y)| PlanePoint { x, y });
         let line = robust_line(&points).unwrap();
         assert!((line.slope - 0.001).abs() < 1e-4, "{line:?}");
     }
 
     #[test]
     fn two_points_are_no_line() {
-        let points = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)].map(|(x, y)| Point { x, y });
+        let points = [(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)].map(|(x, y)| PlanePoint { x, y });
         assert_eq!(robust_line(&points), None);
         assert_eq!(robust_line(&[]), None);
     }

@@ -200,7 +200,7 @@ impl Budget {
 
 /// The numbers of the ends of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct EndNumbers {
     /// Who sends.
     pub from: u8,
     /// To whom.
@@ -211,7 +211,7 @@ pub struct Ends {
 pub struct Pacer {
     traffic: Traffic,
     stream: Stream,
-    ends: Ends,
+    ends: EndNumbers,
     budget: Arc<Budget>,
     /// Bytes; below zero what was sent ahead.
     credit: f64,
@@ -221,7 +221,7 @@ pub struct Pacer {
 impl Pacer {
     /// For a stream from one end to another, which shares `budget` with the others of this
     /// direction.
-    pub fn new(traffic: &Traffic, stream: Stream, ends: Ends, budget: &Arc<Budget>) -> Self {
+    pub fn new(traffic: &Traffic, stream: Stream, ends: EndNumbers, budget: &Arc<Budget>) -> Self {
         let (traffic, budget) = (traffic.clone(), Arc::clone(budget));
         Self { traffic, stream, ends, budget, credit: 0.0, last: Duration::ZERO }
     }
@@ -258,7 +258,7 @@ impl Pacer {
     }
 
     fn rate(&self, now: Duration) -> f64 {
-        let Ends { from, to } = self.ends;
+        let EndNumbers { from, to } = self.ends;
         self.traffic.rate * self.stream.share() * self.traffic.factor(self.stream, from, to, now)
     }
 }
@@ -269,7 +269,7 @@ mod tests {
 
     const TRAFFIC: Traffic = Traffic { seed: 1, round: 0, rate: 2e6, message: 1468 };
 
-    const ENDS: Ends = Ends { from: 0, to: 1 };
+    const ENDS: EndNumbers = EndNumbers { from: 0, to: 1 };
 
     #[test]
     fn sizes_reach_from_one_byte_to_the_longest() {

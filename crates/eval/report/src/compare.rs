@@ -239,13 +239,13 @@ struct CommonCell<'a> {
 
 /// What can be said of a figure without the others, and the values by which it is judged among
 /// them.
-struct Begun {
+struct UnjudgedFigure {
     compared: Compared,
     row: Row,
 }
 
 /// The costs of a cell that both sides have.
-fn costs(common: &CommonCell<'_>) -> Vec<Begun> {
+fn costs(common: &CommonCell<'_>) -> Vec<UnjudgedFigure> {
     let CommonCell { cell, series: [a, b] } = common;
     let found = cell::COSTS.iter().filter_map(|cost| {
         let of = |series: &OfRuns<'_>| -> Vec<Option<f64>> {
@@ -266,7 +266,7 @@ fn begun(
     cost: Option<&cell::ComparedCost>,
     series: [&OfRuns<'_>; 2],
     values: [Vec<Option<f64>>; 2],
-) -> Begun {
+) -> UnjudgedFigure {
     let first = series[0].iter().flatten().next();
     let unit = cost.map_or(first.map_or("", |first| &first.unit), |cost| cost.unit);
     let present =
@@ -301,7 +301,7 @@ fn begun(
         verdict: ComparisonVerdict::Untested,
         doubtful,
     };
-    Begun { compared, row }
+    UnjudgedFigure { compared, row }
 }
 
 /// A difference of logarithms as a change in percent.
@@ -310,7 +310,7 @@ fn percent(logarithm: f64) -> f64 {
 }
 
 /// Judges what was begun as one family.
-fn judged(begun: Vec<Begun>, judging: Judging) -> Vec<Compared> {
+fn judged(begun: Vec<UnjudgedFigure>, judging: Judging) -> Vec<Compared> {
     let (mut all, rows): (Vec<Compared>, Vec<Row>) =
         begun.into_iter().map(|one| (one.compared, one.row)).unzip();
     for (compared, judged) in all.iter_mut().zip(family::judge(&rows, judging.level)) {

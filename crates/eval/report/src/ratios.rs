@@ -28,12 +28,12 @@ pub const SMALL: usize = 256;
 
 /// A column of the plan's rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Column {
+struct RowColumn {
     experiment: Experiment,
     size: usize,
 }
 
-impl Column {
+impl RowColumn {
     /// That in which a series stands.
     fn of(series: &Series) -> Self {
         Self { experiment: series.experiment, size: series.size }
@@ -53,9 +53,9 @@ impl Column {
 /// which is the one they compare with. With `meanings`, a column says what each row means.
 pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
     let rows = &results.plan.row;
-    let mut found: BTreeSet<Column> = BTreeSet::new();
+    let mut found: BTreeSet<RowColumn> = BTreeSet::new();
     for row in rows {
-        found.extend(series_of(results, row).map(Column::of));
+        found.extend(series_of(results, row).map(RowColumn::of));
     }
     if found.is_empty() {
         return None;
@@ -64,7 +64,7 @@ pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
         found.into_iter().partition(|column| column.experiment == Experiment::Rtt);
     streams.reverse();
     let compared = trips.len() + streams.len().min(1);
-    let columns: Vec<Column> = trips.into_iter().chain(streams).collect();
+    let columns: Vec<RowColumn> = trips.into_iter().chain(streams).collect();
     let papers = rows.iter().any(|row| row.paper.is_some());
     let line = |name: &str, cells: Vec<String>, paper: [String; 3], means: &str| {
         let mut line = vec![name.to_owned()];
@@ -76,11 +76,11 @@ pub fn row_table(results: &Results, meanings: bool) -> Option<Table> {
         line
     };
     let paper = ["1999 us", "1999 MB/s", "1999 row"].map(str::to_owned);
-    let header = line("what", columns.iter().map(Column::name).collect(), paper, MEANS);
+    let header = line("what", columns.iter().map(RowColumn::name).collect(), paper, MEANS);
     let cells = |row: &RowPlan| {
-        let value = |column: &Column| {
+        let value = |column: &RowColumn| {
             let mut all = series_of(results, row);
-            all.find(|series| Column::of(series) == *column).map_or(String::new(), figure)
+            all.find(|series| RowColumn::of(series) == *column).map_or(String::new(), figure)
         };
         columns.iter().map(value).collect()
     };

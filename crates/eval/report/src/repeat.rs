@@ -1,32 +1,18 @@
 //! The commands that measure a figure again, or one of its lines.
 
-use gigae_eval_model::plan::{Cpus, DEFAULT, Size, shell_word};
+use gigae_eval_model::plan::{Cpus, DEFAULT, OnlyPair, Size, shell_word};
 use gigae_eval_model::results::{Results, Series};
 
-/// One of the pairs that `gigae eval --only` takes.
-#[derive(Clone)]
-pub(super) struct Choice {
-    key: &'static str,
-    value: String,
-}
-
-impl Choice {
-    pub(super) fn new(key: &'static str, value: impl Into<String>) -> Self {
-        Self { key, value: value.into() }
-    }
-}
-
 /// What is measured again.
-pub(super) type Part = Vec<Choice>;
+pub(super) type Part = Vec<OnlyPair>;
 
 /// The command of the run, narrowed to a part of its plan; `None` for what `--only` cannot say.
-pub(super) fn command(results: &Results, part: &[Choice]) -> Option<String> {
+pub(super) fn command(results: &Results, part: &[OnlyPair]) -> Option<String> {
     let whole = &results.environment.command;
     if whole.is_empty() || part.iter().any(|one| one.value.contains(',')) {
         return None;
     }
-    let pair = |Choice { key, value }: &Choice| format!("{key}={value}");
-    let pairs: Vec<String> = part.iter().map(pair).collect();
+    let pairs: Vec<String> = part.iter().map(OnlyPair::to_string).collect();
     Some(format!("{whole} --only {}", shell_word(&pairs.join(","))))
 }
 
@@ -35,23 +21,23 @@ pub(super) fn figure(results: &Results, series: &Series) -> Part {
     let mut part: Part = Vec::new();
     // Between two machines the link there is has another name than the plan's.
     if results.plan.link.contains_key(&series.link) {
-        part.push(Choice::new("link", &series.link));
+        part.push(OnlyPair::new("link", &series.link));
     }
-    part.push(Choice::new("experiment", series.experiment.name()));
-    part.push(Choice::new("wait", series.wait.name()));
+    part.push(OnlyPair::new("experiment", series.experiment.name()));
+    part.push(OnlyPair::new("wait", series.wait.name()));
     part
 }
 
 /// The transport with its setting and what else is unusual, sizes and rates left open.
 pub(super) fn curve(results: &Results, series: &Series) -> Part {
-    let mut part = vec![Choice::new("transport", transport(results, series))];
+    let mut part = vec![OnlyPair::new("transport", transport(results, series))];
     let same = || results.plan.experiment.iter().filter(|one| one.kind == series.experiment);
     if same().any(|one| !one.cpus.is_empty()) {
         let word = if series.condition.cpus == Cpus::One { "one" } else { "two" };
-        part.push(Choice::new("cpus", word));
+        part.push(OnlyPair::new("cpus", word));
     }
     if same().any(|one| !one.bulk.is_empty()) {
-        part.push(Choice::new("bulk", series.condition.bulk.to_string()));
+        part.push(OnlyPair::new("bulk", series.condition.bulk.to_string()));
     }
     part
 }
@@ -70,9 +56,9 @@ pub(super) fn transport(results: &Results, series: &Series) -> String {
 }
 
 /// A size, where the plan names it by its number.
-pub(super) fn size(results: &Results, bytes: usize) -> Option<Choice> {
+pub(super) fn size(results: &Results, bytes: usize) -> Option<OnlyPair> {
     let named = results.plan.experiment.iter().any(|one| one.sizes.contains(&Size::Bytes(bytes)));
-    named.then(|| Choice::new("size", bytes.to_string()))
+    named.then(|| OnlyPair::new("size", bytes.to_string()))
 }
 
 #[cfg(test)]
@@ -119,8 +105,8 @@ mod tests {
         let mut one = results.series[0].clone();
         one.link = "network".into();
         assert!(figure(&results, &one).iter().all(|one| one.key != "link"));
-        assert_eq!(command(&results, &[Choice::new("transport", "tcp/a,b")]), None);
+        assert_eq!(command(&results, &[OnlyPair::new("transport", "tcp/a,b")]), None);
         results.environment.command.clear();
-        assert_eq!(command(&results, &[Choice::new("transport", "tcp")]), None);
+        assert_eq!(command(&results, &[OnlyPair::new("transport", "tcp")]), None);
     }
 }

@@ -1,13 +1,13 @@
 //! What is swept over something else than the message size: schedules over their rate, streams over
 //! the socket buffer.
 
-use super::repeat::{self, Choice};
+use super::repeat;
 use super::tables::figure;
 use super::tips;
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
-use gigae_eval_model::plan::{Condition, Wait};
+use gigae_eval_model::plan::{Condition, OnlyPair, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::svg::{Axis, Chart, Mark, SvgLine, SvgPoint};
@@ -55,7 +55,7 @@ pub fn buffer_tables(results: &Results) -> Vec<Table> {
 
 /// A column of TCP's streams by socket buffer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Column {
+struct BufferColumn {
     /// Of writes.
     size: usize,
     /// Whether TCP_NODELAY is set.
@@ -65,26 +65,27 @@ struct Column {
 fn by_buffer<'a>(
     results: &'a Results,
     link: &'a str,
-) -> BTreeMap<u32, BTreeMap<Column, &'a Series>> {
-    let mut found: BTreeMap<u32, BTreeMap<Column, &Series>> = BTreeMap::new();
+) -> BTreeMap<u32, BTreeMap<BufferColumn, &'a Series>> {
+    let mut found: BTreeMap<u32, BTreeMap<BufferColumn, &Series>> = BTreeMap::new();
     for series in results.of(Experiment::Stream, link, Wait::Spin) {
         let options = series.variant.as_ref().and_then(|name| results.plan.tcp.get(name));
         let Some(options) = options.filter(|options| options.is_plain()) else { continue };
         if series.transport == "tcp" && series.condition == Condition::default() {
             // The kernel's own stands last.
             let row = found.entry(options.buffer.unwrap_or(u32::MAX)).or_default();
-            row.insert(Column { size: series.size, nodelay: options.nodelay }, series);
+            row.insert(BufferColumn { size: series.size, nodelay: options.nodelay }, series);
         }
     }
     if found.len() > 3 { found } else { BTreeMap::new() }
 }
 
-fn column_name(Column { size, nodelay }: Column) -> String {
+fn column_name(BufferColumn { size, nodelay }: BufferColumn) -> String {
     format!("{size} B{}", if nodelay { " nodelay" } else { "" })
 }
 
-fn columns(rows: &BTreeMap<u32, BTreeMap<Column, &Series>>) -> Vec<Column> {
-    let mut columns: Vec<Column> = rows.values().flat_map(|row| row.keys().copied()).collect();
+fn columns(rows: &BTreeMap<u32, BTreeMap<BufferColumn, &Series>>) -> Vec<BufferColumn> {
+    let mut columns: Vec<BufferColumn> =
+        rows.values().flat_map(|row| row.keys().copied()).collect();
     columns.sort_unstable();
     columns.dedup();
     columns
@@ -95,7 +96,7 @@ fn buffer_table(results: &Results, link: &str) -> Option<Table> {
     let columns = columns(&rows);
     let product = bandwidth_delay(results, link)
         .map_or(String::new(), |product| format!(" Bandwidth-delay product: {product:.0} B."));
-    let line = |(buffer, row): (&u32, &BTreeMap<Column, &Series>)| {
+    let line = |(buffer, row): (&u32, &BTreeMap<BufferColumn, &Series>)| {
         let name = if *buffer == u32::MAX { "the kernel's".into() } else { buffer.to_string() };
         let cells =
             columns.iter().map(|column| row.get(column).map_or(String::new(), |one| figure(one)));
@@ -120,7 +121,7 @@ pub(super) fn buffer_figures(results: &Results) -> Vec<ChartFigure> {
 fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
     let rows = by_buffer(results, link);
     let columns = columns(&rows);
-    let line = |(style, column): (usize, &Column)| SvgLine {
+    let line = |(style, column): (usize, &BufferColumn)| SvgLine {
         name: column_name(*column),
         style: style % 8,
         points: rows
@@ -132,7 +133,8 @@ fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
     let lines: Vec<SvgLine> = columns.iter().enumerate().map(line).collect();
     let one = rows.values().flat_map(BTreeMap::values).next()?;
     let whole = repeat::figure(results, one);
-    let commands = std::iter::once(("all lines".to_owned(), vec![Choice::new("transport", "tcp")]))
+    let all = ("all lines".to_owned(), vec![OnlyPair::new("transport", "tcp")]);
+    let commands = std::iter::once(all)
         .chain(
             columns.iter().map(|column| (column_name(*column), buffers(results, &rows, *column))),
         )
@@ -157,11 +159,11 @@ fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
 /// The settings and the size that a column is made of.
 fn buffers(
     results: &Results,
-    rows: &BTreeMap<u32, BTreeMap<Column, &Series>>,
-    column: Column,
+    rows: &BTreeMap<u32, BTreeMap<BufferColumn, &Series>>,
+    column: BufferColumn,
 ) -> repeat::Part {
     let cells = rows.values().filter_map(|row| row.get(&column));
-    let settings = cells.map(|one| Choice::new("transport", repeat::transport(results, one)));
+    let settings = cells.map(|one| OnlyPair::new("transport", repeat::transport(results, one)));
     settings.chain(repeat::size(results, column.size)).collect()
 }
 
@@ -219,7 +221,7 @@ fn load(results: &Results, link: &str, wait: Wait) -> Option<ChartFigure> {
         lines: lines.collect(),
     };
     let whole = repeat::figure(results, curves.values().flatten().next()?);
-    let commands = std::iter::once(("all lines".to_owned(), vec![Choice::new("bulk", "0")]))
+    let commands = std::iter::once(("all lines".to_owned(), vec![OnlyPair::new("bulk", "0")]))
         .chain(curves.iter().map(|(name, curve)| (name.clone(), repeat::curve(results, curve[0]))))
         .filter_map(|(name, part)| {
             let part: repeat::Part = whole.iter().cloned().chain(part).collect();

@@ -7,7 +7,7 @@ use super::tcp::{self, CONNECTIONS, Connection};
 use gigae::{Endpoint, MacAddr, Options, Wait};
 use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
-use gigae_eval_model::traffic::{Budget, Ends};
+use gigae_eval_model::traffic::{Budget, EndNumbers};
 use gigae_eval_session::control::answering::{failed, next};
 use gigae_eval_session::control::{ControlError, Reply, Request, Session, Soak};
 use std::io;
@@ -187,7 +187,7 @@ impl Entrance {
         let came = shared_port.wait(Duration::ZERO);
         let came = came.ok_or("the client did not connect by TCP in time")?;
         let open = |(socket, role): (_, &tcp::Role)| {
-            let ends = Ends { from: soak.number, to: 0 };
+            let ends = EndNumbers { from: soak.number, to: 0 };
             Connection::new(socket, role.other(), 0, ends, &soak.traffic, budget)
         };
         let all = came.into_iter().zip(&CONNECTIONS).map(open).collect::<io::Result<_>>();

@@ -9,7 +9,7 @@ use ::gigae::{
 };
 use gigae_body::Id;
 use gigae_eval_model::soak::DeviationKind;
-use gigae_eval_model::traffic::{Budget, Ends, Pacer, REGION, Stream, Traffic};
+use gigae_eval_model::traffic::{Budget, EndNumbers, Pacer, REGION, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl<'a> Worker<'a> {
     ) -> Self {
         let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
         let state = |other: Other| {
-            let ends = Ends { from: here, to: other.number };
+            let ends = EndNumbers { from: here, to: other.number };
             let pacer = |stream| Pacer::new(traffic, stream, ends, &other.budget);
             PeerState {
                 pacers: [Stream::Message, Stream::Tagged, Stream::Memory].map(pacer),

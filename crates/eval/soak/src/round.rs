@@ -13,7 +13,7 @@ use gigae::{Endpoint, MacAddr, RegionKey};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::soak::{DeviationKind, FoundDeviation};
-use gigae_eval_model::traffic::{Budget, Ends, Traffic};
+use gigae_eval_model::traffic::{Budget, EndNumbers, Traffic};
 use gigae_eval_session::control::{Reply, Request, Soak};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -155,7 +155,7 @@ fn begin(
     let to = SocketAddr::new(address.ip, address.port);
     let connect = |(socket, role): (Socket, &tcp::Role)| {
         socket.connect_timeout(&to.into(), CONNECT)?;
-        let ends = Ends { from: 0, to: number };
+        let ends = EndNumbers { from: 0, to: number };
         Connection::new(socket.into(), *role, place, ends, traffic, &budget)
     };
     let made: io::Result<_> = sockets.into_iter().zip(&CONNECTIONS).map(connect).collect();

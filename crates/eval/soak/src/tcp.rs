@@ -5,7 +5,7 @@
 
 use super::round_state::RoundState;
 use gigae_eval_model::soak::DeviationKind;
-use gigae_eval_model::traffic::{Budget, Ends, Pacer, Stream, Traffic};
+use gigae_eval_model::traffic::{Budget, EndNumbers, Pacer, Stream, Traffic};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -85,7 +85,7 @@ impl Connection {
         socket: TcpStream,
         role: Role,
         place: usize,
-        ends: Ends,
+        ends: EndNumbers,
         traffic: &Traffic,
         budget: &Arc<Budget>,
     ) -> io::Result<Self> {
@@ -110,7 +110,7 @@ impl Connection {
         Ok(new)
     }
 
-    fn make(&self, stream: Stream, ends: Ends, number: u32, bytes: &mut Vec<u8>) {
+    fn make(&self, stream: Stream, ends: EndNumbers, number: u32, bytes: &mut Vec<u8>) {
         let id = self.traffic.id(stream, ends.from, ends.to, number);
         bytes.resize(self.traffic.size(stream, id), 0);
         gigae_body::write(id, bytes);
@@ -119,7 +119,7 @@ impl Connection {
     /// What is to come next.
     fn expect(&mut self, number: u32) {
         let mut bytes = std::mem::take(&mut self.reading.bytes);
-        let ends = Ends { from: self.there, to: self.here };
+        let ends = EndNumbers { from: self.there, to: self.here };
         self.make(self.role.streams().1, ends, number, &mut bytes);
         self.reading = Piece { number, bytes, done: 0 };
     }
@@ -148,7 +148,7 @@ impl Connection {
                     return Ok(true);
                 }
                 let mut bytes = std::mem::take(&mut self.writing.bytes);
-                let ends = Ends { from: self.here, to: self.there };
+                let ends = EndNumbers { from: self.here, to: self.there };
                 self.make(stream, ends, self.writing.number, &mut bytes);
                 (self.writing.bytes, self.writing.done, self.is_writing) = (bytes, 0, true);
             }
@@ -280,8 +280,8 @@ mod tests {
     const TRAFFIC: Traffic = Traffic { seed: 7, round: 0, rate: 2e6, message: 1468 };
 
     /// From the near end, and from the far one.
-    const NEAR: Ends = Ends { from: 0, to: 1 };
-    const FAR: Ends = Ends { from: 1, to: 0 };
+    const NEAR: EndNumbers = EndNumbers { from: 0, to: 1 };
+    const FAR: EndNumbers = EndNumbers { from: 1, to: 0 };
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -339,7 +339,11 @@ mod tests {
         }
     }
 
-    fn ends(side: fn(Role) -> Role, numbers: Ends, sockets: Vec<TcpStream>) -> Vec<Connection> {
+    fn ends(
+        side: fn(Role) -> Role,
+        numbers: EndNumbers,
+        sockets: Vec<TcpStream>,
+    ) -> Vec<Connection> {
         let roles = CONNECTIONS.iter().map(|role| side(*role));
         let budget = Budget::new(&TRAFFIC);
         let open = |(socket, role)| Connection::new(socket, role, 0, numbers, &TRAFFIC, &budget);

@@ -5,15 +5,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 use std::io;
 
-/// A user and its group.
+/// The numbers of a user and of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct User {
+struct UserIds {
     uid: u32,
     gid: u32,
 }
 
 /// The user and the group `nobody` where `/etc/passwd` does not say (kernel: overflowuid).
-const NOBODY: User = User { uid: 65534, gid: 65534 };
+const NOBODY: UserIds = UserIds { uid: 65534, gid: 65534 };
 
 /// The names of capabilities, for people.
 pub fn names(capabilities: CapabilitySet) -> String {
@@ -74,7 +74,7 @@ pub(crate) fn assume(keep: CapabilitySet, users: &[String]) -> io::Result<u32> {
 }
 
 /// Real, effective and saved ids, and no further groups. The permitted capabilities survive this.
-fn become_user(user: User) -> io::Result<()> {
+fn become_user(user: UserIds) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     rustix::thread::set_keep_capabilities(true)?;
     rustix::thread::set_thread_groups(&[])?;
@@ -83,21 +83,21 @@ fn become_user(user: User) -> io::Result<()> {
     Ok(rustix::thread::set_keep_capabilities(false)?)
 }
 
-/// The first of these users in `/etc/passwd`, else of `nobody`. Other sources of
-/// users (LDAP) are not asked: a daemon's user is the machine's own.
-fn lookup(users: &[String]) -> User {
+/// The first of these users in `/etc/passwd`, else `nobody`. Other sources of users (LDAP) are not
+/// asked: a daemon's user is the machine's own.
+fn lookup(users: &[String]) -> UserIds {
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut wanted = users.iter().map(String::as_str).chain(["nobody"]);
     wanted.find_map(|user| find(&passwd, user)).unwrap_or(NOBODY)
 }
 
-fn find(passwd: &str, user: &str) -> Option<User> {
+fn find(passwd: &str, user: &str) -> Option<UserIds> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let is = fields.next() == Some(user);
         let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
         // A line that makes the daemon's user root is a mistake.
-        (is && uid != 0).then_some(User { uid, gid })
+        (is && uid != 0).then_some(UserIds { uid, gid })
     })
 }
 
@@ -109,7 +109,7 @@ mod tests {
     fn a_user_is_found_by_its_whole_name_and_is_never_root() {
         let passwd =
             "root:x:0:0::/:/bin/sh\nbad\ngigaex:x:7:7::/:\ngigae:x:998:997::/:\nevil:x:0:5::/:\n";
-        assert_eq!(find(passwd, "gigae"), Some(User { uid: 998, gid: 997 }));
+        assert_eq!(find(passwd, "gigae"), Some(UserIds { uid: 998, gid: 997 }));
         for user in ["root", "evil", "giga", "bad", ""] {
             assert_eq!(find(passwd, user), None, "{user}");
         }

@@ -3,7 +3,7 @@
 use super::steps::Life;
 use crate::event::{Operation, written};
 use gigae_torture::{
-    Access, AccessEnding, Checked, Class, Notices, Pair, Regions, Span, Swap, Violation,
+    Access, AccessEnding, Checked, Class, NodePair, NoticedRange, Notices, Regions, Swap, Violation,
 };
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ impl RemoteReplay {
         operation: Operation,
         at: u64,
     ) {
-        let (pair, regions) = (Pair { from: node, to: 1 - node }, &mut self.regions);
+        let (pair, regions) = (NodePair { from: node, to: 1 - node }, &mut self.regions);
         let access = match operation {
             Operation::Write(offset, len, notice) => {
                 let bytes = written(node, life, number, len);
@@ -98,7 +98,7 @@ impl RemoteReplay {
     ) -> Checked {
         let Some((access, operation)) = self.going.remove(&(node, number)) else {
             let what = format!("operation {number} ended twice, or never began");
-            let pair = Pair { from: node, to: 1 - node };
+            let pair = NodePair { from: node, to: 1 - node };
             return Err(Violation::new(Class::Doubled, pair, what));
         };
         match ending {
@@ -125,11 +125,11 @@ impl RemoteReplay {
     }
 
     /// The owner has taken a notice.
-    pub(super) fn noticed(&mut self, owner: u16, word: u64, place: Span) -> Checked {
+    pub(super) fn noticed(&mut self, owner: u16, word: u64, place: NoticedRange) -> Checked {
         self.noticed += 1;
         let access = self.words.get(&(1 - owner, word));
         let number = access.map_or(u64::MAX, |access| access.number.into());
-        self.notices.taken(Pair { from: 1 - owner, to: owner }, number, place)
+        self.notices.taken(NodePair { from: 1 - owner, to: owner }, number, place)
     }
 
     /// What a node says its memory is in the end.
@@ -142,14 +142,14 @@ impl RemoteReplay {
     pub(super) fn settle(&mut self) -> Checked {
         if let Some(((node, number), (_, operation))) = self.going.first_key_value() {
             let what = format!("operation {number}, {operation:?}, has not ended");
-            let pair = Pair { from: *node, to: 1 - node };
+            let pair = NodePair { from: *node, to: 1 - node };
             return Err(Violation::new(Class::Hung, pair, what));
         }
         for (node, memory) in (0..).zip(&self.memory) {
             let Some(memory) = memory else { continue };
             if memory.len() != Regions::len(2, AREA) {
                 let what = format!("a memory has {} bytes", memory.len());
-                return Err(Violation::new(Class::Torn, Pair::of_one(node), what));
+                return Err(Violation::new(Class::Torn, NodePair::of_one(node), what));
             }
             self.regions.settle(node, memory)?;
         }

@@ -2,7 +2,7 @@
 
 use crate::event::{Event, Named, Operation, TaggedReceive, What};
 use gigae_torture::body::Id;
-use gigae_torture::{AccessEnding, Span};
+use gigae_torture::{AccessEnding, NoticedRange};
 
 /// An event for the checker.
 pub(super) enum Step {
@@ -20,7 +20,7 @@ pub(super) enum Step {
     Began(u16, u32, u16, Operation),
     Done(u32, AccessEnding, u64, Vec<u8>),
     Broken(String),
-    Noticed(u64, Span),
+    Noticed(u64, NoticedRange),
     Memory(Vec<u8>),
 }
 
@@ -67,7 +67,7 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
             }
             What::Broken(number, text) => Step::Broken(format!("operation {number}: {text}")),
             What::Noticed(word, offset, len) => {
-                Step::Noticed(*word, Span { offset: *offset, len: *len })
+                Step::Noticed(*word, NoticedRange { offset: *offset, len: *len })
             }
             What::Memory(bytes) => Step::Memory(bytes.clone()),
             What::Drained => Step::Drained,

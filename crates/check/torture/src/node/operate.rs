@@ -3,10 +3,10 @@
 use super::{Checkers, Context, Node, Pending, broken};
 use crate::body;
 use crate::memory::{AccessEnding, Swap, WORDS};
-use crate::notices::Span;
-use crate::pair::Pair;
+use crate::notices::NoticedRange;
+use crate::pair::NodePair;
 use crate::scenario::{percent, pick, steep};
-use crate::tagged::{self, Ending, Post, Received, Want};
+use crate::tagged::{self, Ending, Post, ReceiveReport, Want};
 use crate::violation::{Checked, Class, Violation};
 use gigae::{Completion, OpError, OpId, Peer, Started, Status};
 
@@ -40,7 +40,7 @@ impl Node {
         }
         let Some(pending) = self.pending.remove(&id) else {
             let what = format!("{id:?} was completed twice or never started");
-            return Err(Violation::new(Class::Doubled, Pair::of_one(self.me), what));
+            return Err(Violation::new(Class::Doubled, NodePair::of_one(self.me), what));
         };
         let me = self.me;
         // A cancelled one ends as such and in no other way.
@@ -57,7 +57,7 @@ impl Node {
         }
         let peer = peer.map(|peer| self.name(peer, context)).transpose()?;
         let from = peer.unwrap_or(me);
-        let pair = Pair { from: me, to: from };
+        let pair = NodePair { from: me, to: from };
         context.note("completed", pair, u64::from(result.is_ok()), len);
         let memory = memory.and_then(gigae::Memory::into_vec).unwrap_or_default();
         let figures = &mut context.checkers.figures;
@@ -85,8 +85,8 @@ impl Node {
                     Err(OpError::Truncated) => Ending::Truncated,
                     Err(_) => Ending::Lost,
                 };
-                let said = Received { tag, len, total, ending };
-                return tagged.received(Pair { from, to: me }, post, said, &memory);
+                let said = ReceiveReport { tag, len, total, ending };
+                return tagged.received(NodePair { from, to: me }, post, said, &memory);
             }
             Pending::Write(access) => {
                 regions.written(access, ending)?;
@@ -128,7 +128,7 @@ impl Node {
         let other = context.others[usize::from(to)];
         let (life, key) = *self.keys.entry(to).or_insert((other.life, other.key));
         let (now, r) = (context.now, &mut *context.random);
-        let pair = Pair { from: self.me, to };
+        let pair = NodePair { from: self.me, to };
         let area = context.scenario.area as u64;
         let (id, pending) = match r.rand_range(0..10) {
             0..=3 => return self.send_tagged(to, peer, context),
@@ -190,7 +190,7 @@ impl Node {
         let longest = CLASSES.get(usize::from(class)).map_or(context.scenario.longest, |&l| l);
         let len = context.random.rand_range(0..longest as u64 + 1) as usize;
         let id = context.checkers.tagged.next(self.me, to);
-        context.note("sends tagged", Pair::of(id), id.number.into(), len);
+        context.note("sends tagged", NodePair::of(id), id.number.into(), len);
         let body = tagged::body(id, len);
         context.checkers.figures.tagged += 1;
         let inject = id.number.is_multiple_of(INJECT_EVERY);
@@ -266,12 +266,12 @@ impl Node {
     /// Takes the notices of writes: each once and in the order in which its writer started them.
     pub(crate) fn take_notices(&mut self, context: &mut Context<'_>) -> Checked {
         while let Some(notice) = self.endpoint.try_notice().map_err(|e| broken(self.me, e))? {
-            let pair = Pair { from: self.name(notice.peer, context)?, to: self.me };
+            let pair = NodePair { from: self.name(notice.peer, context)?, to: self.me };
             context.note("notice", pair, notice.value, notice.len as usize);
             if notice.key != self.key {
                 return Err(broken(self.me, format!("{notice:?} is about no memory of its own")));
             }
-            let place = Span { offset: notice.offset, len: notice.len };
+            let place = NoticedRange { offset: notice.offset, len: notice.len };
             context.checkers.figures.notices += 1;
             context.checkers.notices.taken(pair, notice.value, place)?;
         }

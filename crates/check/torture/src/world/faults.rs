@@ -1,7 +1,7 @@
 //! What goes wrong: the weather of the links, partitions, cuts, nodes that stop, vanish, close.
 
 use super::{CLOSING, MICROSECOND, Simulation, State};
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::scenario::{percent, pick, steep};
 use gigae_sim::Faults;
 
@@ -22,11 +22,11 @@ impl Simulation<'_> {
             35..=44 => self.calm(),
             45..=58 if scenario.most_ports() > 1 && percent(random, 50) => self.cut_link(n),
             45..=51 => {
-                self.sever(Pair { from: n, to: other }, false);
+                self.sever(NodePair { from: n, to: other }, false);
                 self.checkers.figures.partitions += 1;
             }
             52..=58 => {
-                self.sever(Pair { from: n, to: other }, true);
+                self.sever(NodePair { from: n, to: other }, true);
                 self.checkers.figures.one_way += 1;
             }
             59..=62 => self.split(),
@@ -68,7 +68,7 @@ impl Simulation<'_> {
         let most = self.hosts.len().min(64);
         for a in 0..most {
             for b in (0..most).filter(|&b| part[a] != part[b] && (part[a] || !one_way)) {
-                self.sever(Pair { from: a as u16, to: b as u16 }, true);
+                self.sever(NodePair { from: a as u16, to: b as u16 }, true);
             }
         }
         match one_way {
@@ -106,7 +106,7 @@ impl Simulation<'_> {
     }
 
     /// Nothing of one node reaches another, or nothing passes between the two.
-    fn sever(&mut self, pair: Pair, one_way: bool) {
+    fn sever(&mut self, pair: NodePair, one_way: bool) {
         for &a in &self.hosts[usize::from(pair.from)].ports {
             for &b in &self.hosts[usize::from(pair.to)].ports {
                 self.net.sever(a, b, true);

@@ -2,7 +2,7 @@
 
 use super::{Host, MICROSECOND, MILLISECOND, Simulation, State};
 use crate::node::Node;
-use crate::pair::Pair;
+use crate::pair::NodePair;
 use crate::violation::{Checked, Class, Violation};
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ impl Simulation<'_> {
             }
             None => "frames go on for ever".into(),
         };
-        Violation::new(Class::Hung, Pair::of_one(me), what)
+        Violation::new(Class::Hung, NodePair::of_one(me), what)
     }
 
     fn settle(&mut self) -> Checked {

@@ -52,13 +52,13 @@ impl Cell {
 
 /// A way to set up a transport.
 #[derive(Clone)]
-struct Variant {
+struct NamedSetting {
     /// As the plan calls it, if it has named settings for the transport.
     name: Option<String>,
     setting: Setting,
 }
 
-impl Variant {
+impl NamedSetting {
     /// The transport at its defaults.
     const PLAIN: Self = Self { name: None, setting: Setting::Default };
 }
@@ -83,19 +83,19 @@ impl Plan {
 
     /// The variants of a transport that an experiment measures: those it names; without a list all
     /// that the plan has; without any, the transport at its defaults, without a name.
-    fn variants(&self, experiment: &ExperimentPlan, transport: &str) -> Vec<Variant> {
+    fn variants(&self, experiment: &ExperimentPlan, transport: &str) -> Vec<NamedSetting> {
         let settings = self.settings(transport);
-        let named = |(name, setting): &(&str, Setting)| Variant {
+        let named = |(name, setting): &(&str, Setting)| NamedSetting {
             name: Some((*name).to_owned()),
             setting: *setting,
         };
         match experiment.selected(transport) {
-            None if settings.is_empty() => vec![Variant::PLAIN],
+            None if settings.is_empty() => vec![NamedSetting::PLAIN],
             None => settings.iter().map(named).collect(),
             Some(names) => {
                 let find = |name: &String| match settings.iter().find(|(known, _)| known == name) {
                     Some(setting) => named(setting),
-                    None => Variant::PLAIN,
+                    None => NamedSetting::PLAIN,
                 };
                 names.iter().map(find).collect()
             }
@@ -134,7 +134,7 @@ impl Plan {
                 for size in &plan.sizes {
                     if let Size::Bytes(size) = *size {
                         let (way, condition) = (way.name(), Condition::default());
-                        let cell = plan.cell(way, Variant::PLAIN, condition, Wait::Spin, size);
+                        let cell = plan.cell(way, NamedSetting::PLAIN, condition, Wait::Spin, size);
                         add(&mut cells, cell);
                     }
                 }
@@ -181,7 +181,7 @@ impl ExperimentPlan {
     fn cell(
         &self,
         transport: &str,
-        variant: Variant,
+        variant: NamedSetting,
         condition: Condition,
         wait: Wait,
         size: usize,

@@ -17,9 +17,31 @@ use std::str::FromStr;
 const KEYS: [&str; 9] =
     ["link", "experiment", "transport", "wait", "size", "rate", "senders", "cpus", "bulk"];
 
+/// A key with a value: one of the pairs that `gigae eval --only` takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnlyPair {
+    /// What is named, such as `link`.
+    pub key: &'static str,
+    /// Which one.
+    pub value: String,
+}
+
+impl OnlyPair {
+    /// Puts the two together.
+    pub fn new(key: &'static str, value: impl Into<String>) -> Self {
+        Self { key, value: value.into() }
+    }
+}
+
+impl fmt::Display for OnlyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
 /// Which part: keys with values, of which those of one key are alternatives and all keys must fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Only(Vec<(&'static str, String)>);
+pub struct Only(Vec<OnlyPair>);
 
 impl FromStr for Only {
     type Err = String;
@@ -30,7 +52,7 @@ impl FromStr for Only {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             match KEYS.into_iter().find(|key| *key == name) {
                 Some(_) if value.is_empty() => Err(format!("'{name}' needs a value: {name}=...")),
-                Some(key) => Ok((key, value.to_owned())),
+                Some(key) => Ok(OnlyPair::new(key, value)),
                 None => Err(format!("'{name}' is none of {}", KEYS.join(", "))),
             }
         };
@@ -40,8 +62,7 @@ impl FromStr for Only {
 
 impl fmt::Display for Only {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pairs: Vec<String> =
-            self.0.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let pairs: Vec<String> = self.0.iter().map(OnlyPair::to_string).collect();
         f.write_str(&pairs.join(","))
     }
 }
@@ -49,7 +70,7 @@ impl fmt::Display for Only {
 impl Only {
     /// The values of a key; none if it is not named.
     fn of(&self, key: &str) -> Vec<&str> {
-        self.0.iter().filter(|(name, _)| *name == key).map(|(_, value)| &value[..]).collect()
+        self.0.iter().filter(|pair| pair.key == key).map(|pair| &pair.value[..]).collect()
     }
 
     /// Whether a value is among those of its key, or the key is not named.
@@ -68,7 +89,7 @@ impl Plan {
     /// The part of it that is named; the error names what the plan does not have, and what it has.
     pub fn only(&self, only: &Only) -> Result<Self, PlanError> {
         let refuse = |reason: String| PlanError::NoPart { plan: self.name.clone(), reason };
-        for (key, value) in &only.0 {
+        for OnlyPair { key, value } in &only.0 {
             let known = self.choices(key);
             if !known.contains(value) {
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };

@@ -167,8 +167,8 @@ pub fn fits(results: &Results) -> Vec<Fit<'_>> {
 }
 
 fn fit<'a>(curve: &[&'a Series]) -> Option<Fit<'a>> {
-    let point = |series: &&Series| stats::Point { x: series.size as f64, y: series.median };
-    let points: Vec<stats::Point> = curve.iter().map(point).collect();
+    let point = |series: &&Series| stats::PlanePoint { x: series.size as f64, y: series.median };
+    let points: Vec<stats::PlanePoint> = curve.iter().map(point).collect();
     let line = stats::robust_line(&points)?;
     let sizes = curve.iter().map(|series| series.size);
     let sizes = (sizes.clone().min()?, sizes.max()?);
@@ -239,9 +239,9 @@ mod tests {
 
     fn with(trips: &[Trip]) -> Results {
         let mut all = results(&["cable"]);
-        let series = trips.iter().map(|Trip { transport, size, us }| {
-            cell(&all, Experiment::Rtt, transport, *size, *us)
-        });
+        let series = trips
+            .iter()
+            .map(|Trip { transport, size, us }| cell(&all, Experiment::Rtt, transport, *size, *us));
         all.series = series.collect();
         all
     }

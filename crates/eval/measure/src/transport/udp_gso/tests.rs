@@ -13,23 +13,23 @@ const PART: usize = 3;
 
 /// A part of a message, by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct PartOf {
+struct MessagePart {
     number: u8,
     part: u8,
 }
 
-fn part(number: u8, part: u8) -> PartOf {
-    PartOf { number, part }
+fn part(number: u8, part: u8) -> MessagePart {
+    MessagePart { number, part }
 }
 
 /// All parts of a message.
-fn all_of(number: u8) -> [PartOf; 3] {
+fn all_of(number: u8) -> [MessagePart; 3] {
     [0, 1, 2].map(|which| part(number, which))
 }
 
 /// A train of these parts of messages: each part has the message's number in all its bytes.
-fn train(of: &[PartOf]) -> Vec<u8> {
-    let datagram = |&PartOf { number, part }: &PartOf| {
+fn train(of: &[MessagePart]) -> Vec<u8> {
+    let datagram = |&MessagePart { number, part }: &MessagePart| {
         let header = [number, 0, 0, 0, part, 0, 0, 0];
         header.into_iter().chain([number; PART])
     };
@@ -47,7 +47,7 @@ fn scatter(mut bytes: &[u8], room: &mut [IoSliceMut<'_>]) {
 }
 
 /// The numbers of the messages that become complete when these trains come.
-fn complete(trains: &[&[PartOf]]) -> Vec<u32> {
+fn complete(trains: &[&[MessagePart]]) -> Vec<u32> {
     let mut assembly = Assembly::new(SIZE, PART);
     let mut numbers = Vec::new();
     for of in trains {
@@ -62,7 +62,7 @@ fn complete(trains: &[&[PartOf]]) -> Vec<u32> {
 
 #[test]
 fn messages_are_complete_however_trains_divide_them() {
-    let parts: Vec<PartOf> = (0..200).flat_map(all_of).collect();
+    let parts: Vec<MessagePart> = (0..200).flat_map(all_of).collect();
     for length in [1, 2, 3, 7, 64] {
         let trains: Vec<_> = parts.chunks(length).collect();
         assert_eq!(complete(&trains), (0..200).collect::<Vec<u32>>(), "{length}");
@@ -71,7 +71,7 @@ fn messages_are_complete_however_trains_divide_them() {
 
 #[test]
 fn a_message_without_one_of_its_parts_is_lost_and_no_other() {
-    let lost = |which: PartOf, length: usize| {
+    let lost = |which: MessagePart, length: usize| {
         let all = (0..5).flat_map(all_of);
         let rest: Vec<_> = all.filter(|part| *part != which).collect();
         complete(&rest.chunks(length).collect::<Vec<_>>())
