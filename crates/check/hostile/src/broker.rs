@@ -17,7 +17,7 @@ pub(crate) const CONFIG: &str = "nics = ['eth1', 'eth2']\nusers = [1]\ngroups = 
                       mib_per_user = 8\nports = 5\nmib = 12";
 
 /// A grant that was made: to whom, and how much memory it may have.
-struct Granted {
+struct MadeGrant {
     uid: u32,
     bytes: u64,
     grant: PortGrant,
@@ -33,7 +33,7 @@ pub fn broker(input: &[u8]) {
     within(MEMORY, || {
         let config = BrokerConfig::parse(CONFIG, Path::new("broker.toml")).expect("it is right");
         let mut quotas = Quotas::new(config);
-        let mut grants: Vec<Granted> = Vec::new();
+        let mut grants: Vec<MadeGrant> = Vec::new();
         let mut script = Script::new(input);
         for _ in 0..MOST_STEPS {
             if script.is_over() {
@@ -55,7 +55,7 @@ pub fn broker(input: &[u8]) {
                         assert!(uid == 1 || uid == 2, "user {uid} is not allowed");
                         assert!(!elsewhere, "a process of another network namespace");
                         assert!(request.tx_frames > 0 && request.rx_frames > 0);
-                        grants.push(Granted { uid, bytes: request.memory() as u64, grant });
+                        grants.push(MadeGrant { uid, bytes: request.memory() as u64, grant });
                     }
                 }
             }
@@ -66,7 +66,7 @@ pub fn broker(input: &[u8]) {
     });
 }
 
-fn check(quotas: &Quotas, grants: &[Granted]) {
+fn check(quotas: &Quotas, grants: &[MadeGrant]) {
     let usage = |of: &dyn Fn(u32) -> bool| {
         let its = grants.iter().filter(|granted| of(granted.uid));
         its.fold(Usage::default(), |sum, granted| Usage {

@@ -6,15 +6,22 @@ use crate::script::Script;
 use gigae_eval_session::ControlError;
 use gigae_eval_session::control::{Key, Limits, Reply, Request, Session, accept, connect};
 use socket2::SockRef;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A message of the longest kind twice.
 const MEMORY: usize = 4 << 20;
 
-/// Longest wait for anything; nothing here has to wait at all.
+/// How long a server that is none listens to its client. Nothing here has to wait at all.
 const SOON: Duration = Duration::from_millis(200);
+
+/// Longest wait for what was sent. The kernel drops packets of the loopback interface, too, while
+/// other programs flood the processor's queue, and TCP repeats them after ever longer times.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An end gives up a handshake after 5 s. Handshakes that may take so long before one is in time.
+const LATE_HANDSHAKES: usize = 3;
 
 /// Bytes of an input that are used: what a socket keeps without anybody reading.
 const MOST: usize = 32 << 10;
@@ -105,31 +112,62 @@ fn stranger(script: &mut Script<'_>, at_server: bool) {
     }
 }
 
-/// An honest client and server, and what is between them.
-fn between(script: &mut Script<'_>) {
+/// Honest ends after their handshake, and the sockets of who is between them.
+struct Ends {
+    client: Session,
+    server: Session,
+    to_client: TcpStream,
+    to_server: TcpStream,
+}
+
+/// The handshake passes as it is: greeting both ways, proof both ways, the welcome.
+///
+/// # Panics
+/// If it fails in less time than an end waits.
+fn honest_ends() -> Option<Ends> {
+    let (began, least) = (Instant::now(), Duration::from_secs(5));
     let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback interface is there");
     let address = listener.local_addr().expect("it is bound").to_string();
     let client = std::thread::spawn(move || connect(&address, &key(), &mut |_| true));
-    let (to_client, _) = listener.accept().expect("the client comes");
-    let (to_server, server_end) = pair();
+    let (mut to_client, _) = listener.accept().expect("the client comes");
+    let (mut to_server, server_end) = pair();
     SockRef::from(&to_client).set_linger(Some(Duration::ZERO)).expect("a TCP socket");
     let server = std::thread::spawn(move || {
         let mut server = accept(server_end, &key())?;
         server.send(&Reply::Welcome(Limits::default())).map(|()| server)
     });
-    // The handshake passes as it is: greeting both ways, proof both ways, the welcome.
-    let (mut to_client, mut to_server) = (to_client, to_server);
-    carry(&mut to_client, &mut to_server);
-    carry(&mut to_server, &mut to_client);
-    carry(&mut to_client, &mut to_server);
-    carry(&mut to_server, &mut to_client);
-    to_client.write_all(&record(&mut to_server)).expect("it fits the socket's buffer");
-    let mut client = client.join().expect("no panic").expect("both have the key");
-    let mut server = server.join().expect("no panic").expect("both have the key");
+    let passed = (|| {
+        carry(&mut to_client, &mut to_server)?;
+        carry(&mut to_server, &mut to_client)?;
+        carry(&mut to_client, &mut to_server)?;
+        carry(&mut to_server, &mut to_client)?;
+        to_client.write_all(&record(&mut to_server)?)
+    })();
+    if passed.is_err() {
+        // So that nobody waits for the rest.
+        let _ = (to_client.shutdown(Shutdown::Both), to_server.shutdown(Shutdown::Both));
+    }
+    let client = client.join().expect("no panic");
+    let server = server.join().expect("no panic");
+    match (passed, client, server) {
+        (Ok(()), Ok(client), Ok(server)) => Some(Ends { client, server, to_client, to_server }),
+        (passed, client, server) => {
+            let errors = (passed.err(), client.err(), server.err());
+            assert!(began.elapsed() >= least, "both have the key, and it failed: {errors:?}");
+            None
+        }
+    }
+}
+
+/// An honest client and server, and what is between them.
+fn between(script: &mut Script<'_>) {
+    let ends = (0..LATE_HANDSHAKES).find_map(|_| honest_ends());
+    let Ends { mut client, mut server, mut to_client, mut to_server } =
+        ends.expect("a handshake between honest ends is in time");
     let mut messages = Vec::new();
     for n in 0..MESSAGES {
         client.send(&Request::Baseline(n)).expect("somebody is there");
-        messages.push(record(&mut to_client));
+        messages.push(record(&mut to_client).expect("it was sent"));
     }
     let said = meddle(&messages, script);
     to_server.write_all(&said).expect("it fits the socket's buffer");
@@ -171,7 +209,7 @@ fn meddle(messages: &[Vec<u8>], script: &mut Script<'_>) -> Vec<u8> {
 fn take(server: &mut Session) -> u64 {
     let mut taken = 0;
     loop {
-        match server.receive::<Request>(SOON) {
+        match server.receive::<Request>(PATIENCE) {
             Ok(request) => {
                 assert_eq!(request, Request::Baseline(taken), "not its turn");
                 taken += 1;
@@ -183,32 +221,24 @@ fn take(server: &mut Session) -> u64 {
 }
 
 /// One message with its length, passed on.
-fn carry(from: &mut TcpStream, to: &mut TcpStream) {
-    let bytes = message(from);
-    to.write_all(&bytes).expect("it fits the socket's buffer");
+fn carry(from: &mut TcpStream, to: &mut TcpStream) -> io::Result<()> {
+    to.write_all(&with_length(from, |len| u32::from_be_bytes(len) as usize)?)
 }
 
 /// One encrypted record with its length.
-fn record(from: &mut TcpStream) -> Vec<u8> {
-    from.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
-    let mut len = [0; 2];
-    from.read_exact(&mut len).expect("it was sent");
-    let mut bytes = len.to_vec();
-    bytes.resize(2 + usize::from(u16::from_be_bytes(len)), 0);
-    from.read_exact(&mut bytes[2..]).expect("it was sent whole");
-    bytes
+fn record(from: &mut TcpStream) -> io::Result<Vec<u8>> {
+    with_length(from, |len| u16::from_be_bytes(len).into())
 }
 
-fn message(from: &mut TcpStream) -> Vec<u8> {
-    from.set_read_timeout(Some(Duration::from_secs(20))).expect("not zero");
-    let mut len = [0; 4];
-    match from.read_exact(&mut len) {
-        Ok(()) => {}
-        Err(e) if e.kind() == ErrorKind::UnexpectedEof => panic!("an honest end gave up"),
-        Err(e) => panic!("{e}"),
-    }
+fn with_length<const N: usize>(
+    from: &mut TcpStream,
+    body: impl Fn([u8; N]) -> usize,
+) -> io::Result<Vec<u8>> {
+    from.set_read_timeout(Some(PATIENCE))?;
+    let mut len = [0; N];
+    from.read_exact(&mut len)?;
     let mut bytes = len.to_vec();
-    bytes.resize(4 + u32::from_be_bytes(len) as usize, 0);
-    from.read_exact(&mut bytes[4..]).expect("it was sent whole");
-    bytes
+    bytes.resize(N + body(len), 0);
+    from.read_exact(&mut bytes[N..])?;
+    Ok(bytes)
 }

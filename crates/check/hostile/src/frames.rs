@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Who it claims to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Claim {
+struct ClaimedSender {
     address: MacAddr,
     port: u16,
     channel: u8,
@@ -79,7 +79,7 @@ pub(crate) struct Hostile {
     /// Keys of memories that it knows, and one that it must never name.
     pub(crate) keys: [u64; 2],
     pub(crate) secret: u64,
-    learnt: BTreeMap<Claim, Learnt>,
+    learnt: BTreeMap<ClaimedSender, Learnt>,
     epochs: u32,
     /// Frames sent.
     pub(crate) sent: u64,
@@ -127,7 +127,8 @@ impl Hostile {
             let astray = payload.windows(HONEST.len()).any(|bytes| bytes == HONEST);
             assert!(!astray, "a message between honest nodes went to the hostile one: {header:?}");
             let from = MacAddr(*frame[6..].first_chunk().expect("a whole frame"));
-            let claim = Claim { address: to, port: header.dst_port, channel: header.channel };
+            let claim =
+                ClaimedSender { address: to, port: header.dst_port, channel: header.channel };
             self.note(claim, &header, payload);
             if header.kind == Kind::HelloAck {
                 self.confirm(net, claim, from, &header);
@@ -136,7 +137,7 @@ impl Hostile {
     }
 
     /// Accepts an offered session, as any node can in its own name.
-    fn confirm(&mut self, net: &Network, own: Claim, victim: MacAddr, offer: &Header) {
+    fn confirm(&mut self, net: &Network, own: ClaimedSender, victim: MacAddr, offer: &Header) {
         let learnt = self.learnt.entry(own).or_default();
         let header = Header {
             kind: Kind::Confirm,
@@ -157,7 +158,7 @@ impl Hostile {
         net.send(self.port, &sealed(&ethernet(own.address, victim), &header, &payload));
     }
 
-    fn note(&mut self, claim: Claim, header: &Header, payload: &[u8]) {
+    fn note(&mut self, claim: ClaimedSender, header: &Header, payload: &[u8]) {
         let learnt = self.learnt.entry(claim).or_default();
         match header.kind {
             Kind::Hello | Kind::HelloAck => {
@@ -189,7 +190,7 @@ impl Hostile {
         };
         let port = script.pick(&[0, 0, 0, 0, 0, 1, 0xffff]);
         let channel = script.pick(&[0, 0, 0, 0, 0, 1, 255]);
-        let claim = Claim { address: from, port, channel };
+        let claim = ClaimedSender { address: from, port, channel };
         let header = self.header(claim, script);
         let token = self.learnt.get(&claim).map_or(0, |learnt| learnt.token);
         let payload = self.payload(header.kind, token, script);
@@ -198,7 +199,7 @@ impl Hostile {
         frame
     }
 
-    fn header(&mut self, claim: Claim, script: &mut Script<'_>) -> Header {
+    fn header(&mut self, claim: ClaimedSender, script: &mut Script<'_>) -> Header {
         const KINDS: [Kind; 17] = [
             Kind::Hello,
             Kind::HelloAck,

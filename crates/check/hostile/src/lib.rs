@@ -47,6 +47,7 @@ pub use endpoint::endpoint;
 pub use identities::identities;
 pub use meter::Meter;
 pub use protocol::protocol;
-pub use resources::{KINDS, Measured, resources, work};
+pub use resources::resources;
+pub use resources::work::{Carrier, KINDS, Measured, work};
 pub use transfer::transfer;
 pub use wire::wire;

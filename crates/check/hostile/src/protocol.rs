@@ -4,7 +4,8 @@ use crate::frames::{HONEST, Hostile, network, payload_of, sealed};
 use crate::scenario::{Scenario, body, play};
 use crate::script::Script;
 use gigae_proto::{
-    Arrival, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, ProtocolConfig, Transmit,
+    Arrival, Destination, ForeignFrame, Instant, PathTo, PeerId, PeerKey, Protocol, ProtocolConfig,
+    Transmit,
 };
 use gigae_sim::{Network, Port};
 use gigae_wire::{Discard, Envelope, Header, Kind, MacAddr, NodeAddr, PathAddr, Route, batch, op};
@@ -16,12 +17,12 @@ const MOST_AT_ONCE: usize = 20_000;
 
 /// A port of the network, and its address.
 #[derive(Clone, Copy)]
-struct Link {
+struct PortLink {
     port: Port,
     mac: MacAddr,
 }
 
-impl Link {
+impl PortLink {
     fn add(net: &Network) -> Self {
         let (port, mac) = net.add_port();
         Self { port, mac }
@@ -31,7 +32,7 @@ impl Link {
 struct End {
     me: usize,
     proto: Protocol<Vec<u8>, Vec<u8>>,
-    links: Vec<Link>,
+    links: Vec<PortLink>,
     paths: HashMap<(PeerId, usize), NodeAddr>,
     other: PeerId,
     sent: u32,
@@ -70,7 +71,7 @@ impl Scenario for Protocols {
         let setup = script.byte();
         let net = network();
         let count = 1 + usize::from(setup & 1);
-        let links = [0, 1].map(|_| (0..count).map(|_| Link::add(&net)).collect::<Vec<_>>());
+        let links = [0, 1].map(|_| (0..count).map(|_| PortLink::add(&net)).collect::<Vec<_>>());
         let macs = links.clone().map(|l| l.iter().map(|link| link.mac).collect::<Vec<_>>());
         let [first, second] = links;
         let ends = [End::new(0, first, setup, secret), End::new(1, second, setup, !secret)];
@@ -194,7 +195,7 @@ impl Protocols {
 }
 
 impl End {
-    fn new(me: usize, links: Vec<Link>, setup: u8, secret: u128) -> Self {
+    fn new(me: usize, links: Vec<PortLink>, setup: u8, secret: u128) -> Self {
         let mut config = ProtocolConfig {
             links: if links.len() > 1 { links.iter().map(|l| l.mac).collect() } else { Vec::new() },
             ..ProtocolConfig::default()
@@ -229,7 +230,7 @@ impl End {
 
     fn take_all(&mut self, net: &Network) {
         for path in 0..self.links.len() {
-            let Link { port, mac } = self.links[path];
+            let PortLink { port, mac } = self.links[path];
             while let Some(frame) = net.receive(port) {
                 if frame[..6] == mac.0 {
                     self.take(path, &frame);
@@ -244,9 +245,9 @@ impl End {
         let Ok((from, inner)) = opened else { return };
         let (header, payload) = match Header::parse(inner) {
             Ok(parsed) => parsed,
-            Err(Discard::Version(version)) => {
-                let (channel, kind) = (inner[5], inner[4] & 0xf);
-                return self.proto.handle_foreign_version(path, from, channel, version, kind);
+            Err(Discard::Version(_)) => {
+                let frame = ForeignFrame::parse(inner);
+                return self.proto.handle_foreign_version(path, from, frame);
             }
             Err(_) => return,
         };
@@ -321,7 +322,7 @@ impl End {
                 Destination::Peer(peer) => self.proto.key(peer).node,
                 Destination::Unknown(key) => key.node,
             };
-            let Link { port, mac } = self.links[path];
+            let PortLink { port, mac } = self.links[path];
             let route = Route::new(Envelope::DEFAULT, mac.into(), node).expect("Ethernet both");
             net.send(port, &sealed(&route, &header, &payload));
             count += 1;

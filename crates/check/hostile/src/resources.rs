@@ -6,19 +6,34 @@
 //! last one sees all frames on the wire and says them again in anybody's name, sealed. Nothing is
 //! concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
+pub(crate) mod work;
+
 use crate::frames::network;
 use crate::meter::allocated;
 use crate::scenario::{Scenario, play};
 use crate::script::Script;
 use crate::speaker::Speaker;
-use gigae::{Address, Endpoint, Options, Peer, RegionKey, Rights, Wanted};
+use gigae::{Address, Endpoint, Options, Peer, RegionKey, Rights, Usage, Wanted};
 use gigae_sim::{Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
-use gigae_wire::{Envelope, Header, Kind, MacAddr, NodeAddr, Route};
+use gigae_wire::{Envelope, Header, Kind, MAX_PATHS, MacAddr, NodeAddr, Route, VERSION};
 use std::time::Duration;
+use work::Measured;
 
 /// Notices that may wait until the program takes them: 4,096, and 16 for each peer.
 const MOST_NOTICES: usize = 4096 + 16 * MOST_PEERS;
+
+/// Entries of tables that a peer's addresses may have: its own, and those of seven further links of
+/// its session and of its proposal.
+const ADDRESSES: usize = 1 + 2 * (MAX_PATHS - 1);
+
+/// Unnamed peers that the table takes, and strangers that are remembered for an answer.
+const MOST_UNNAMED: usize = MOST_PEERS - MOST_PEERS / 8;
+const MOST_HEARD: usize = 64;
+
+/// Bytes that all peers may be granted, and completions from which on receives take no more.
+const MOST_GRANTED: usize = 64 << 20;
+const MOST_COMPLETIONS: usize = 16_384;
 
 /// Frames of one endpoint and way, and sessions that it may have.
 const FRAMES: usize = 256;
@@ -47,6 +62,9 @@ const SEEN: usize = 64;
 
 /// Bytes of the memory whose key every liar knows.
 const LEN: u32 = 4096;
+
+/// Where in a frame the version is, in the upper half of a byte.
+const VERSION_AT: usize = 4;
 
 /// Bytes of input that describe an operation.
 const TEMPLATE: usize = 12;
@@ -77,53 +95,10 @@ struct Resources {
 /// Phases of hostile frames at one endpoint.
 ///
 /// # Panics
-/// If the endpoint does, if all together hold more memory than is stated, if more notices wait than
-/// may, or if the endpoint answers with more frames than it should.
+/// If the endpoint does, if all together hold more memory than is stated, if a table has more
+/// entries than it may, or if the endpoint answers with more frames than it should.
 pub fn resources(input: &[u8]) {
     play::<Resources>(input);
-}
-
-/// Kinds of hostile frames whose [`work`] is looked at.
-pub const KINDS: [&str; 7] = [
-    "messages",
-    "offers",
-    "writes with a notice",
-    "sessions",
-    "proposals in made-up names",
-    "repeated frames",
-    "repeated frames with other numbers",
-];
-
-/// Calls what the victim does for its frames; who measures that gives a function of his own.
-pub type Measured = fn(&mut dyn FnMut());
-
-/// Frames before the first ones that are measured: the session is up, and little is kept. Frames
-/// that are measured each time, and frames between the two times: tables are full then.
-const BEFORE: u64 = 20;
-const COUNTED: u64 = 200;
-const BETWEEN: u64 = 10_000;
-
-/// Looks at once within which a victim receives frames, or the liars cannot send any more.
-const MOST_LOOKS: u32 = 1_000;
-
-/// Sends a victim, whose program takes no notice, hostile frames of one of the [`KINDS`]. What the
-/// victim does for 200 frames is called by the first function, and what it does for 200 others by
-/// the second, after 10,000 more. Returns how many frames it received each time.
-///
-/// # Panics
-/// If the victim does.
-pub fn work(kind: usize, measured: [Measured; 2]) -> [u64; 2] {
-    const TAKES_NOTHING: u8 = 4;
-    let mut all = Resources::new(&mut Script::new(&[TAKES_NOTHING]), 0);
-    let mut first = BEFORE;
-    measured.map(|measured| {
-        all.hostile(kind, std::mem::replace(&mut first, BETWEEN));
-        let unmeasured = std::mem::replace(&mut all.measured, measured);
-        let before = all.victim.counters().link.rx_frames;
-        all.hostile(kind, COUNTED);
-        all.measured = unmeasured;
-        all.victim.counters().link.rx_frames - before
-    })
 }
 
 impl Scenario for Resources {
@@ -234,8 +209,28 @@ impl Scenario for Resources {
 }
 
 impl Resources {
-    /// How many frames the victim has sent for those that it got.
+    /// How many entries the victim's tables have, and how many frames it has sent for those that it
+    /// got.
     fn count(&self) {
+        let Usage { peers, operations, ways, .. } = self.victim.usage();
+        for (what, entries, most) in [
+            ("peers", peers.peers, MOST_PEERS),
+            ("unnamed peers", peers.unnamed_peers, MOST_UNNAMED),
+            ("addresses", peers.addresses, peers.peers * ADDRESSES),
+            ("nodes", peers.nodes, peers.peers),
+            ("proposals", peers.proposing, peers.peers),
+            ("visitors", peers.visitors, peers.peers),
+            ("bytes granted", operations.granted, MOST_GRANTED),
+            ("completions", operations.completions, MOST_COMPLETIONS),
+            ("notices", operations.notices, MOST_NOTICES),
+            ("debtors", operations.debtors, peers.peers),
+            ("ways", ways, peers.peers + MOST_HEARD),
+        ] {
+            assert!(
+                entries <= most,
+                "{entries} {what}, and {most} may be: {peers:?} {operations:?}"
+            );
+        }
         let link = self.victim.counters().link;
         let reads = READ_FRAMES * self.victim.accesses().reads;
         let most = ANSWERS * link.rx_frames + reads + UNASKED;
@@ -248,46 +243,17 @@ impl Resources {
     // -----------------------------------------------------------------------------------------
     // What liars do
 
-    /// Frames of one of the [`KINDS`], until the victim has received so many.
-    fn hostile(&mut self, kind: usize, frames: u64) {
-        const OFFER: [u8; TEMPLATE] = [4, 128, 0, 200, 3, 0, 0, 0, 0, 0, 0, 0];
-        const WRITE: [u8; TEMPLATE] = [9, 128, 0, 64, 2, 0, 0, 0, 64, 2, 0, 0];
-        let received = |all: &Self| all.victim.counters().link.rx_frames;
-        let (until, mut looks) = (received(self) + frames, 0);
-        let mut last = received(self);
-        while received(self) < until {
-            (last, looks) = match received(self) {
-                now if now == last => (last, looks + 1),
-                now => (now, 0),
-            };
-            assert!(looks < MOST_LOOKS, "the liars cannot send any more");
-            match kind {
-                0 => self.send(0, BURST, |speaker| speaker.message(vec![9; 1000])),
-                1 => self.operations(0, &OFFER, BURST),
-                2 => self.operations(0, &WRITE, BURST),
-                3 => {
-                    self.begin_anew(0, false);
-                    self.operations(0, &OFFER, 1);
-                }
-                4 => self.made_up_names(BURST),
-                5 => self.say_again(&[0, 255], BURST),
-                _ => self.say_again(&[0, 255, 0, 0x33, 0], BURST),
-            }
-            self.small_talk();
-        }
-    }
-
     /// Frames full of one operation, over and over, each with another number.
     fn operations(&mut self, liar: usize, template: &[u8], count: usize) {
-        let key = self.key;
+        let (key, longest) = (self.key, self.victim.max_message());
         let mut n = 0;
         self.send(liar, count, |speaker| {
-            let mut payload = Vec::with_capacity(1468);
+            let mut payload = Vec::with_capacity(longest);
             loop {
                 let len = payload.len();
                 operation(template, n, key, &mut payload);
                 n += 1;
-                if payload.len() > 1468 {
+                if payload.len() > longest {
                     payload.truncate(len);
                 }
                 if payload.len() == len || n % 64 == 0 {
@@ -334,7 +300,7 @@ impl Resources {
             self.made_up = self.made_up.wrapping_add(1);
             let [a, b, c, d] = self.made_up.to_be_bytes();
             let name = MacAddr([2, 0xcc, a, b, c, d]);
-            self.forge(&hello, Some(name), |_| ());
+            self.forge(&hello, Some(name), VERSION, |_| ());
             if n % BURST == BURST - 1 {
                 self.exchange();
             }
@@ -367,7 +333,8 @@ impl Resources {
                 2 => Some(self.honest.link().mac),
                 _ => Some(MacAddr([2, 0, 0xbb, 0, 0, 1 + name % 3])),
             };
-            self.forge(&frame, name, |header| {
+            let version = if swap & 4 > 0 { swap >> 4 } else { VERSION };
+            self.forge(&frame, name, version, |header| {
                 if kind < 128 {
                     header.kind = KINDS[usize::from(kind) % KINDS.len()];
                 }
@@ -388,7 +355,13 @@ impl Resources {
     }
 
     /// Sends a frame that was seen to the victim, changed and sealed anew.
-    fn forge(&mut self, frame: &[u8], name: Option<MacAddr>, change: impl FnOnce(&mut Header)) {
+    fn forge(
+        &mut self,
+        frame: &[u8],
+        name: Option<MacAddr>,
+        version: u8,
+        change: impl FnOnce(&mut Header),
+    ) {
         let Some((from, mut header)) = self.opened(frame) else { return };
         change(&mut header);
         let from = name.map_or(from, |mac| Speaker::address(self.envelope, mac));
@@ -400,6 +373,11 @@ impl Resources {
         let mut forged = vec![0; route.len()];
         forged.extend_from_slice(inner);
         header.seal(&mut forged[route.len()..]);
+        if version != VERSION {
+            // Whatever else such a frame has; nothing of it is looked at.
+            let at = route.len() + VERSION_AT;
+            forged[at] = forged[at] & 15 | version << 4;
+        }
         route.write(&mut forged);
         self.net.send(self.spy, &forged);
         self.sent += 1;

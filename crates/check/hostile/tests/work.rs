@@ -9,12 +9,14 @@
 #[path = "../../../lib/proto/tests/callgrind/mod.rs"]
 mod callgrind;
 
-use gigae_hostile::KINDS;
+use gigae_hostile::{Carrier, KINDS};
 use std::hint::black_box;
 use std::path::Path;
 
-/// The kind of frames, for the program that is counted.
+/// The kind of frames and what carries them, for the program that is counted.
 const KIND: &str = "GIGAE_HOSTILE_KIND";
+const CARRIER: &str = "GIGAE_HOSTILE_CARRIER";
+const CARRIERS: [(&str, Carrier); 2] = [("ethernet", Carrier::Ethernet), ("udp", Carrier::Udp)];
 
 /// How much more a frame may cost later: tables that grew are farther apart in memory, which
 /// instructions do not show, and trees are deeper by a level.
@@ -34,24 +36,30 @@ fn measured_late(look: &mut dyn FnMut()) {
 }
 
 fn counted(kind: usize) {
-    let [early, late] = gigae_hostile::work(kind, [measured_early, measured_late]);
+    let carrier = std::env::var(CARRIER).expect("it is said");
+    let (_, carrier) = CARRIERS.into_iter().find(|known| known.0 == carrier).expect("a carrier");
+    let [early, late] = gigae_hostile::work(kind, carrier, [measured_early, measured_late]);
     println!("early {early}\nlate {late}");
 }
 
 fn a_hostile_frame_costs_as_much_after_thousands_as_at_first() {
-    for (kind, name) in KINDS.iter().enumerate() {
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("work-{kind}.callgrind"));
+    let of = |carrier| KINDS.iter().enumerate().map(move |(kind, name)| (kind, name, carrier));
+    for (kind, name, carrier) in CARRIERS.into_iter().flat_map(|(carrier, _)| of(carrier)) {
+        let out = format!("work-{kind}-{carrier}.callgrind");
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(out);
         let program = std::env::current_exe().expect("this program");
         let number = kind.to_string();
-        let (profile, output) = callgrind::run(&program, &[], &[(KIND, &number)], &out);
+        let environment = [(KIND, &*number), (CARRIER, carrier)];
+        let (profile, output) = callgrind::run(&program, &[], &environment, &out);
         let said = String::from_utf8(output.stdout).expect("text");
         let [early, late] = ["early", "late"].map(|when| {
             let line = said.lines().find_map(|line| line.strip_prefix(when)).expect("a number");
             let frames = line.trim().parse::<f64>().expect("a number");
             profile.inclusive(&format!("measured_{when}"), "Ir") as f64 / frames
         });
-        println!("{name}: {early:.0} instructions for a frame, {late:.0} later");
-        assert!(late <= early * GROWTH, "{name}: {early:.0} instructions, then {late:.0}");
+        println!("{carrier}, {name}: {early:.0} instructions for a frame, {late:.0} later");
+        let growth = format!("{early:.0} instructions, then {late:.0}");
+        assert!(late <= early * GROWTH, "{carrier}, {name}: {growth}");
     }
 }
 

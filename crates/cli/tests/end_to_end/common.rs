@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// An end that sleeps gets a busy processor within milliseconds, so 0.2 s bring something
 /// everywhere. An end that spins may be kept off it for longer. The report says so.

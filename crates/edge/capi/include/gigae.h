@@ -38,6 +38,8 @@
  * PROGRESS. A program may compute for as long as it likes. While it makes no calls, one background
  * thread per process acknowledges, retransmits, answers, and lets peers use registered memory. The
  * thread blocks all signals and ends with the last endpoint. gigae_options_progress turns it off.
+ * Close each endpoint before the program exits: closing waits for acknowledgements. Without that,
+ * what is not acknowledged may be lost, even a first message that was accepted long before.
  *
  * MISTAKES. The library detects a closed handle, a dropped or zeroed buffer or message, a copy of
  * either, an unknown peer, NULL, and a length out of range. It returns an error. It cannot detect a

@@ -180,7 +180,8 @@ int pmMUnlock(pmContext *pmc, int rmt_node, char *addr, size_t len);
  * DOCUMENTED. Starts copying `len` bytes from a local region to one of another node; either handle
  * may have an offset added. Any alignment, up to 1 GiB. Own: the local bytes must stay unchanged
  * until pmIsWriteDone returns PM_SUCCESS. A message that is sent after pmWrite to the same node
- * waits here until the bytes are in place there.
+ * waits here until the bytes are in place there. It goes with the first PM call after that, so make
+ * one before you compute for long.
  * Errors: EINVAL node, length or local handle; ENOBUFS too many transfers are in progress.
  */
 int pmWrite(pmContext *pmc, int rmt_node, pmAddrHandle rmt_hndl, pmAddrHandle local_hndl,

@@ -81,23 +81,23 @@ fn c_type(rust: &str) -> String {
 }
 
 /// An entry of the library.
-struct Entry {
+struct ExportedEntry {
     name: &'static str,
     /// What follows the name in its Rust declaration.
     rest: &'static str,
 }
 
 /// Every entry.
-fn entries() -> impl Iterator<Item = Entry> {
+fn entries() -> impl Iterator<Item = ExportedEntry> {
     SOURCES.iter().flat_map(|source| source.split("#[unsafe(no_mangle)]\n").skip(1)).map(|entry| {
         let (head, _) = entry.split_once('{').unwrap();
         let (name, rest) = head.split_once("fn ").unwrap().1.split_once('(').unwrap();
-        Entry { name, rest }
+        ExportedEntry { name, rest }
     })
 }
 
 /// An entry as C declares it.
-fn declaration(Entry { name, rest }: Entry) -> String {
+fn declaration(ExportedEntry { name, rest }: ExportedEntry) -> String {
     let (arguments, result) = rest.split_once(')').unwrap();
     let result = c_type(result.trim().strip_prefix("->").unwrap().trim());
     let arguments: Vec<_> = arguments

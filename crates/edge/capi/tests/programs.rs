@@ -27,7 +27,7 @@ const VALGRIND: &[&str] = &[
 ];
 
 /// Long enough for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// One test at a time has its programs run under valgrind: it makes them some forty times as slow,
 /// and ten pairs at once would take each other for dead.

@@ -67,21 +67,21 @@ const _: () = {
 
 /// Numbers of the program in several places.
 #[derive(Clone, Copy)]
-struct List {
+struct NumberList {
     places: *const fi_ioc,
     count: usize,
 }
 
-const NONE: List = List { places: null(), count: 0 };
+const NONE: NumberList = NumberList { places: null(), count: 0 };
 
 /// The arguments of an atomic operation.
 struct AtomicArguments {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    operands: List,
-    compare: List,
-    before: List,
+    operands: NumberList,
+    compare: NumberList,
+    before: NumberList,
     to: u64,
     offset: u64,
     key: u64,
@@ -91,8 +91,8 @@ struct AtomicArguments {
 ///
 /// # Safety
 /// There are as many places as the list says.
-unsafe fn pieces(list: List, number: Number) -> Outcome<([iovec; MOST_PIECES], usize)> {
-    let List { places, count } = list;
+unsafe fn pieces(list: NumberList, number: Number) -> Outcome<([iovec; MOST_PIECES], usize)> {
+    let NumberList { places, count } = list;
     let mut pieces = [one(null(), 0); MOST_PIECES];
     if count > MOST_PIECES || (places.is_null() && count > 0) {
         return Err(Code::INVALID);
@@ -194,7 +194,7 @@ unsafe extern "C" fn writev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let (family, operands) = (Family::Write, List { places: list, count });
+    let (family, operands) = (Family::Write, NumberList { places: list, count });
     let (compare, before) = (NONE, NONE);
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
@@ -213,7 +213,7 @@ unsafe extern "C" fn inject(
     op: fi_op,
 ) -> isize {
     let list = ioc(operand, count);
-    let (family, operands) = (Family::Write, List { places: &raw const list, count: 1 });
+    let (family, operands) = (Family::Write, NumberList { places: &raw const list, count: 1 });
     let (compare, before) = (NONE, NONE);
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
@@ -259,9 +259,10 @@ unsafe extern "C" fn readwritev(
     context: *mut c_void,
 ) -> isize {
     // The operands of a read are ignored.
-    let operands = if op == sys::FI_ATOMIC_READ { NONE } else { List { places: list, count } };
+    let operands =
+        if op == sys::FI_ATOMIC_READ { NONE } else { NumberList { places: list, count } };
     let (family, compare) = (Family::Fetch, NONE);
-    let before = List { places: before.cast_const(), count: before_count };
+    let before = NumberList { places: before.cast_const(), count: before_count };
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
@@ -285,7 +286,7 @@ unsafe extern "C" fn compwrite(
     context: *mut c_void,
 ) -> isize {
     let [list, compare, before] = [operand, compare, before.cast_const()].map(|at| ioc(at, count));
-    let single = |places| List { places, count: 1 };
+    let single = |places| NumberList { places, count: 1 };
     let (family, operands) = (Family::Compare, single(&raw const list));
     let (compare, before) = (single(&raw const compare), single(&raw const before));
     let asked =
@@ -312,9 +313,9 @@ unsafe extern "C" fn compwritev(
     op: fi_op,
     context: *mut c_void,
 ) -> isize {
-    let (family, operands) = (Family::Compare, List { places: list, count });
-    let compare = List { places: compare, count: compare_count };
-    let before = List { places: before.cast_const(), count: before_count };
+    let (family, operands) = (Family::Compare, NumberList { places: list, count });
+    let compare = NumberList { places: compare, count: compare_count };
+    let before = NumberList { places: before.cast_const(), count: before_count };
     let asked =
         AtomicArguments { family, datatype, op, operands, compare, before, to, offset, key };
     // SAFETY: the caller's promise.
@@ -328,19 +329,20 @@ unsafe extern "C" fn compwritev(
 unsafe fn of_msg(
     family: Family,
     msg: *const fi_msg_atomic,
-    compare: List,
-    before: List,
+    compare: NumberList,
+    before: NumberList,
 ) -> (Outcome<AtomicArguments>, *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return (Err(Code::INVALID), null_mut()) };
         let place = msg.rma_iov.as_ref().filter(|_| msg.rma_iov_count == 1);
         let reads = msg.op == sys::FI_ATOMIC_READ;
+        let list = NumberList { places: msg.msg_iov, count: msg.iov_count };
         let asked = place.ok_or(Code::INVALID).map(|place| AtomicArguments {
             family,
             datatype: msg.datatype,
             op: msg.op,
-            operands: if reads { NONE } else { List { places: msg.msg_iov, count: msg.iov_count } },
+            operands: if reads { NONE } else { list },
             compare,
             before,
             to: msg.addr,
@@ -367,7 +369,7 @@ unsafe extern "C" fn readwritemsg(
     before_count: usize,
     flags: u64,
 ) -> isize {
-    let before = List { places: before.cast_const(), count: before_count };
+    let before = NumberList { places: before.cast_const(), count: before_count };
     // SAFETY: the caller's promise.
     unsafe {
         let (asked, context) = of_msg(Family::Fetch, msg, NONE, before);
@@ -386,8 +388,8 @@ unsafe extern "C" fn compwritemsg(
     before_count: usize,
     flags: u64,
 ) -> isize {
-    let compare = List { places: compare, count: compare_count };
-    let before = List { places: before.cast_const(), count: before_count };
+    let compare = NumberList { places: compare, count: compare_count };
+    let before = NumberList { places: before.cast_const(), count: before_count };
     // SAFETY: the caller's promise.
     unsafe {
         let (asked, context) = of_msg(Family::Compare, msg, compare, before);

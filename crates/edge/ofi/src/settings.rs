@@ -3,7 +3,9 @@
 use crate::error::{Code, Outcome};
 use crate::launcher::local_processes;
 use crate::provider;
-use gigae::{Address, Backend, Cluster, Envelope, MacAddr, OpenError, Options, Sharing};
+use gigae::{
+    Address, Backend, Cluster, Envelope, MacAddr, OpenError, Options, Sharing, environment,
+};
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -56,14 +58,14 @@ pub(crate) struct Nic {
 }
 
 fn variable<T: FromStr>(name: &str, usual: T) -> Outcome<T> {
-    match std::env::var(name) {
-        Ok(text) if !text.is_empty() => text.parse().map_err(|_| {
+    match environment::variable(name).map(|value| value.to_string_lossy().into_owned()) {
+        Some(text) => text.parse().map_err(|_| {
             eprintln!(
                 "gigae: {name} has the invalid value '{text}'; see docs/reference/libfabric.md"
             );
             Code::INVALID
         }),
-        _ => Ok(usual),
+        None => Ok(usual),
     }
 }
 

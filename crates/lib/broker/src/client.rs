@@ -2,6 +2,7 @@
 
 use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, RefusalCode, Request, filled};
 use crate::{message, names};
+use gigae_host::environment::variable;
 use gigae_link::{Arena, ChannelSet, OpenError};
 use gigae_macvlan::Claim;
 use gigae_xdp::{Parts, XdpLink};
@@ -59,12 +60,9 @@ pub enum BrokerError {
 }
 
 /// The socket that `GIGAE_BROKER` names, otherwise [`SOCKET`]; `None` if the variable is `never`. A
-/// program with more rights than its user (set-user-id, file capabilities) ignores the variable,
-/// since the user controls it.
+/// program with more rights than its user ignores the variable ([`variable`]).
 pub fn socket() -> Option<PathBuf> {
-    // SAFETY: reads a number that the kernel gave this process.
-    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    match std::env::var_os(VARIABLE).filter(|path| !path.is_empty() && !secure) {
+    match variable(VARIABLE) {
         Some(path) if path == "never" => None,
         named => Some(named.map_or_else(|| SOCKET.into(), PathBuf::from)),
     }

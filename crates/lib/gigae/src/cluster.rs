@@ -13,6 +13,7 @@ use crate::address::Address;
 use crate::local::{Local, interfaces};
 use crate::options::Options;
 pub use error::ClusterError;
+use gigae_host::environment::variable;
 use gigae_wire::{Envelope, MacAddr};
 use std::ffi::OsStr;
 use std::net::IpAddr;
@@ -75,9 +76,9 @@ pub struct Nic {
 
 impl Cluster {
     /// Reads the cluster file: the one that the environment variable `GIGAE_CLUSTER` names, else
-    /// `/etc/gigae/cluster.toml`.
+    /// `/etc/gigae/cluster.toml`. A program with more rights than its user ignores the variable.
     pub fn load() -> Result<Self, ClusterError> {
-        let named = std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
+        let named = variable(FILE_VARIABLE);
         Self::read(Path::new(named.as_deref().unwrap_or(OsStr::new(DEFAULT_FILE))))
     }
 
@@ -246,7 +247,7 @@ impl Nic {
 }
 
 fn named_node() -> Option<String> {
-    std::env::var(NODE_VARIABLE).ok().filter(|name| !name.is_empty())
+    variable(NODE_VARIABLE)?.into_string().ok()
 }
 
 fn locals() -> Result<Vec<Local>, ClusterError> {

@@ -29,7 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use counters::{Counters, PathStatistics};
+pub use counters::{Counters, PathStatistics, Usage};
 
 /// What an endpoint is made of, besides its engine.
 pub(crate) struct Settings {

@@ -130,10 +130,12 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { links, segments, proto, transfer, clock, sources, discovery, .. } = parts;
+        let longest = usize::from(proto.config().max_operations);
+        let tx_segments = longest.div_ceil(links.info(0).frame_size);
         let mut engine = Self {
             inbox: Inbox::new(&links),
-            tx: TxFrames::new(&links[0].link),
-            bulk_tx: links.bulk().map(|_| TxFrames::new(&links[1].link)),
+            tx: TxFrames::new(&links[0].link, tx_segments),
+            bulk_tx: links.bulk().map(|_| TxFrames::new(&links[1].link, 1)),
             rx: RxFrames::new(segments),
             links,
             proto,

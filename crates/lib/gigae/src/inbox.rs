@@ -163,9 +163,9 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(links: &Links) -> Self {
-        let infos = || links.all().map(Link::info);
         let frames = links.frames();
-        let least = infos().map(|info| info.rx_frames).min().unwrap_or(0);
+        let infos = links.without_bulk().map(Link::info);
+        let least = infos.map(|info| info.rx_frames).min().unwrap_or(0);
         Self {
             open: None,
             // Backends number their frames from zero; should one not, the table grows.
@@ -173,7 +173,7 @@ impl Inbox {
             frames: std::iter::repeat_with(|| None).take(frames).collect(),
             lent: 0,
             // All of them may have come by the link with the fewest.
-            most_lent: least / 2,
+            most_lent: least / 16,
             copied: 0,
         }
     }

@@ -81,10 +81,12 @@ mod wait;
 pub use address::{Address, ParseAddressError};
 pub use brokered::broker_nics;
 pub use cluster::{Cluster, ClusterError, Nic, Node};
-pub use endpoint::{Counters, Endpoint, PathStatistics};
+pub use endpoint::{Counters, Endpoint, PathStatistics, Usage};
 pub use error::{
     DiscoverError, DrainError, OperationError, PeerError, RecvError, SendError, TrySendError,
 };
+#[doc(hidden)]
+pub use gigae_host::environment;
 pub use gigae_link::{Filter, Info, Link, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
 pub use gigae_udp::Offload;

@@ -208,14 +208,19 @@ impl Links {
         socket.link.bulk()?.came_apart(frame)
     }
 
-    /// Takes in a part of a frame of a peer with this socket, that came by the link. Returns the
-    /// frame when it is whole. What is wrong with it is its sender's loss.
+    /// Takes in a part of a frame of a peer that names this socket, which came by the link. Returns
+    /// the frame when it is whole. What is wrong with it is its sender's loss.
     #[cold]
-    pub(crate) fn take_part(&mut self, from: SocketAddr, payload: &[u8]) -> Option<RxFrame> {
+    pub(crate) fn take_part(
+        &mut self,
+        peer: PeerId,
+        from: SocketAddr,
+        payload: &[u8],
+    ) -> Option<RxFrame> {
         let (header, part) = payload.split_first_chunk()?;
         let header = PartHeader::parse(*header, part.len())?;
         let [socket] = &mut *self.rest else { return None };
-        socket.link.bulk()?.take_part(from, header, part)
+        socket.link.bulk()?.take_part(peer.0, from, header, part)
     }
 
     /// How many there are.

@@ -78,6 +78,7 @@ impl<'a> SendBuffer<'a> {
                 Ok(())
             }
             Err(TrySendError::WouldBlock(frame)) => {
+                engine.look(8);
                 drop(engine);
                 self.frame = Some(frame);
                 Err(TrySendError::WouldBlock(self))

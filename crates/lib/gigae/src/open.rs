@@ -427,7 +427,10 @@ impl Options {
             max_payload: payload(longest),
             max_operations: payload(longest_operations.max(longest)),
             sure_payload: payload(SURE_FRAME),
-            receive_frames: u32::try_from(rx_frames / segments).unwrap_or(u32::MAX),
+            // The rest is for named peers, for frames without credit, and for messages that the
+            // program has.
+            receive_frames: u32::try_from((rx_frames / segments * 3 / 4).max(1))
+                .unwrap_or(u32::MAX),
             bulk: links.bulk(),
             ..self.protocol.clone()
         };

@@ -50,6 +50,8 @@ struct Known {
     way: Way,
     /// When it was asked for.
     asked: Instant,
+    /// When the node last showed that it is to be spoken to from another address of ours.
+    moved: Option<Instant>,
 }
 
 /// A node that proposed a session a moment ago.
@@ -91,6 +93,11 @@ impl Sources {
         let (heard, since) = (VecDeque::new(), Instant(0));
         let near = false;
         Self { envelope, mac, own, near, ways, heard, resolver, since, questions: 0, searches: 0 }
+    }
+
+    /// Nodes to which a way is known, and strangers that are remembered for an answer.
+    pub(crate) fn len(&self) -> usize {
+        self.ways.len() + self.heard.len()
     }
 
     /// The outer headers towards a node; `None` if the way to it is not known.
@@ -174,8 +181,18 @@ impl Sources {
 
     /// The way to an IP node is known now; whether that is news.
     pub(crate) fn set(&mut self, to: IpAddr, way: Way, now: Instant) -> bool {
-        let before = self.ways.insert(to, Known { way, asked: now });
+        let moved = self.ways.get(&to).and_then(|before| before.moved);
+        let before = self.ways.insert(to, Known { way, asked: now, moved });
         before.is_none_or(|before| before.way != way)
+    }
+
+    /// Whether a node that is to be spoken to from another address of ours may be: once in a
+    /// [`PERIOD`], since all routes are gone through for it.
+    pub(crate) fn may_move(&mut self, to: IpAddr, now: Instant) -> bool {
+        let Some(known) = self.ways.get_mut(&to) else { return true };
+        let may = known.moved.is_none_or(|moved| now.since(moved) >= PERIOD);
+        known.moved = if may { Some(now) } else { known.moved };
+        may
     }
 
     /// The way to an address of this node at which other endpoints are reached: by no wire.

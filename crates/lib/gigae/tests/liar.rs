@@ -20,6 +20,8 @@ struct Liar {
     proto: Protocol<Vec<u8>, Vec<u8>>,
     peer: PeerId,
     sessions: u32,
+    /// It gives the victim no credit.
+    takes_nothing: bool,
 }
 
 impl Liar {
@@ -29,7 +31,8 @@ impl Liar {
         let route = Route::new(Envelope::DEFAULT, mac.into(), to.into()).unwrap();
         let victim = PeerKey { node: to.into(), port: 0, channel: 0 };
         let (proto, peer) = Self::life(1, victim);
-        Self { net: net.clone(), port, route, victim, proto, peer, sessions: 1 }
+        let (net, sessions, takes_nothing) = (net.clone(), 1, false);
+        Self { net, port, route, victim, proto, peer, sessions, takes_nothing }
     }
 
     fn life(seed: u32, victim: PeerKey) -> (Protocol<Vec<u8>, Vec<u8>>, PeerId) {
@@ -66,7 +69,7 @@ impl Liar {
     }
 
     fn step(&mut self) {
-        let Self { proto, route, net, port, .. } = self;
+        let Self { proto, route, net, port, takes_nothing, .. } = self;
         let now = Instant(net.now());
         proto.advance(now);
         while let Some(frame) = net.receive(*port) {
@@ -91,7 +94,8 @@ impl Liar {
                         .resize(frame.len().max(route.len() + HEADER_LEN + usize::from(padded)), 0);
                 }
             }
-            transmit.header.seal(&mut frame[route.len()..]);
+            let credit = if *takes_nothing { 0 } else { transmit.header.credit };
+            Header { credit, ..transmit.header }.seal(&mut frame[route.len()..]);
             route.write(&mut frame);
             net.send(*port, &frame);
         }
@@ -187,6 +191,44 @@ fn who_has_filled_its_share_hinders_nobody_else() {
         net.advance_to(net.now() + 5_000);
     }
     assert_eq!((received, honest.outstanding()), (100, 0));
+}
+
+/// Each answer needs a frame, and none of them can go out.
+#[test]
+fn who_takes_no_answers_leaves_transmit_frames_for_others() {
+    let net = network();
+    let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
+    let honest = Options::new("sim").open_simulated(&net, 2).unwrap();
+    let key = victim.register(vec![7; 8], Rights::ALL).unwrap();
+    let mut liars: Vec<_> = (0..10).map(|_| Liar::new(&net, &victim)).collect();
+    for liar in &mut liars {
+        liar.takes_nothing = true;
+        for n in 0..250 {
+            let read = Op::Read { id: n, key: !key.0, offset: 0, len: 8 };
+            if n % 50 == 0 {
+                // So that answers do not share frames.
+                (0..20).for_each(|_| liar.step());
+            }
+            liar.send(&[(read, &[])]);
+            for _ in 0..4 {
+                liar.step();
+                victim.progress().unwrap();
+                net.advance_to(net.now() + 10_000);
+            }
+        }
+    }
+    assert!(victim.counters().operations.refused > 1000, "they are answered");
+    let (to_victim, to_honest) = (peer_of(&honest, &victim), peer_of(&victim, &honest));
+    honest.start_read(to_victim, key, 0, vec![0; 8]).unwrap();
+    victim.try_send(to_honest, b"at once").unwrap();
+    for _ in 0..500 {
+        liars.iter_mut().for_each(Liar::step);
+        victim.progress().unwrap();
+        honest.progress().unwrap();
+        net.advance_to(net.now() + 10_000);
+    }
+    assert_eq!(&*honest.try_recv().unwrap().expect("it has arrived"), b"at once");
+    assert_eq!(honest.take_completion().expect("it is answered").result, Ok(()));
 }
 
 fn peer_of(here: &Endpoint, there: &Endpoint) -> gigae::Peer {

@@ -10,8 +10,8 @@
 mod numbered;
 
 use gigae::{
-    Address, Backend, Completion, Endpoint, Envelope, Mode, Options, Peer, Progress, Rights, Wait,
-    Wanted,
+    Address, Backend, Completion, DrainError, Endpoint, Envelope, Mode, Options, Peer, Progress,
+    Rights, Wait, Wanted,
 };
 use gigae_fabric::{Fabric, Node, testing};
 use numbered::body;
@@ -97,7 +97,7 @@ fn a_program_that_computes_acknowledges_and_lends_its_memory() {
 /// an endpoint alone whose program calls.
 fn a_program_that_only_looks_is_written_to() {
     const KEY: gigae::RegionKey = gigae::RegionKey(5);
-    let looks: [fn(&Endpoint) -> bool; 8] = [
+    let looks: [fn(&Endpoint) -> bool; 10] = [
         |end| end.region_writes(KEY) == Some(1),
         |end| end.with_region(KEY, |bytes| bytes[7] == 1).unwrap(),
         |end| {
@@ -109,6 +109,8 @@ fn a_program_that_only_looks_is_written_to() {
         |end| end.peek(Wanted::tag(9)).is_some(),
         |end| end.counters().link.rx_frames > 0,
         |end| end.take_completion().is_some(),
+        |end| end.start_recv_found(Wanted::tag(9), |len| vec![0; len]).unwrap().is_some(),
+        |end| end.write_region(KEY, 0, &[0]) && end.accesses().writes == 1,
     ];
     for backend in [Backend::Packet, Backend::Udp] {
         let fabric = testing::fabric("looks", |_| ());
@@ -194,6 +196,19 @@ fn what_was_sent_arrives_while_both_programs_compute() {
     };
     assert_eq!((received.id, received.result), (receive, Ok(())));
     assert!(received.memory.unwrap().into_vec().unwrap() == pattern(1_000_000));
+}
+
+fn an_endpoint_that_closes_waits_for_messages_though_another_has_failed() {
+    let fabric = testing::fabric("close", |_| ());
+    let options = options(Backend::Auto).peer_timeout(Duration::from_millis(200)).linger(PATIENCE);
+    let ([a, b], peer) = pair(&fabric, &options);
+    let gone = a.peer(gigae::MacAddr([2, 0, 0, 0, 0, 77])).unwrap();
+    a.send(gone, b"lost").unwrap();
+    assert!(matches!(a.drain(PATIENCE), Err(DrainError::Failed)));
+    // The session is not up yet.
+    a.send(peer, b"arrives").unwrap();
+    drop(a);
+    assert_eq!(&*b.recv_timeout(PATIENCE).unwrap().expect("it has arrived"), b"arrives");
 }
 
 fn a_peer_that_does_not_receive_is_not_lost_and_loses_nothing() {
@@ -524,6 +539,10 @@ fn main() {
         (
             "what_was_sent_arrives_while_both_programs_compute",
             what_was_sent_arrives_while_both_programs_compute,
+        ),
+        (
+            "an_endpoint_that_closes_waits_for_messages_though_another_has_failed",
+            an_endpoint_that_closes_waits_for_messages_though_another_has_failed,
         ),
         (
             "a_peer_that_does_not_receive_is_not_lost_and_loses_nothing",

@@ -1,7 +1,7 @@
 //! What `tests/instructions.rs` counts: each case is a function `measured_...` that does one thing
 //! once. Prints how many messages passed through each. Alone it does nothing of use.
 
-use gigae_proto::{Arrival, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
+use gigae_proto::{Arrival, ForeignFrame, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_wire::{
     Discard, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
     batch,
@@ -452,7 +452,9 @@ fn proto_hostile() {
 #[inline(never)]
 fn measured_proto_hostile_version(end: &mut Proto, n: u32) {
     let [a, b, c, d] = n.to_be_bytes();
-    end.handle_foreign_version(0, MacAddr([2, 9, a, b, c, d]).into(), 3, 1, 1);
+    let (src_epoch, dst_epoch) = (Epoch(n), Epoch(n));
+    let frame = ForeignFrame { version: 1, kind: 5, channel: 3, src_epoch, dst_epoch };
+    end.handle_foreign_version(0, MacAddr([2, 9, a, b, c, d]).into(), Some(frame));
 }
 
 #[inline(never)]

@@ -17,6 +17,7 @@
 
 mod config;
 mod counters;
+mod foreign;
 mod frame_kind;
 mod log;
 mod path;
@@ -36,9 +37,10 @@ mod types;
 
 pub use config::{BulkConfig, LEAST_PART, ProtocolConfig};
 pub use counters::ProtocolCounters;
+pub use foreign::ForeignFrame;
 pub use path::PathCounters;
 pub use peer::{PeerSnapshot, SessionPhase};
-pub use protocol::Protocol;
+pub use protocol::{Protocol, TableUsage};
 pub use reason::Reason;
 pub use time::Instant;
 pub use types::{

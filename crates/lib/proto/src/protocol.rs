@@ -29,6 +29,8 @@ use shares::Shares;
 use std::collections::VecDeque;
 use table::Table;
 
+pub use table::TableUsage;
+
 /// Replies that wait to be sent, for each link: as many as the frames that an endpoint receives
 /// from it at once. Further replies are dropped; the peer repeats what they answer.
 const MAX_REPLIES: usize = 64;
@@ -130,9 +132,9 @@ impl<T, R> Protocol<T, R> {
         self.sessions.len()
     }
 
-    /// Addresses of the peers: one for each, and those of their further links.
-    pub fn addresses(&self) -> usize {
-        self.table.by_key.len() + self.table.by_path.len()
+    /// How many entries the tables of peers have.
+    pub fn usage(&self) -> TableUsage {
+        self.table.usage()
     }
 
     /// For how many peers there is room before the table must grow. For tables that grow with it.

@@ -20,6 +20,15 @@ pub(crate) enum DataKind {
     Operations,
 }
 
+/// A frame kept out of order.
+#[derive(Clone, Debug, Hash)]
+struct KeptFrame<R> {
+    buffer: R,
+    kind: DataKind,
+    /// It lies in the memory of the socket for bulk data.
+    is_bulk: bool,
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct ReceiveWindow<R> {
@@ -34,8 +43,14 @@ pub(crate) struct ReceiveWindow<R> {
     /// Frames for which credit may be given beyond what is held.
     window: u32,
     /// Frames kept out of order, by number. Empty until the first one arrives.
-    kept: Box<[Option<(R, DataKind)>]>,
+    kept: Box<[Option<KeptFrame<R>>]>,
     kept_count: u32,
+    /// Those of them in the memory of the socket for bulk data, and by how much that number has
+    /// changed since the last call of [`bulk_change`](Self::bulk_change).
+    kept_bulk: u32,
+    bulk_change: i32,
+    /// The frame that is being taken lies in that memory.
+    pub(crate) is_bulk: bool,
     /// Memory for them was allocated since the last call of [`has_new_table`](Self::has_new_table).
     new_table: bool,
     /// One past the highest number received.
@@ -81,6 +96,9 @@ impl<R> ReceiveWindow<R> {
             window,
             kept: Box::default(),
             kept_count: 0,
+            kept_bulk: 0,
+            bulk_change: 0,
+            is_bulk: false,
             new_table: false,
             highest: first,
             latest: first,
@@ -138,8 +156,9 @@ impl<R> ReceiveWindow<R> {
         self.advance();
         while self.kept_count > 0 {
             let at = self.next.0 as usize & (self.kept.len() - 1);
-            let Some((buffer, kind)) = self.kept[at].take() else { break };
+            let Some(KeptFrame { buffer, kind, is_bulk }) = self.kept[at].take() else { break };
             self.kept_count -= 1;
+            self.bulk_change -= i32::from(is_bulk);
             deliver(buffer, kind);
             self.advance();
         }
@@ -185,8 +204,10 @@ impl<R> ReceiveWindow<R> {
         if self.kept[at].is_some() {
             return Err(Discard::Duplicate);
         }
-        self.kept[at] = buffer.take().map(|buffer| (buffer, kind));
+        let is_bulk = self.is_bulk;
+        self.kept[at] = buffer.take().map(|buffer| KeptFrame { buffer, kind, is_bulk });
         self.kept_count += 1;
+        self.bulk_change += i32::from(is_bulk);
         if !seq.is_before(self.highest) {
             self.highest = seq + 1;
         }
@@ -257,6 +278,23 @@ impl<R> ReceiveWindow<R> {
     #[inline]
     pub(crate) fn kept(&self) -> u32 {
         self.kept_count
+    }
+
+    /// Those of them in the memory of the socket for bulk data.
+    pub(crate) fn kept_bulk(&self) -> u32 {
+        self.kept_bulk
+    }
+
+    /// By how much that has changed since the last call.
+    pub(crate) fn bulk_change(&mut self) -> i32 {
+        let change = std::mem::take(&mut self.bulk_change);
+        self.kept_bulk = self.kept_bulk.wrapping_add_signed(change);
+        change
+    }
+
+    /// Frames delivered and not released.
+    pub(crate) fn held(&self) -> u32 {
+        self.held
     }
 
     /// The deadline for an acknowledgement if no message carries it.
@@ -356,7 +394,7 @@ impl<R> ReceiveWindow<R> {
     /// Hands out the frames kept out of order: the session is over.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = R> + '_ {
         self.kept_count = 0;
-        self.kept.iter_mut().filter_map(Option::take).map(|(buffer, _)| buffer)
+        self.kept.iter_mut().filter_map(Option::take).map(|kept| kept.buffer)
     }
 }
 

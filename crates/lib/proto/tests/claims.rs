@@ -108,7 +108,8 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
     }
     let key = PeerKey { node: LIAR.into(), port: 0, channel: CHANNEL };
     assert_eq!(end.peer(key), Some(PeerId(0)));
-    assert!(end.addresses() <= 1 + 2 * (MAX_PATHS - 1), "{} addresses", end.addresses());
+    let addresses = end.usage().addresses;
+    assert!(addresses <= 1 + 2 * (MAX_PATHS - 1), "{addresses} addresses");
 }
 
 #[test]
@@ -150,7 +151,7 @@ fn read(end: &mut End) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn gaps_never_take_more_than_half_of_the_receive_frames() {
+fn gaps_never_take_more_than_half_of_the_receive_frames_and_leave_every_peer_some() {
     const HALF: usize = 64;
     let config = ProtocolConfig { receive_frames: 2 * HALF as u32, ..ProtocolConfig::default() };
     let mut end = End::new(config, 7);
@@ -163,33 +164,39 @@ fn gaps_never_take_more_than_half_of_the_receive_frames() {
         (node(n), (1000 + n, offer.epoch))
     });
     assert_eq!(read(&mut end).len(), 5);
-    let mut kept = 0;
+    let mut kept = [0; 4];
     for past in 2..42 {
-        for (node, epochs) in [a, b, c, d] {
+        for (n, (node, epochs)) in [a, b, c, d].into_iter().enumerate() {
             match data(&mut end, node, epochs, past) {
-                Ok(()) => kept += 1,
-                Err(refused) => assert_eq!((refused, kept), (Discard::OutOfOrder, HALF)),
+                Ok(()) => kept[n] += 1,
+                Err(refused) => assert_eq!(refused, Discard::OutOfOrder),
             }
         }
     }
-    assert_eq!(kept, HALF, "of 160 that came");
-    // What is in order still finds room, and one that was lost is not waited for.
+    assert_eq!(kept, [HALF / 8; 4], "half of what may be kept, of 160 that came");
+    // What is in order still finds room, and one that was lost is waited for.
     for past in 1..=200 {
         assert_eq!(data(&mut end, honest.0, honest.1, past), Ok(()), "frame {past}");
         assert_eq!(read(&mut end), [past.to_be_bytes()]);
     }
-    assert_eq!(data(&mut end, honest.0, honest.1, 202), Err(Discard::OutOfOrder));
-    // A gap that is filled gives its room back, and so does a session that ends.
-    assert_eq!(data(&mut end, a.0, a.1, 1), Ok(()));
-    assert_eq!(read(&mut end).len(), 1 + HALF / 4);
-    let room = (203..=224).filter(|&past| data(&mut end, honest.0, honest.1, past).is_ok());
-    assert_eq!(room.count(), HALF / 4);
+    let keeps = |end: &mut End, (node, epochs): (MacAddr, _), range: std::ops::Range<u32>| {
+        range.filter(|&past| data(end, node, epochs, past).is_ok()).count()
+    };
+    // Its part of a quarter is that of one of five.
+    assert_eq!(keeps(&mut end, honest, 202..226), HALF / 4 / 5);
+    // That of a peer which the program has named is all of it.
+    end.peer(PeerKey { node: honest.0.into(), port: 0, channel: CHANNEL }).unwrap();
+    assert_eq!(keeps(&mut end, honest, 205..226), HALF / 4 - HALF / 4 / 5);
+    // Gaps that are filled give their room back, and so does a session that ends.
+    for (node, epochs) in [a, c] {
+        assert_eq!(data(&mut end, node, epochs, 1), Ok(()));
+        assert_eq!(read(&mut end).len(), 1 + HALF / 8);
+    }
     let mut reset = header(Kind::Reset, b.1.0, b.1.1);
     reset.flags = Flags::ANSWER;
     end.handle(Arrival { path: 0, from: &b.0.into(), header: &reset, payload: &[] }, &mut None)
         .unwrap();
-    let room = (42..=60).filter(|&past| data(&mut end, c.0, c.1, past).is_ok());
-    assert_eq!(room.count(), HALF / 4);
+    assert_eq!(keeps(&mut end, d, 42..60), HALF / 8);
 }
 
 /// Each takes a slot of 64 KiB of the socket's memory, out of which those come that release them.
@@ -214,6 +221,7 @@ fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() 
         assert_eq!(buffer.is_none(), taken.is_ok(), "its slot is kept if the frame is");
         (taken, std::iter::from_fn(|| end.poll_operations()).count())
     };
+    // Of 128 a quarter is for peers that the program has named, and each keeps less than is left.
     for past in 2..34 {
         assert_eq!(bulk(a, past), (Ok(()), 0));
         assert_eq!(bulk(b, past), (Ok(()), 0));
@@ -224,4 +232,52 @@ fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() 
     // The next in order is taken, and releases its own.
     assert_eq!(bulk(a, 1), (Ok(()), 33));
     assert_eq!(bulk(b, 34), (Ok(()), 0));
+}
+
+#[test]
+fn messages_that_the_program_leaves_take_no_frames_of_named_peers_and_of_acknowledgements() {
+    const FRAMES: usize = 128;
+    let config = ProtocolConfig { receive_frames: FRAMES as u32, ..ProtocolConfig::default() };
+    let mut end = End::new(config, 7);
+    let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 3, n as u8]);
+    let named = node(1);
+    end.peer(PeerKey { node: named.into(), port: 0, channel: CHANNEL }).unwrap();
+    let named_offer = propose(&mut end, named, 1000, &[]);
+    confirm(&mut end, (0, named), (1000, named_offer), &[]).unwrap();
+    let honest = propose(&mut end, node(2), 1000, &[]);
+    confirm(&mut end, (0, node(2)), (1000, honest), &[]).unwrap();
+    // One node leaves 30 messages in each of many sessions, one after the other.
+    let mut left = 2;
+    for life in 1..40 {
+        let offer = propose(&mut end, LIAR, 2000 + life, &[]);
+        if confirm(&mut end, (0, LIAR), (2000 + life, offer), &[]).is_ok() {
+            left += 1;
+        }
+        for past in 1..30 {
+            left += usize::from(data(&mut end, LIAR, (2000 + life, offer.epoch), past).is_ok());
+        }
+    }
+    assert_eq!(left, FRAMES, "all frames that there is credit for");
+    assert_eq!(data(&mut end, node(2), (1000, honest.epoch), 1), Err(Discard::Window));
+    // Named peers have a sixth as many of their own, also over many sessions.
+    let taken = (1..64).filter(|n| data(&mut end, named, (1000, named_offer.epoch), *n).is_ok());
+    assert_eq!(taken.count(), FRAMES / 6 - 1);
+    for life in 1..10 {
+        let offer = propose(&mut end, named, 3000 + life, &[]);
+        let _ = confirm(&mut end, (0, named), (3000 + life, offer), &[]);
+        for past in 1..30 {
+            let _ = data(&mut end, named, (3000 + life, offer.epoch), past);
+        }
+    }
+    // Operations hold no frames.
+    let mut operation = header(Kind::Op, 1000, honest.epoch);
+    operation.seq += 1;
+    let arrival = Arrival { path: 0, from: &node(2).into(), header: &operation, payload: &[] };
+    assert_eq!(end.handle(arrival, &mut Some(Vec::new())), Ok(()));
+    // The sender of what was refused learns that this end is there.
+    let acks = std::iter::from_fn(|| end.poll_transmit().map(|transmit| transmit.header));
+    assert!(acks.filter(|header| header.kind == Kind::Ack).count() > 0);
+    // As soon as the program takes messages, all goes on.
+    assert_eq!(read(&mut end).len(), FRAMES + FRAMES / 6);
+    assert_eq!(data(&mut end, node(2), (1000, honest.epoch), 2), Ok(()));
 }

@@ -3,9 +3,9 @@
 
 mod world;
 
-use gigae_proto::{Instant, ProtocolConfig, Reason, Unsent};
+use gigae_proto::{ForeignFrame, Instant, ProtocolConfig, Reason, Unsent};
 use gigae_sim::Faults;
-use gigae_wire::Kind;
+use gigae_wire::{Epoch, Kind};
 use std::time::Duration;
 use world::{World, micros, quiet};
 
@@ -303,6 +303,13 @@ fn a_closing_end_takes_no_part_in_new_sessions() {
     assert!(w.nodes[0].proto.has_unacknowledged());
 }
 
+/// A frame of version 4 that answers the first node's last frame.
+fn foreign(w: &World, kind: Kind) -> Option<ForeignFrame> {
+    let dst_epoch = w.nodes[0].sent.last().map_or(Epoch::UNKNOWN, |header| header.src_epoch);
+    let (kind, channel, src_epoch) = (kind as u8, world::CHANNEL, Epoch(7));
+    Some(ForeignFrame { version: 4, kind, channel, src_epoch, dst_epoch })
+}
+
 #[test]
 fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
@@ -310,12 +317,14 @@ fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     w.send(0, 1, b"hello");
     w.settle();
     let from = w.nodes[1].links[0].1.into();
-    w.nodes[0].proto.handle_foreign_version(0, from, world::CHANNEL, 3, Kind::Reset as u8);
+    let answer = foreign(&w, Kind::Reset);
+    w.nodes[0].proto.handle_foreign_version(0, from, answer);
     w.run(Duration::from_millis(130));
-    assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(3));
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(4));
     assert_eq!(w.nodes[0].count(Kind::Hello), 7);
     assert_eq!(w.nodes[0].count(Kind::Reset), 0, "an answer is not answered");
-    w.nodes[0].proto.handle_foreign_version(0, from, world::CHANNEL, 3, Kind::Hello as u8);
+    let question = foreign(&w, Kind::Hello);
+    w.nodes[0].proto.handle_foreign_version(0, from, question);
     w.settle();
     assert_eq!(w.nodes[0].count(Kind::Reset), 1, "a question is");
 }
@@ -328,7 +337,8 @@ fn frames_of_another_version_in_a_peers_name_do_not_end_a_proposal_that_is_answe
     w.send(0, 1, b"hello");
     let from = w.nodes[1].links[0].1.into();
     for _ in 0..20 {
-        w.nodes[0].proto.handle_foreign_version(0, from, world::CHANNEL, 3, Kind::Reset as u8);
+        let answer = foreign(&w, Kind::Reset);
+        w.nodes[0].proto.handle_foreign_version(0, from, answer);
         w.run(Duration::from_millis(1));
     }
     assert_eq!(w.received(1), [b"hello"]);

@@ -6,7 +6,9 @@ mod crafted;
 mod world;
 
 use crafted::{End, LIAR, Offer, confirm, header, propose, said};
-use gigae_proto::{Arrival, Body, Destination, Instant, PeerKey, ProtocolConfig, Reason};
+use gigae_proto::{
+    Arrival, Body, Destination, ForeignFrame, Instant, PeerKey, ProtocolConfig, Reason,
+};
 use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Kind, MacAddr};
 use std::time::Duration;
 use world::{CHANNEL, World, micros, quiet};
@@ -174,7 +176,7 @@ fn a_proposal_leaves_nothing_behind_and_is_answered_once() {
         let hello = header(Kind::Hello, 1 + n, Epoch::UNKNOWN);
         hand(&mut end, node(n), &hello, &said(&[], 0, 1468)).unwrap();
     }
-    assert_eq!((end.peers(), end.addresses()), (0, 0));
+    assert_eq!((end.peers(), end.usage().addresses), (0, 0));
     assert_eq!(sent(&mut end).len(), 64, "the rest is asked for again");
     assert_eq!(end.next_deadline(), Instant::NEVER);
 }
@@ -414,7 +416,7 @@ fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
     }
     assert!(!visit(&mut end, node(16)), "all have just come");
     assert_eq!(end.key(known), key(node(0)));
-    assert_eq!((end.peers(), end.addresses()), (7, 7));
+    assert_eq!((end.peers(), end.usage().addresses), (7, 7));
     let ended = std::iter::from_fn(|| end.poll_ended()).filter(|e| e.reason == Reason::Timeout);
     assert_eq!(ended.count(), 6);
     // Former ones are unnamed again.
@@ -439,8 +441,14 @@ fn silent_unnamed_peers_take_no_credit_from_peers_that_the_program_has_named() {
     assert_eq!(w.nodes[0].proto.peer_snapshot(bob).granted, 256, "the whole window");
 }
 
+/// A Reset of version 1, which all later versions must understand.
+fn foreign(kind: Kind, dst_epoch: Epoch) -> Option<ForeignFrame> {
+    let (kind, src_epoch) = (kind as u8, Epoch(9));
+    Some(ForeignFrame { version: 1, kind, channel: CHANNEL, src_epoch, dst_epoch })
+}
+
 #[test]
-fn a_frame_of_another_version_ends_every_unanswered_proposal_to_its_node_and_no_other() {
+fn a_reset_of_another_version_ends_the_unanswered_proposal_that_it_answers_and_no_other() {
     let mut end = End::new(ProtocolConfig::default(), 7);
     let mut to = |mac, port, channel| {
         let peer = end.peer(PeerKey { node: MacAddr::into(mac), port, channel }).unwrap();
@@ -451,23 +459,50 @@ fn a_frame_of_another_version_ends_every_unanswered_proposal_to_its_node_and_no_
     let other = to(LIAR, 0, 3);
     let mut now = 0;
     for _ in 0..2 {
-        end.handle_foreign_version(0, BOB.into(), 3, 1, Kind::Reset as u8);
-        for _ in 0..130 {
-            sent(&mut end);
-            now += 1_000_000;
-            end.advance(Instant(now));
+        let epochs: Vec<_> = sent(&mut end)
+            .iter()
+            .filter(|(to, ..)| hers.iter().any(|&peer| *to == Destination::Peer(peer)))
+            .map(|(_, header, _)| header.src_epoch)
+            .collect();
+        assert_eq!(epochs.len(), hers.len());
+        // Who does not see the Hellos, and who speaks for another node.
+        for n in 0..1000 {
+            end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, Epoch(n)));
+            end.handle_foreign_version(0, BOB.into(), foreign(Kind::Hello, epochs[0]));
+            end.handle_foreign_version(0, LIAR.into(), foreign(Kind::Reset, epochs[0]));
         }
-        let mut failed = Vec::new();
-        while let Some(failure) = end.poll_failure() {
-            assert_eq!(failure.reason, Reason::Version(1));
-            failed.push(failure.peer);
+        end.handle_foreign_version(0, BOB.into(), None);
+        for answered in [false, true] {
+            for &epoch in epochs.iter().filter(|_| answered) {
+                end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, epoch));
+            }
+            for _ in 0..130 {
+                sent(&mut end);
+                now += 1_000_000;
+                end.advance(Instant(now));
+            }
+            let mut failed = Vec::new();
+            while let Some(failure) = end.poll_failure() {
+                assert_eq!(failure.reason, Reason::Version(1));
+                failed.push(failure.peer);
+            }
+            failed.sort_unstable();
+            assert_eq!(failed, if answered { &hers[..] } else { &[] });
         }
-        failed.sort_unstable();
-        assert_eq!(failed, hers);
         // Proposed anew, they are found again.
         for peer in hers {
             end.send(peer, 1, vec![1]).unwrap();
         }
     }
     assert_eq!(end.peer_snapshot(other).state, gigae_proto::SessionPhase::Proposing);
+}
+
+#[test]
+fn a_reset_that_answers_another_version_repeats_its_number() {
+    let mut end = End::new(ProtocolConfig::default(), 7);
+    end.handle_foreign_version(0, BOB.into(), foreign(Kind::Hello, Epoch::UNKNOWN));
+    end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, Epoch::UNKNOWN));
+    let [(to, header, _)] = &sent(&mut end)[..] else { panic!("one is answered") };
+    assert_eq!(*to, Destination::Unknown(key(BOB)));
+    assert_eq!((header.kind, header.dst_epoch), (Kind::Reset, Epoch(9)));
 }

@@ -193,8 +193,9 @@ pub(crate) struct Neighbours {
     /// When it began, and whole seconds since then at the last look.
     began: Instant,
     now: u32,
-    /// The address of the last frame, and how it went. Most frames go where the last one went.
+    /// The address of the last frame. Most frames go where the last one went.
     last_key: u64,
+    /// How it went.
     last_via: Via,
     outgoing: Vec<Option<OutgoingRing>>,
     /// Rings whose reader may need a doorbell.

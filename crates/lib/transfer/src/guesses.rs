@@ -24,6 +24,11 @@ pub(crate) struct Guesses {
 }
 
 impl Guesses {
+    /// Peers that have been in debt, and did not ask since they paid it off.
+    pub(crate) fn len(&self) -> usize {
+        self.paid.len()
+    }
+
     /// Whether this peer's keys are looked up now.
     #[inline]
     pub(crate) fn may_ask(&mut self, peer: PeerId, now: Instant) -> bool {

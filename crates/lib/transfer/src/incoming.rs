@@ -478,8 +478,9 @@ impl<M: Bytes> Transfer<M> {
     /// A peer gets close to the limit of its offers and operations.
     #[cold]
     fn grant_entries(&mut self, peer: PeerId) {
+        let former = self.matching.kept.former(peer);
         let mut granted = self.peer(peer).granted;
-        if granted.grow_entries(&mut self.pool) {
+        if granted.grow_entries(former, &mut self.pool) {
             let state = self.peer(peer);
             state.granted = granted;
             state.limit_due = true;

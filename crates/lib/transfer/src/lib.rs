@@ -42,4 +42,5 @@ pub use operation::{OpError, OpId, TransferCompletion, TransferNotice};
 pub use room::InPlace;
 pub use transfer::{
     Expected, PlacedPayload, Start, TooLong, Transfer, TransferConfig, TransferCounters,
+    TransferUsage,
 };

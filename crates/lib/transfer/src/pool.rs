@@ -43,20 +43,33 @@ const ENTRY: usize = 128;
 pub(crate) struct Pool {
     most: usize,
     granted: usize,
+    /// Peers that there are.
+    pub(crate) peers: usize,
 }
 
 impl Pool {
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, granted: 0 }
+        Self { most, granted: 0, peers: 0 }
     }
 
-    fn take(&mut self, bytes: usize) -> bool {
-        let fits = self.granted + bytes <= self.most;
-        if !fits {
+    /// Bytes that peers have at the moment.
+    pub(crate) fn granted(&self) -> usize {
+        self.granted
+    }
+
+    /// Takes up to so many bytes, in units of `unit`, for a peer that `has` some; returns how many.
+    /// Of the last quarter a peer gets no more than what it lacks of its part of it.
+    fn take_some(&mut self, bytes: usize, unit: usize, has: usize) -> usize {
+        let last = self.most / 4;
+        let part = (last / self.peers.max(1)).saturating_sub(has);
+        let left = (self.most - last).saturating_sub(self.granted).max(part);
+        let left = left.min(self.most - self.granted);
+        let taken = if bytes <= left { bytes } else { left / unit * unit };
+        if taken < bytes {
             log::used_up(bytes, self.granted, self.most);
         }
-        self.granted += if fits { bytes } else { 0 };
-        fits
+        self.granted += taken;
+        taken
     }
 
     /// Takes bytes only if half of the pool is left for peers that have nothing yet.
@@ -73,13 +86,18 @@ impl Pool {
     /// Updates what messages of a peer's former sessions take of an allowance. False if that has
     /// grown and there is no room.
     pub(crate) fn set_former(&mut self, before: u32, after: u32) -> bool {
-        let beyond = |bytes: u32| bytes.saturating_sub(FIRST_BYTES) as usize;
         if beyond(after) > beyond(before) {
-            return self.take(beyond(after) - beyond(before));
+            let more = beyond(after) - beyond(before);
+            return self.take_some(more, more, beyond(before)) == more;
         }
         self.give_back(beyond(before) - beyond(after));
         true
     }
+}
+
+/// Bytes of the pool that messages of former sessions take.
+fn beyond(former: u32) -> usize {
+    former.saturating_sub(FIRST_BYTES) as usize
 }
 
 /// What a peer was granted in a session.
@@ -96,32 +114,36 @@ impl Allowance {
     /// as far as the pool and the messages of former sessions allow. Returns how many.
     pub(crate) fn grow_bytes(&mut self, former: u32, pool: &mut Pool, ahead: bool) -> u32 {
         let usual = USUAL_BYTES.saturating_sub(former);
-        let (more, granted) = match self.bytes < usual {
-            true => {
-                let more = usual - self.bytes;
-                (more, pool.take(more as usize))
-            }
-            false => {
-                let more = MOST_BYTES.saturating_sub(former).saturating_sub(self.bytes);
-                (more, ahead && pool.take_spare(more as usize))
-            }
+        let more = if self.bytes < usual {
+            let (wanted, has) =
+                ((usual - self.bytes) as usize, self.beyond_first() + beyond(former));
+            pool.take_some(wanted, FIRST_BYTES as usize, has) as u32
+        } else {
+            let more = MOST_BYTES.saturating_sub(former).saturating_sub(self.bytes);
+            if ahead && pool.take_spare(more as usize) { more } else { 0 }
         };
-        let more = if granted { more } else { 0 };
         self.bytes += more;
         more
     }
 
     /// Grants more entries; false if there are none left.
-    pub(crate) fn grow_entries(&mut self, pool: &mut Pool) -> bool {
-        let entries = (self.entries * GROWTH).min(MOST_OFFERED);
-        let fits = pool.take(usize::from(entries - self.entries) * ENTRY);
-        self.entries = if fits { entries } else { self.entries };
-        fits
+    pub(crate) fn grow_entries(&mut self, former: u32, pool: &mut Pool) -> bool {
+        let entries = self.entries.saturating_mul(GROWTH).min(MOST_OFFERED);
+        let wanted = usize::from(entries - self.entries) * ENTRY;
+        let has = self.beyond_first() + beyond(former);
+        let taken = pool.take_some(wanted, FIRST_ENTRIES as usize * ENTRY, has);
+        self.entries += (taken / ENTRY) as u16;
+        taken > 0
+    }
+
+    /// Bytes of the pool.
+    fn beyond_first(self) -> usize {
+        let entries = usize::from(self.entries - FIRST_ENTRIES) * ENTRY;
+        (self.bytes - FIRST_BYTES) as usize + entries
     }
 
     /// The session is over.
     pub(crate) fn end(self, pool: &mut Pool) {
-        let entries = usize::from(self.entries - FIRST_ENTRIES) * ENTRY;
-        pool.give_back((self.bytes - FIRST_BYTES) as usize + entries);
+        pool.give_back(self.beyond_first());
     }
 }

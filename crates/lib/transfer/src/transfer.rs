@@ -81,6 +81,21 @@ pub struct TransferCounters {
     pub invalid: u64,
 }
 
+/// What is kept for peers at the moment, for comparison with what the configuration allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransferUsage {
+    /// Bytes that peers are granted beyond their first shares.
+    pub granted: usize,
+    /// Messages and offers that no receive has matched.
+    pub unexpected: usize,
+    /// Completions that the program has not taken.
+    pub completions: usize,
+    /// Notices that the program has not taken.
+    pub notices: usize,
+    /// Peers with a debt for wrong keys.
+    pub debtors: usize,
+}
+
 /// The memory is too long for one operation, or there are too many operations or regions. The
 /// memory comes back.
 #[derive(Debug)]
@@ -176,6 +191,17 @@ impl<M: Bytes> Transfer<M> {
     /// The counters.
     pub fn counters(&self) -> &TransferCounters {
         &self.counters
+    }
+
+    /// What is kept for peers.
+    pub fn usage(&self) -> TransferUsage {
+        TransferUsage {
+            granted: self.pool.granted(),
+            unexpected: self.matching.kept.len(),
+            completions: self.completions.len() + self.parts.len(),
+            notices: self.notices.len(),
+            debtors: self.guesses.len(),
+        }
     }
 
     /// Operations that are not completed.

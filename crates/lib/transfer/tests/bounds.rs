@@ -407,6 +407,30 @@ fn operations_that_a_peer_leaves_unanswered_are_bounded_and_not_carried_out_beyo
     assert_eq!(u64::from_le_bytes(changed), 342);
 }
 
+/// Offers that no receive takes, in many sessions.
+#[test]
+fn peers_that_use_up_what_they_are_granted_leave_some_for_others() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let granted = |victim: &mut Victim, peer, offers| {
+        let mut entries = 64;
+        for n in 0..offers {
+            victim.hand(peer, Epoch(1), offer(n), &[]);
+            for answer in victim.answers(peer, Epoch(1)) {
+                if let Op::Limit { entries: now, .. } = answer {
+                    entries = now;
+                }
+            }
+        }
+        entries
+    };
+    let all: Vec<_> = (0..60).map(|n| granted(&mut victim, PeerId(n), 9000)).collect();
+    assert_eq!((all[0], all[1]), (16_384, 16_384), "the first ones have all that a peer may");
+    assert!(all[59] >= 1024, "{all:?}");
+    // A program that sends few messages gets what it wants, too.
+    assert_eq!(granted(&mut victim, PeerId(60), 40), 256);
+    assert!(victim.transfer.usage().granted < 64 << 20);
+}
+
 #[test]
 fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
     const PEERS: u32 = 300;

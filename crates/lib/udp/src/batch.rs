@@ -1,6 +1,6 @@
 //! Posted frames that were not passed to the kernel yet, and the buffers that are made of them.
 
-use crate::socket::{Control, ControlMessages, Destination, UdpSocket};
+use crate::socket::{Control, ControlMessages, KernelAddress, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use rustix::io::Errno;
@@ -28,7 +28,7 @@ pub(crate) struct Sent {
 #[derive(Default)]
 pub(crate) struct Batch {
     pieces: Vec<libc::iovec>,
-    destinations: Vec<Destination>,
+    destinations: Vec<KernelAddress>,
     controls: Vec<ControlMessages>,
     /// Where in `pieces` each buffer begins and ends.
     buffers: Vec<std::ops::Range<usize>>,
@@ -119,7 +119,7 @@ impl Batch {
             let mut control: Control = [0; 16];
             let length = socket.write_control(&mut control, first.from, segment);
             self.controls.push(ControlMessages { words: control, length });
-            self.destinations.push(socket.destination(first.to));
+            self.destinations.push(socket.kernel_address(first.to));
             self.buffers.push(frames);
         }
         // Now that nothing moves any more.

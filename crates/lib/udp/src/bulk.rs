@@ -22,7 +22,7 @@ mod sending;
 mod slots;
 
 use crate::link::ETHERNET;
-use crate::socket::{Ends, UdpSocket};
+use crate::socket::{DatagramEnds, UdpSocket};
 use crate::transmit::TxQueue;
 use gigae_link::{
     Arena, Filter, FrameMemory, Held, Info, Interface, Link, LinkCounters, LinkError, Mode,
@@ -184,15 +184,16 @@ impl BulkLink {
         self.receiver.is_incomplete()
     }
 
-    /// Takes in a part of a frame that came by another link, from the peer whose socket this is.
-    /// Returns the frame when it is whole. One copy.
+    /// Takes in a part of a frame that came by another link, from the peer with this number of the
+    /// caller's, which names this socket. Returns the frame when it is whole. One copy.
     pub fn take_part(
         &mut self,
+        peer: u32,
         from: SocketAddr,
         header: PartHeader,
         part: &[u8],
     ) -> Option<RxFrame> {
-        self.receiver.take_part(Ends { from, to: self.at.ip() }, header, part)
+        self.receiver.take_part(peer, DatagramEnds { from, to: self.at.ip() }, header, part)
     }
 
     /// Writes a header into a frame whose last bytes are `data`, which lie in other memory, seals

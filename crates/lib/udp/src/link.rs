@@ -79,9 +79,10 @@ pub struct UdpLink {
     joins: bool,
     /// So many frames at the head of the queue were refused in one buffer and go one by one.
     singly: usize,
-    /// Frames posted, and posted again, until the last look.
-    looked_at: u64,
-    repeated: u64,
+    /// Frames posted until the last look.
+    posted_at_look: u64,
+    /// Frames posted again until then.
+    repeated_at_look: u64,
     /// Until so many were posted, frames go one by one.
     alone_until: u64,
     /// The last poll ended before the socket was empty.
@@ -144,8 +145,8 @@ impl UdpLink {
             joins: socket.can_cut(),
             socket,
             singly: 0,
-            looked_at: 0,
-            repeated: 0,
+            posted_at_look: 0,
+            repeated_at_look: 0,
             alone_until: 0,
             cut_short: false,
             counters: LinkCounters::default(),
@@ -191,9 +192,10 @@ impl UdpLink {
     /// Whether frames that go to one node may share a buffer now.
     fn may_join(&mut self) -> bool {
         let now = self.tx.posted;
-        let (posted, repeated) = (now - self.looked_at, self.tx.repeated - self.repeated);
+        let posted = now - self.posted_at_look;
+        let repeated = self.tx.repeated - self.repeated_at_look;
         if posted >= FRAMES_PER_LOOK {
-            (self.looked_at, self.repeated) = (now, self.tx.repeated);
+            (self.posted_at_look, self.repeated_at_look) = (now, self.tx.repeated);
             if self.joins && now >= self.alone_until && repeated * MOST_REPEATED > posted {
                 let interface = &self.info.interface;
                 info!(%interface, repeated, of = posted, "segmented datagrams get lost: frames go one by one");

@@ -1,6 +1,6 @@
 //! Receiving: buffers of several datagrams, each datagram into a slot of its own.
 
-use crate::socket::{Ends, Received, UdpSocket};
+use crate::socket::{DatagramEnds, Received, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
 use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, Route};
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ pub(crate) struct Receiver {
     whole: Vec<u8>,
     rest: Option<Rest>,
     /// The outer headers of the last sender's frames.
-    headers: Option<(Ends, Route)>,
+    headers: Option<(DatagramEnds, Route)>,
     /// System calls so far.
     pub(crate) calls: u64,
     /// Datagrams that no slot could take.
@@ -260,7 +260,8 @@ impl Receiver {
 }
 
 /// The outer headers of a datagram: `None` for addresses of two families.
-pub(crate) fn headers(envelope: Envelope, Ends { from, to }: Ends) -> Option<Route> {
+pub(crate) fn headers(envelope: Envelope, ends: DatagramEnds) -> Option<Route> {
+    let DatagramEnds { from, to } = ends;
     let Envelope::Udp { port: own } = envelope else { return None };
     let [source, to] = [from.ip(), to].map(|ip| NodeAddr::Ip { ip, next_hop: MacAddr::default() });
     Route::to_port(Envelope::Udp { port: from.port() }, source, to, own)
@@ -279,7 +280,7 @@ mod tests {
         let channels = (0..=u8::MAX).collect();
         let filter = Filter { envelope: Envelope::Udp { port: 4791 }, channels };
         let [from, to] = [1, 2].map(|n| IpAddr::from([198, 18, 0, n]));
-        let ends = Ends { from: (from, 4791).into(), to };
+        let ends = DatagramEnds { from: (from, 4791).into(), to };
         let received = Received { length: 300, ends, to_all: false, segment: Some(100) };
         receiver.whole = (0..300).map(|i| (i / 100) as u8).collect();
         receiver.copy_out(Rest { received, segment: 100, at: 0 }, &filter);

@@ -26,7 +26,7 @@ pub(crate) type Name = libc::sockaddr_in6;
 
 /// The address of a node as the kernel takes it, and how many bytes of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Destination {
+pub(crate) struct KernelAddress {
     pub(crate) name: Name,
     pub(crate) length: libc::socklen_t,
 }
@@ -40,7 +40,7 @@ pub(crate) struct ControlMessages {
 
 /// Who sent a datagram, and to which own address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct DatagramEnds {
     pub(crate) from: SocketAddr,
     pub(crate) to: IpAddr,
 }
@@ -62,7 +62,7 @@ pub(crate) struct UdpSocket {
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) length: usize,
-    pub(crate) ends: Ends,
+    pub(crate) ends: DatagramEnds,
     /// It was sent to an IPv4 address for all.
     pub(crate) to_all: bool,
     /// The length of each datagram but the last, if there are several.
@@ -235,7 +235,7 @@ impl UdpSocket {
     }
 
     /// The address of a node as the kernel takes it.
-    pub(crate) fn destination(&self, to: SocketAddr) -> Destination {
+    pub(crate) fn kernel_address(&self, to: SocketAddr) -> KernelAddress {
         let port = to.port();
         let flat: SocketAddr = match (to.ip(), self.both) {
             (IpAddr::V4(ip), false) => (ip, port).into(),
@@ -253,7 +253,7 @@ impl UdpSocket {
                 (&raw mut name).cast::<u8>(),
                 length,
             );
-            Destination { name, length: length as libc::socklen_t }
+            KernelAddress { name, length: length as libc::socklen_t }
         }
     }
 
@@ -326,7 +326,7 @@ impl UdpSocket {
         let from = address_of(&name);
         let Notes { to, to_all, segment } = read_control(&message);
         let to = to.or(self.own);
-        let ends = to.zip(from).map(|(to, from)| Ends { from, to });
+        let ends = to.zip(from).map(|(to, from)| DatagramEnds { from, to });
         Ok(ends.map(|ends| Received { length, ends, to_all, segment }))
     }
 

@@ -11,6 +11,7 @@
 //! A file that is too long, too old, of another kernel or of another format is not read. Without
 //! such a directory nothing is noted.
 
+use gigae_host::environment::variable;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -53,11 +54,7 @@ pub(crate) fn usual_directory() -> Option<PathBuf> {
     if user.is_root() {
         return Some(Path::new("/run").join(DIRECTORY));
     }
-    // SAFETY: the call takes a number and reads what the kernel gave this process.
-    let privileged = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    // A program with more rights than its caller does not follow the caller's environment.
-    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !privileged)?;
-    Some(Path::new(&session).join(DIRECTORY))
+    Some(Path::new(&variable("XDG_RUNTIME_DIR")?).join(DIRECTORY))
 }
 
 impl Notes {

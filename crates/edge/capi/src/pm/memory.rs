@@ -16,7 +16,7 @@ fn split(handle: u128) -> (u64, u64) {
 
 /// The handles of a transfer's regions.
 #[derive(Clone, Copy)]
-struct Handles {
+struct TransferHandles {
     remote: u128,
     local: u128,
 }
@@ -47,7 +47,7 @@ impl Context {
         &mut self,
         kind: TransferKind,
         node: c_int,
-        handles: Handles,
+        handles: TransferHandles,
         len: usize,
         start: impl FnOnce(&Endpoint, Peer, RegionKey, u64, Memory) -> Started,
     ) -> PmResult<()> {
@@ -146,7 +146,7 @@ pub extern "C" fn pmWrite(
     local_hndl: u128,
     len: usize,
 ) -> c_int {
-    let handles = Handles { remote: rmt_hndl, local: local_hndl };
+    let handles = TransferHandles { remote: rmt_hndl, local: local_hndl };
     call(pmc, |context| {
         context.transfer(
             TransferKind::Write,
@@ -167,7 +167,7 @@ pub extern "C" fn pmRead(
     local_hndl: u128,
     len: usize,
 ) -> c_int {
-    let handles = Handles { remote: rmt_hndl, local: local_hndl };
+    let handles = TransferHandles { remote: rmt_hndl, local: local_hndl };
     call(pmc, |context| {
         context.transfer(
             TransferKind::Read,

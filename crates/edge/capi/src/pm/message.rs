@@ -87,6 +87,11 @@ fn none_held() -> Fault {
 pub extern "C" fn pmSend(pmc: *mut PmContext) -> c_int {
     call(pmc, |context| {
         let message = context.filling.take().ok_or_else(none_held)?;
+        if !context.transfers.is_empty()
+            && let Err(fault) = context.reap()
+        {
+            context.fault = Some(fault);
+        }
         context.post(message)?;
         // The message goes out in any case. The next call reports an error of the doorbell; an
         // error now would make the program send it twice.

@@ -51,15 +51,15 @@ fn until_both_are_done(net: &Network, from: &Node, to: &Node) {
 
 /// An end, and its number of the other one.
 #[derive(Clone, Copy)]
-struct End<'a> {
+struct TaggedEnd<'a> {
     node: &'a Node,
     other: u64,
 }
 
 /// One message from an end to the other.
-fn tagged(net: &Network, from: End<'_>, to: End<'_>, sent: &[u8], received: &mut [u8]) {
-    let End { node: from, other: to_there } = from;
-    let End { node: to, other: to_here } = to;
+fn tagged(net: &Network, from: TaggedEnd<'_>, to: TaggedEnd<'_>, sent: &[u8], received: &mut [u8]) {
+    let TaggedEnd { node: from, other: to_there } = from;
+    let TaggedEnd { node: to, other: to_here } = to;
     let (data, into) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
     let (len, none) = (sent.len(), null_mut());
     let code = call!(to.ep, tagged, recv, into, len, none, to_here, 7, 0, context(1));
@@ -83,7 +83,7 @@ fn tagged_messages_go_to_and_fro() {
         None => Node::open(&net, number.into(), asked),
     });
     let (to_b, to_a) = (a.insert(&b.name()), b.insert(&a.name()));
-    let ends = [End { node: &a, other: to_b }, End { node: &b, other: to_a }];
+    let ends = [TaggedEnd { node: &a, other: to_b }, TaggedEnd { node: &b, other: to_a }];
     let (sent, mut received) = (body(LONG, 1), vec![0; LONG]);
     for counted in [false, true] {
         if counted {

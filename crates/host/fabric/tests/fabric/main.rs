@@ -14,7 +14,7 @@ use std::time::Duration;
 use gigae_fabric::{Fabric, FabricConfig, FabricError, Rate, testing};
 
 /// Longer than anything takes here; reached only when a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Set for the copy of this program that lays a fabric in order to be killed.
 const VICTIM: &str = "GIGAE_FABRIC_TEST_VICTIM";

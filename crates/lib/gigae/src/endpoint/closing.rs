@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::waiting::Pause;
+use crate::engine::Engine;
 use crate::error::DrainError;
 use gigae_link::LinkError;
 use std::time::{Duration, Instant};
@@ -16,16 +17,24 @@ impl Endpoint {
     /// receive. An acknowledged message has arrived at the peer's endpoint. Only an answer of the
     /// peer's program shows that the program has read it.
     pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {
+        self.drain_unless(timeout, Engine::has_failures)
+    }
+
+    fn drain_unless(
+        &self,
+        timeout: Duration,
+        has_failed: impl Fn(&Engine) -> bool,
+    ) -> Result<(), DrainError> {
         let end = Instant::now() + timeout;
         self.engine().acknowledge()?;
         let mut pause = Pause::default();
         loop {
             // In one look: between two, the thread may take in that the last message has failed.
-            let (has_failures, is_owed) = {
+            let (has_failed, is_owed) = {
                 let engine = self.engine();
-                (engine.has_failures(), engine.is_owed())
+                (has_failed(&engine), engine.is_owed())
             };
-            if has_failures {
+            if has_failed {
                 return Err(DrainError::Failed);
             }
             if !is_owed {
@@ -56,7 +65,8 @@ impl Endpoint {
     /// until the peers know; all that within [`Options::linger`](crate::Options::linger).
     fn close(&self) -> Result<(), LinkError> {
         let end = Instant::now() + self.linger;
-        match self.drain(self.linger) {
+        // Messages that failed before do not keep others from arriving.
+        match self.drain_unless(self.linger, |_| false) {
             Err(DrainError::Link(e)) => return Err(e),
             Ok(()) | Err(DrainError::Failed | DrainError::Timeout(_)) => self.engine().close()?,
         }

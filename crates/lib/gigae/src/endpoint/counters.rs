@@ -24,6 +24,18 @@ pub struct Counters {
     pub progress_wakeups: u64,
 }
 
+/// What an endpoint keeps for its peers at the moment. SECURITY.md ("What a peer can make us keep")
+/// states the bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Entries in the tables of peers.
+    pub peers: gigae_proto::TableUsage,
+    /// Messages, notices and completions that the program has not taken, and memory for more.
+    pub operations: gigae_transfer::TransferUsage,
+    /// IP nodes to which the way is known, or was asked for by a stranger.
+    pub ways: usize,
+}
+
 /// A link of an endpoint, and what happened there.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -50,6 +62,16 @@ impl Endpoint {
             clock_reads: engine.clock.reads(),
             progress_turns: engine.progress_turns(),
             progress_wakeups: gigae_progress::wakeups(),
+        }
+    }
+
+    /// What is kept for peers at the moment.
+    pub fn usage(&self) -> Usage {
+        let engine = self.look();
+        Usage {
+            peers: engine.proto.usage(),
+            operations: engine.transfer.usage(),
+            ways: engine.sources.len(),
         }
     }
 

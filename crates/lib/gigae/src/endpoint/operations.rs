@@ -47,7 +47,12 @@ impl Endpoint {
     /// It is no operation, and has no completion unless the peer is lost before it has acknowledged
     /// it: then there is one for [`OpId::INJECTED`].
     pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
-        self.engine().inject(to.0, label.into(), message)
+        let mut engine = self.engine();
+        let injected = engine.inject(to.0, label.into(), message);
+        if !injected {
+            engine.look(8);
+        }
+        injected
     }
 
     /// Starts receiving the first message that is wanted. One that is longer than the memory
@@ -155,7 +160,11 @@ impl Endpoint {
         memory: impl FnOnce(usize) -> M,
     ) -> Result<Option<(OpId, Peer, Label, usize)>, OperationError> {
         let (wanted, memory) = (wanted.selector(), |len| memory(len).into());
-        let found = self.engine().operations().receive_found(wanted, memory)?;
+        let mut engine = self.engine();
+        let found = engine.operations().receive_found(wanted, memory)?;
+        if found.is_none() {
+            engine.look(8);
+        }
         Ok(found.map(|(id, peer, label, len)| (id, Peer(peer), label, len)))
     }
 
@@ -238,7 +247,7 @@ impl Endpoint {
     /// Copies bytes into a registered memory; false if no memory is registered under the key, or
     /// the bytes do not all fit.
     pub fn write_region(&self, key: RegionKey, offset: usize, bytes: &[u8]) -> bool {
-        let mut engine = self.engine();
+        let mut engine = self.look();
         match engine.transfer.region_mut(key) {
             Some(memory) if within(memory, offset, bytes.len()) => {
                 memory.write(offset, bytes);

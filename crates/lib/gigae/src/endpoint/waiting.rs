@@ -90,10 +90,16 @@ impl Endpoint {
         self.engine().transmit()?;
         let mut pause = Pause::for_room();
         loop {
-            self.engine().progress()?;
-            // What was just taken in may be all that there was to wait for.
-            if !self.engine().proto.is_full(to.0) {
-                break;
+            {
+                let mut engine = self.engine();
+                engine.progress()?;
+                // What was just taken in may be all that there was to wait for.
+                if engine.has_room(to.0) {
+                    break;
+                }
+                if let Some(error) = engine.stuck() {
+                    return Err(error);
+                }
             }
             pause.pass(self, None)?;
         }

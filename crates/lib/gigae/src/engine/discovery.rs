@@ -1,10 +1,12 @@
 //! What an endpoint says of itself, and what others have said to it (`PROTOCOL.md` §10).
 
+use crate::address::Host;
 use crate::local::{Local, Subnet};
 use crate::neighbour::Neighbour;
 use crate::sources::Sources;
 use gigae_proto::Instant;
-use gigae_wire::{Discard, Epoch, MacAddr, NodeAddr, Route, is_node_name};
+use gigae_wire::{Epoch, MacAddr, NodeAddr, Route, is_node_name};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -32,6 +34,17 @@ pub(crate) struct Discovery {
     /// The number of this endpoint's question, once it has asked.
     pub(super) question: Option<Epoch>,
     heard: Vec<Neighbour>,
+    /// Where each of them is in the list.
+    places: HashMap<Key, usize>,
+    /// Which of them makes room for the next one when the list is full.
+    oldest: usize,
+}
+
+/// What tells one endpoint from another.
+type Key = (MacAddr, Host, u16);
+
+fn key(neighbour: &Neighbour) -> Key {
+    (neighbour.mac, neighbour.address.host, neighbour.port)
 }
 
 impl Discovery {
@@ -47,6 +60,8 @@ impl Discovery {
             answered: 0,
             question: None,
             heard: Vec::new(),
+            places: HashMap::new(),
+            oldest: 0,
         }
     }
 
@@ -68,15 +83,24 @@ impl Discovery {
         &self.heard
     }
 
-    /// Remembers an endpoint that has answered, if there is room.
-    pub(super) fn hear(&mut self, neighbour: Neighbour) -> Result<(), Discard> {
-        let key = |n: &Neighbour| (n.mac, n.address.host, n.port);
-        match self.heard.iter().position(|known| key(known) == key(&neighbour)) {
-            Some(known) => self.heard[known] = neighbour,
-            None if self.heard.len() < MOST_NEIGHBOURS => self.heard.push(neighbour),
-            None => return Err(Discard::Sessions),
+    /// Remembers an endpoint that has answered. If the list is full, the first that came makes
+    /// room: all may be made up, and those that are there answer the next question again.
+    pub(super) fn hear(&mut self, neighbour: Neighbour) {
+        let place = match self.places.get(&key(&neighbour)) {
+            Some(&known) => known,
+            None if self.heard.len() < MOST_NEIGHBOURS => self.heard.len(),
+            None => {
+                let place = self.oldest;
+                self.oldest = (place + 1) % MOST_NEIGHBOURS;
+                self.places.remove(&key(&self.heard[place]));
+                place
+            }
+        };
+        self.places.insert(key(&neighbour), place);
+        match self.heard.get_mut(place) {
+            Some(known) => *known = neighbour,
+            None => self.heard.push(neighbour),
         }
-        Ok(())
     }
 
     /// The outer headers of a question to all.
@@ -102,4 +126,32 @@ fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().take(gigae_wire::LONGEST_NAME).collect();
     if is_node_name(&name) { name } else { UNNAMED.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Address;
+
+    #[test]
+    fn an_endpoint_that_answers_again_is_found_among_any_number_of_made_up_ones() {
+        let mut discovery = Discovery::new(Some("asker".into()), None, true);
+        let said = |n: u32| {
+            let [a, b, c, d] = n.to_be_bytes();
+            let mac = MacAddr([2, 0, a, b, c, d]);
+            let (name, channels) = (format!("n{n}"), vec![0]);
+            let (address, port) = (Address::from(mac), 0);
+            Neighbour { name, address, mac, ip: None, mtu: 1500, max_message: 1468, port, channels }
+        };
+        for n in 1..3 * MOST_NEIGHBOURS as u32 {
+            discovery.hear(said(n));
+            discovery.hear(said(n));
+        }
+        discovery.hear(said(0));
+        let heard = discovery.heard();
+        assert_eq!(heard.len(), MOST_NEIGHBOURS);
+        assert!(heard.contains(&said(0)));
+        assert_eq!(discovery.places.len(), MOST_NEIGHBOURS);
+        assert!(discovery.places.iter().all(|(known, &place)| key(&heard[place]) == *known));
+    }
 }

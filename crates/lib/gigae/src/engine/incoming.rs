@@ -4,7 +4,7 @@ use super::Engine;
 use crate::inbox::{Entry, Payload, Segments};
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
-use gigae_proto::Arrival;
+use gigae_proto::{Arrival, ForeignFrame};
 use gigae_wire::{
     AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Pieces, batch, op,
 };
@@ -177,8 +177,8 @@ impl Engine {
     fn take_part(&mut self, arrival: Arrival<'_>, part: &[u8]) {
         let Arrival { from, header, .. } = arrival;
         if self.proto.handle(arrival, &mut None).is_ok()
-            && let Some(socket) = self.proto.socket_of(from, header)
-            && let Some(whole) = self.links.take_part(socket, part)
+            && let Some((peer, socket)) = self.proto.socket_of(from, header)
+            && let Some(whole) = self.links.take_part(peer, socket, part)
         {
             self.receive_parted(arrival, whole);
         }
@@ -208,14 +208,14 @@ impl Engine {
 
     #[cold]
     fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
-        if let Discard::Version(version) = why
+        if let Discard::Version(_) = why
             && !self.links.is_bulk(path)
         {
             let bytes = self.links.arenas.bytes(&frame);
-            if let Ok((from, &[_, _, _, _, kind, channel, ..])) = self.sources.envelope.open(bytes)
-            {
+            if let Ok((from, inner)) = self.sources.envelope.open(bytes) {
                 let own = self.sources.envelope.destination(bytes);
-                self.proto.handle_foreign_version(path, from, channel, version, kind & 0xf);
+                let frame = ForeignFrame::parse(inner);
+                self.proto.handle_foreign_version(path, from, frame);
                 if self.sources.has(own) {
                     self.learn(from, own, Speaker::Anybody);
                 }
@@ -237,7 +237,7 @@ impl Engine {
         let known = self.sources.way(ip);
         let heard = own.and_then(|own| self.sources.hear(ip, next_hop, own, self.clock.now()));
         let settled = match speaker {
-            Speaker::Proven => known == heard,
+            Speaker::Proven => known == heard || !self.sources.may_move(ip, self.clock.now()),
             Speaker::Peer => known.is_some(),
             Speaker::Anybody => true,
         };

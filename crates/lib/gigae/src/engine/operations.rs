@@ -111,7 +111,7 @@ impl Engine {
         if added {
             return true;
         }
-        if self.proto.is_full(peer) {
+        if self.proto.is_full(peer) || !self.may_queue(peer) {
             return false;
         }
         let Some(mut frame) = self.take() else { return false };
@@ -132,6 +132,7 @@ impl Engine {
     /// A frame that was filled takes its place in the window.
     fn send_filled(&mut self, peer: PeerId, len: usize, frame: Outbound) {
         let len = u16::try_from(len).expect("no longer than a frame");
+        self.tx.queued(frame.frames());
         if self.proto.send_operations(peer, len, frame).is_err() {
             unreachable!("the session is up and its window has room");
         }
@@ -185,6 +186,9 @@ impl Engine {
         }
         if let Some(longest) = self.bulk_for(peer) {
             return self.fill_bulk_frame(peer, epoch, longest);
+        }
+        if !self.may_queue(peer) {
+            return None;
         }
         let mut frame = self.take()?;
         let longest = usize::from(longest);
@@ -248,6 +252,9 @@ impl Engine {
 
     /// Fills one frame of the socket's with operations for a peer.
     fn fill_bulk_frame(&mut self, peer: PeerId, epoch: Epoch, longest: u16) -> Option<usize> {
+        if !self.may_queue_bulk(peer) {
+            return None;
+        }
         let (tx, link) = (self.bulk_tx.as_mut()?, &mut self.links[1].link);
         if tx.are_all_lent() {
             return None;
@@ -265,6 +272,7 @@ impl Engine {
             return Some(0);
         }
         self.transfer.framed(peer);
+        tx.queued(1);
         let frame = Outbound::bulk(frame, len as u16, in_place, peer);
         if self.proto.send_bulk(peer, len as u16, frame).is_err() {
             unreachable!("the session is up and its window has room");

@@ -166,7 +166,8 @@ impl Engine {
             port: header.src_port,
             channels,
         };
-        self.discovery.hear(neighbour)
+        self.discovery.hear(neighbour);
+        Ok(())
     }
 
     /// `None` for who is no neighbour: a group, this node itself, an address of another subnet.

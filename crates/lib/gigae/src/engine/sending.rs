@@ -2,6 +2,7 @@
 //! waits.
 
 use super::Engine;
+use super::tx_frames::TxFrames;
 use crate::error::{SendError, TrySendError};
 use crate::inbox::Inbound;
 use crate::outbound::{Outbound, PAYLOAD};
@@ -30,10 +31,47 @@ impl Engine {
         self.tx.take(&mut self.links[0].link)
     }
 
+    /// Whether a message to a peer would be queued, or fail: its window and its part of the
+    /// transmit frames have room.
+    #[cold]
+    pub(crate) fn has_room(&mut self, peer: PeerId) -> bool {
+        self.proto.has_failed(peer) || !self.proto.is_full(peer) && self.may_queue(peer)
+    }
+
+    /// Whether a peer's part of the transmit frames has room for another one.
+    #[inline]
+    pub(super) fn may_queue(&mut self, peer: PeerId) -> bool {
+        self.are_within(&self.tx, peer) || {
+            self.reap();
+            self.are_within(&self.tx, peer)
+        }
+    }
+
+    /// The same for those of the socket for bulk data.
+    #[inline]
+    pub(super) fn may_queue_bulk(&mut self, peer: PeerId) -> bool {
+        let may =
+            |engine: &Self| engine.bulk_tx.as_ref().is_some_and(|tx| engine.are_within(tx, peer));
+        may(self) || {
+            self.reap();
+            may(self)
+        }
+    }
+
+    #[inline]
+    fn are_within(&self, tx: &TxFrames, peer: PeerId) -> bool {
+        tx.may_queue(|frames, only_named| self.proto.is_within_part(peer, frames, only_named))
+    }
+
     /// Why no transmit frame can come free, however long one waits: nothing is on its way to a
     /// peer, so that all are the program's or hold messages that failed.
     pub(crate) fn starved(&self) -> Option<SendError> {
-        if !self.tx.are_all_lent() || self.proto.has_unacknowledged() {
+        if self.tx.are_all_lent() { self.stuck() } else { None }
+    }
+
+    /// Why what there is no room for now can never go, if so: nothing is on its way to a peer.
+    pub(crate) fn stuck(&self) -> Option<SendError> {
+        if self.proto.has_unacknowledged() {
             return None;
         }
         Some(if self.has_failures() { SendError::Failed } else { SendError::BuffersHeld })
@@ -115,9 +153,13 @@ impl Engine {
         }
         self.doorbell.broken = false;
         self.quiet = false;
+        if !self.may_queue(peer) && !self.proto.has_failed(peer) {
+            return Err(TrySendError::WouldBlock(frame));
+        }
         let short = u16::try_from(len).expect("no longer than a frame");
         let (message, error) = match self.proto.send(peer, short, Outbound::new(frame, short)) {
             Ok(()) => {
+                self.tx.queued(1);
                 if self.doorbell.queued() {
                     self.send_accepted();
                 }

@@ -14,20 +14,50 @@ pub(super) struct TxFrames {
     pub(super) arena: Arc<Arena>,
     lent: usize,
     most: usize,
+    /// Those that the windows have, or messages that failed.
+    queued: usize,
+    /// The longest message or operation takes so many.
+    segments: usize,
     /// Empty lists of segments, for frames that need one.
     spare: Vec<Behind>,
 }
 
 impl TxFrames {
-    pub(super) fn new(link: &AnyLink) -> Self {
+    /// The frames of a link, so many of which the longest payload takes.
+    pub(super) fn new(link: &AnyLink, segments: usize) -> Self {
         let most = link.info().tx_frames.saturating_sub(CONTROL_FRAMES).max(1);
-        Self { arena: Arc::clone(link.memory().arena), lent: 0, most, spare: Vec::new() }
+        let arena = Arc::clone(link.memory().arena);
+        let spare = Vec::new();
+        Self { arena, lent: 0, most, queued: 0, segments: segments.max(1), spare }
     }
 
     /// Whether messages have all that they may have.
     #[inline]
     pub(super) fn are_all_lent(&self) -> bool {
         self.lent >= self.most
+    }
+
+    /// Whether a peer may queue another frame. From half of the frames on, an unnamed peer must
+    /// have fewer than its part of a quarter of them. The last quarter is for peers that the
+    /// program has named, in parts. So peers that take nothing leave frames for others, however
+    /// many there are.
+    /// `is_within` says whether the peer has fewer than its part of so many frames, and is named if
+    /// it must be.
+    #[inline]
+    pub(super) fn may_queue(&self, is_within: impl FnOnce(usize, bool) -> bool) -> bool {
+        self.queued < self.most / 2 || self.may_queue_of_few(is_within)
+    }
+
+    #[cold]
+    fn may_queue_of_few(&self, is_within: impl FnOnce(usize, bool) -> bool) -> bool {
+        let only_named = self.queued >= self.most - self.most / 4;
+        is_within(self.most / 4 / self.segments, only_named)
+    }
+
+    /// So many frames are in the window from now on.
+    #[inline]
+    pub(super) fn queued(&mut self, frames: usize) {
+        self.queued += frames;
     }
 
     /// A frame for a message, if the link has one.
@@ -49,6 +79,7 @@ impl TxFrames {
     #[inline]
     pub(super) fn release(&mut self, link: &mut AnyLink, message: Outbound) {
         self.lent -= message.frames();
+        self.queued -= message.frames();
         self.spare.extend(message.release(link));
     }
 

@@ -219,7 +219,10 @@ fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_lost() {
             (0..sent).for_each(|_| assert_eq!(receive(&b, &a), long.len()));
             most = most.max(sent);
         }
-        assert!(most >= 250 * u32::from(channels), "never more than {most} waited");
+        // Each channel is a peer. The first one has its whole window, all together half of the
+        // transmit frames.
+        let least = if channels == 1 { 250 } else { 450 };
+        assert!(most >= least, "never more than {most} waited");
         // That a timeout repeats something on a busy machine is no loss.
         for end in [&a, &b] {
             let link = end.counters().link;

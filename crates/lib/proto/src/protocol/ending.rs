@@ -28,10 +28,12 @@ impl<T, R> Protocol<T, R> {
         session.known |= session.has_received();
         self.closing -= usize::from(session.state == SessionState::Closing);
         let discarded = &mut self.outputs.discarded;
-        let before = discarded.len();
         self.memory.tables -= usize::from(session.receive.as_ref().is_some_and(|r| r.has_table()));
+        if let Some(receive) = &session.receive {
+            self.memory.kept -= receive.kept();
+            self.memory.kept_bulk -= receive.kept_bulk();
+        }
         session.end(|kept| discarded.push(kept));
-        self.memory.kept -= u32::try_from(discarded.len() - before).expect("at most 1,024");
         let Some(send) = &mut session.send else { return };
         self.memory.unacknowledged -= send.len() as usize;
         for (kind, buffer) in send.drain() {

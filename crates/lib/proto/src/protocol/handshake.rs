@@ -232,7 +232,8 @@ impl<T, R> Protocol<T, R> {
     /// Frames of the session with this epoch also come from these addresses (rule 11.2).
     fn learn(&mut self, peer: PeerId, epoch: Epoch, links: &Paths) {
         for (_, key) in self.further(peer, links) {
-            self.table.by_path.insert((key, epoch), peer);
+            // If another peer's session has the same epoch, by chance, it keeps its path.
+            self.table.by_path.entry((key, epoch)).or_insert(peer);
         }
     }
 
@@ -241,7 +242,9 @@ impl<T, R> Protocol<T, R> {
     pub(super) fn forget_paths(&mut self, peer: PeerId) {
         let (links, epoch) = (self.session(peer).links, self.session(peer).local);
         for (_, key) in self.further(peer, &links) {
-            self.table.by_path.remove(&(key, epoch));
+            if self.table.by_path.get(&(key, epoch)) == Some(&peer) {
+                self.table.by_path.remove(&(key, epoch));
+            }
         }
     }
 

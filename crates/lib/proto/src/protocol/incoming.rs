@@ -8,15 +8,15 @@ use crate::log;
 use crate::receive::DataKind;
 use crate::session::{Challenge, SessionState};
 use crate::size::Echo;
-use crate::{Arrival, Delivery, PathTo, PeerId, PeerKey, Reason};
-use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr};
+use crate::{Arrival, Delivery, ForeignFrame, PathTo, PeerId, PeerKey, Reason};
+use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr, SeqNo};
 
 /// Bulk frames after which an acknowledgement goes out at the latest: each may be 64 KiB.
 const ACK_EVERY_BULK: u16 = 2;
 
-/// Frames kept out of order beyond which no bulk frame is kept: the socket has slots for four times
-/// as many, each of 64 KiB.
-const MOST_KEPT_BULK: u32 = 64;
+/// Longest payload in bytes of an Ack with a report. Questions by a socket and their answers are
+/// longer (rule 13.2).
+const LONGEST_REPORT: usize = 4 + AckReport::MAX_BITMAP;
 
 /// The contents of a frame.
 struct Contents<'a> {
@@ -50,9 +50,9 @@ impl<T, R> Protocol<T, R> {
         arrival: Arrival<'_>,
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
-        let most = std::mem::replace(&mut self.memory.most_kept, MOST_KEPT_BULK);
+        self.memory.parted = true;
         let taken = self.handle(arrival, buffer);
-        self.memory.most_kept = most;
+        self.memory.parted = false;
         taken
     }
 
@@ -272,8 +272,11 @@ impl<T, R> Protocol<T, R> {
             let (mut flags, mut apart) = (header.flags, None);
             if path > 0 && self.config.bulk.is_some() {
                 let challenge = Challenge::read(payload);
-                // Only who received the question at the named address can repeat its token.
-                if flags.has(Flags::ASK) {
+                // Only who received the question at the named address can repeat its token. No
+                // answer is longer than its question.
+                if flags.has(Flags::ASK) && payload.len() <= LONGEST_REPORT {
+                    flags = Flags::NONE;
+                } else if flags.has(Flags::ASK) {
                     session.challenge = Challenge { apart: None, ..challenge };
                     flags = Flags::ASK;
                 } else if challenge.token != self.secret.socket(&session.key, session.local) {
@@ -335,20 +338,22 @@ impl<T, R> Protocol<T, R> {
         header: &Header,
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
+        let mut reorder_window = self.config.reorder_window;
+        let undelivered = self.outputs.deliveries.len();
+        if self.memory.kept > 0 || undelivered >= self.config.receive_frames as usize {
+            reorder_window = self.reorder_window_of_few(peer, header)?;
+        }
         let session = &mut self.sessions[peer.0 as usize];
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
-        let (mut ack_every, mut most_kept) = (self.config.ack_every, self.memory.most_kept);
+        let mut ack_every = self.config.ack_every;
+        receive.is_bulk = self.memory.parted;
         if session.received_on > 0 && self.config.bulk.is_some() {
+            receive.is_bulk = true;
             receive.expect_disorder(true);
-            (ack_every, most_kept) = (ACK_EVERY_BULK, MOST_KEPT_BULK);
+            ack_every = ACK_EVERY_BULK;
         }
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
-        // Half of the link's frames always remain for frames in order, however many peers there
-        // are. Frames kept out of order could otherwise take all, and lock out those that release
-        // them.
-        let crowded = self.memory.kept >= most_kept;
-        let reorder_window = if crowded { 0 } else { self.config.reorder_window };
         let kept_before = receive.kept();
         let kind = if header.kind == Kind::Op { DataKind::Operations } else { DataKind::Messages };
         let taken = receive.take(header.seq, buffer, kind, reorder_window, |buffer, kind| {
@@ -366,6 +371,63 @@ impl<T, R> Protocol<T, R> {
         taken
     }
 
+    /// Where frames are kept out of order or the program leaves as many messages as there is credit
+    /// for: whether this frame is refused, and the reorder window for it.
+    ///
+    /// Beyond that there are a sixth as many frames for named peers. So what ended sessions have
+    /// left, and more sessions than the first credits are planned for, lock out no acknowledgement
+    /// and no named peer.
+    #[cold]
+    #[inline(never)]
+    fn reorder_window_of_few(&mut self, peer: PeerId, header: &Header) -> Result<u16, Discard> {
+        let frames = self.config.receive_frames as usize;
+        let kept = (self.memory.kept - self.memory.kept_bulk) as usize;
+        let used = self.outputs.deliveries.len() + kept;
+        let session = self.session(peer);
+        let are_left = used < if session.named { frames + frames / 6 } else { frames };
+        let by_socket = session.received_on > 0 && self.config.bulk.is_some();
+        let is_bulk = by_socket || self.memory.parted;
+        if header.kind != Kind::Op && used >= frames {
+            self.keep_message_of_named(peer, header.seq, are_left)?;
+        }
+        let may_keep = (is_bulk || are_left) && self.may_keep(peer, is_bulk);
+        Ok(if may_keep || self.memory.kept == 0 { self.config.reorder_window } else { 0 })
+    }
+
+    /// Refuses a message for which there is no frame left, unless its sender is a named peer and
+    /// has fewer than its part of the frames of these.
+    fn keep_message_of_named(
+        &mut self,
+        peer: PeerId,
+        seq: SeqNo,
+        are_left: bool,
+    ) -> Result<(), Discard> {
+        let part = self.part(true, self.config.receive_frames as usize / 6, true);
+        let session = &mut self.sessions[peer.0 as usize];
+        let receive = session.receive.as_mut().expect("established");
+        let is_duplicate = seq.is_before(receive.next());
+        // Frames kept out of order do not count, since this one may be what they wait for.
+        if is_duplicate || are_left && session.named && (receive.held() as usize) < part {
+            return Ok(());
+        }
+        // The sender learns that this end is there.
+        receive.ask();
+        Err(Discard::Window)
+    }
+
+    /// Whether another frame of a peer may be kept out of order. Half of the frames for which there
+    /// is credit always remain for those in order, which release them. From half of what may be
+    /// kept on, an unnamed peer keeps only its part of a quarter of it, and the last quarter is for
+    /// named peers, in parts. So gaps that nobody fills leave room for others.
+    fn may_keep(&self, peer: PeerId, is_bulk: bool) -> bool {
+        let session = self.session(peer);
+        let Some(receive) = &session.receive else { return false };
+        let counts = self.memory.kept_of(is_bulk, receive);
+        let [most, all, own] = counts.map(|count| count as usize);
+        let is_last_quarter = all >= most - most / 4;
+        all < most && (all < most / 2 || own < self.part(session.named, most / 4, is_last_quarter))
+    }
+
     /// Handles a frame that was not the next, or that released frames kept out of order.
     #[cold]
     #[inline(never)]
@@ -376,30 +438,32 @@ impl<T, R> Protocol<T, R> {
         }
         let Some(receive) = &mut session.receive else { return };
         self.memory.kept = self.memory.kept + receive.kept() - kept_before;
+        let change = receive.bulk_change();
+        self.memory.kept_bulk = self.memory.kept_bulk.wrapping_add_signed(change);
         self.memory.tables += usize::from(receive.has_new_table());
         if self.memory.tables > KEPT_WINDOWS {
             self.memory.tables -= usize::from(receive.shrink());
         }
     }
 
-    /// A frame of another protocol version came from a node. A session being proposed to that node
-    /// fails if its repeated Hello stays unanswered. The node gets a Reset of our version, unless
-    /// the frame was itself a Reset. `kind` is the low half of header byte 4; value 5 means Reset
-    /// in every version.
+    /// A frame of another protocol version came from a node. If it is a Reset that answers the
+    /// Hello of a session being proposed to that node, that session fails if its repeated Hello
+    /// stays unanswered. Any other frame gets a Reset of our version. `frame` is `None` if it is
+    /// too short.
     #[cold]
     pub fn handle_foreign_version(
         &mut self,
         path: usize,
         node: NodeAddr,
-        channel: u8,
-        version: u8,
-        kind: u8,
+        frame: Option<ForeignFrame>,
     ) {
         self.counters.version += 1;
-        self.note_version(&node, version);
-        if kind != Kind::Reset as u8 {
-            let to = PeerKey { node, port: 0, channel };
-            let (src_epoch, dst_epoch) = (Epoch::UNKNOWN, Epoch::UNKNOWN);
+        let Some(frame) = frame else { return };
+        if frame.kind == Kind::Reset as u8 {
+            self.note_version(node, frame.dst_epoch, frame.version);
+        } else {
+            let to = PeerKey { node, port: 0, channel: frame.channel };
+            let (src_epoch, dst_epoch) = (Epoch::UNKNOWN, frame.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
             self.reply(Reply { to, path, src_epoch, dst_epoch, what });
         }

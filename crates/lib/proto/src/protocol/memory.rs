@@ -1,5 +1,6 @@
 //! The memory of all windows together: who may keep how much.
 
+use crate::receive::ReceiveWindow;
 use crate::send::Spare;
 
 /// Windows on each side that keep their memory while they are empty: those of peers that are active
@@ -7,13 +8,20 @@ use crate::send::Spare;
 /// less than a kilobyte.
 pub(super) const KEPT_WINDOWS: usize = 16;
 
+/// Most bulk frames kept out of order: the socket has slots for twice as many, each of 64 KiB.
+const MOST_KEPT_BULK: u32 = 128;
+
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct MemoryUse<T> {
-    /// Frames kept out of order, over all sessions.
+    /// Frames kept out of order, over all sessions, and those of them in the memory of the socket
+    /// for bulk data.
     pub(super) kept: u32,
-    /// How many may be kept before none is any more.
-    pub(super) most_kept: u32,
+    pub(super) kept_bulk: u32,
+    /// How many frames of the link may be kept.
+    most_kept: u32,
+    /// The frame that is being handled is a bulk frame that came by the link, in parts.
+    pub(super) parted: bool,
     /// Sessions with memory for them.
     pub(super) tables: usize,
     /// Frames in all send windows, windows with memory, and spare memory.
@@ -24,6 +32,24 @@ pub(super) struct MemoryUse<T> {
 
 impl<T> MemoryUse<T> {
     pub(super) fn new(most_kept: u32) -> Self {
-        Self { kept: 0, most_kept, tables: 0, unacknowledged: 0, windows: 0, spare: Vec::new() }
+        Self {
+            kept: 0,
+            kept_bulk: 0,
+            most_kept,
+            parted: false,
+            tables: 0,
+            unacknowledged: 0,
+            windows: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// How many frames may be kept, of bulk data or not, how many are, and how many of a session.
+    pub(super) fn kept_of<R>(&self, is_bulk: bool, receive: &ReceiveWindow<R>) -> [u32; 3] {
+        let (all, own) = (self.kept_bulk, receive.kept_bulk());
+        match is_bulk {
+            true => [MOST_KEPT_BULK, all, own],
+            false => [self.most_kept, self.kept - all, receive.kept() - own],
+        }
     }
 }

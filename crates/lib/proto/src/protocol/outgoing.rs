@@ -116,7 +116,7 @@ impl<T, R> Protocol<T, R> {
             NextFrame::Hello => self.build_hello(peer, to),
             NextFrame::Confirm => {
                 let (path, _) = self.session_mut(peer).path_for(frame);
-                self.build_confirm(peer, frame, to, path)
+                self.build_confirm(peer, frame, path)
             }
             NextFrame::Close => self.build_close(peer, to),
         }
@@ -157,7 +157,7 @@ impl<T, R> Protocol<T, R> {
         let (path, flags) = session.path_for(frame);
         let probe = flags.has(Flags::ASK);
         if probe && session.is_confirming() {
-            return self.build_confirm(peer, frame, to, path);
+            return self.build_confirm(peer, frame, path);
         }
         let next = session.send.as_ref().expect("established").sent();
         let mut len = session.write_report(&mut self.report);
@@ -211,13 +211,8 @@ impl<T, R> Protocol<T, R> {
     /// Builds a Confirm. It also serves as a probe of a path until the peer is known to have
     /// received one.
     #[cold]
-    fn build_confirm(
-        &mut self,
-        peer: PeerId,
-        frame: NextFrame,
-        to: Destination,
-        path: usize,
-    ) -> Transmit<'_, T> {
+    fn build_confirm(&mut self, peer: PeerId, frame: NextFrame, path: usize) -> Transmit<'_, T> {
+        let to = Destination::Peer(peer);
         let session = &mut self.sessions[peer.0 as usize];
         let pad = if frame == NextFrame::Probe { session.pad(path, &self.config) } else { 0 };
         let (header, echo) = session.confirm(frame, self.now, &self.config);

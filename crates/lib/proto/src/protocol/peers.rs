@@ -10,7 +10,7 @@ use crate::log;
 use crate::session::{Session, SessionState};
 use crate::time::nanos;
 use crate::{Arrival, Instant, PeerId, PeerKey, Reason};
-use gigae_wire::{Header, NodeAddr, Paths};
+use gigae_wire::{Epoch, Header, NodeAddr, Paths};
 use std::net::SocketAddr;
 
 /// The part of the table that unnamed peers cannot take: one in so many entries.
@@ -44,6 +44,20 @@ impl<T, R> Protocol<T, R> {
             }
         }
         Some(id)
+    }
+
+    /// A peer's part of so many `frames`, at least one: that of an unnamed peer among all peers in
+    /// the table, while a named one has all that it wants. If the frames are for `only_named`
+    /// peers, that of a named peer among all of these, and another has none. All parts together are
+    /// no more than the frames while the table does not grow and has no more peers than there are
+    /// frames.
+    pub(super) fn part(&self, named: bool, frames: usize, only_named: bool) -> usize {
+        match (named, only_named) {
+            (true, true) => (frames / (self.sessions.len() - self.table.unnamed).max(1)).max(1),
+            (true, false) => usize::MAX,
+            (false, true) => 0,
+            (false, false) => (frames / self.sessions.len()).max(1),
+        }
     }
 
     /// Enters a peer that the program has not named.
@@ -147,12 +161,12 @@ impl<T, R> Protocol<T, R> {
         self.table.replaced.pop()
     }
 
-    /// The socket of the peer that sent a frame, if its session names one.
-    pub fn socket_of(&mut self, from: &NodeAddr, header: &Header) -> Option<SocketAddr> {
+    /// The peer that sent a frame and the socket that its session names, if it names one.
+    pub fn socket_of(&mut self, from: &NodeAddr, header: &Header) -> Option<(PeerId, SocketAddr)> {
         let Header { src_port: port, channel, .. } = *header;
         let peer = self.find(&PeerKey { node: *from, port, channel })?;
         match self.session(peer).links {
-            Paths::Bulk(socket) => Some(socket),
+            Paths::Bulk(socket) => Some((peer, socket)),
             _ => None,
         }
     }
@@ -179,16 +193,16 @@ impl<T, R> Protocol<T, R> {
 
     /// Notes that a session is proposed to a node. The node may answer with another version.
     pub(super) fn note_proposal(&mut self, peer: PeerId) {
-        let node = self.session(peer).key.node;
-        self.table.proposing.entry(node).or_default().count += 1;
+        let session = self.session(peer);
+        self.table.proposing.insert((session.key.node, session.local), None);
     }
 
-    /// A frame of another version came from a node. Any node could have sent it in that name, so
-    /// proposals go on.
-    pub(super) fn note_version(&mut self, node: &NodeAddr, version: u8) {
-        if let Some(proposals) = self.table.proposing.get_mut(node) {
-            proposals.version = Some(version);
-            log::foreign_version(node, version);
+    /// A Reset of another version came from a node, for the proposal with this epoch of ours. The
+    /// proposal goes on: the node may speak this version, too.
+    pub(super) fn note_version(&mut self, node: NodeAddr, epoch: Epoch, version: u8) {
+        if let Some(noted) = self.table.proposing.get_mut(&(node, epoch)) {
+            *noted = Some(version);
+            log::foreign_version(&node, version);
         }
     }
 
@@ -196,20 +210,15 @@ impl<T, R> Protocol<T, R> {
     pub(super) fn noted_version(&self, peer: PeerId) -> Option<u8> {
         let session = self.session(peer);
         let proposing = matches!(session.state, SessionState::Proposing(_));
-        self.table.proposing.get(&session.key.node).filter(|_| proposing)?.version
+        *self.table.proposing.get(&(session.key.node, session.local)).filter(|_| proposing)?
     }
 
     /// The session is no longer proposed.
     pub(super) fn forget_proposal(&mut self, peer: PeerId) {
         let session = self.session(peer);
         if let SessionState::Proposing(_) = session.state {
-            let node = session.key.node;
-            if let Some(proposals) = self.table.proposing.get_mut(&node) {
-                proposals.count -= 1;
-                if proposals.count == 0 {
-                    self.table.proposing.remove(&node);
-                }
-            }
+            let proposal = (session.key.node, session.local);
+            self.table.proposing.remove(&proposal);
         }
     }
 }

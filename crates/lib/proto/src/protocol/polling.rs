@@ -57,7 +57,7 @@ impl<T, R> Protocol<T, R> {
         pop(&mut self.outputs.acknowledged)
     }
 
-    /// The next message that failed. The protocol admits nothing more for its peer until all
+    /// The next message that failed. The protocol admits no further message for its peer until all
     /// failures of that peer are taken.
     pub fn poll_failure(&mut self) -> Option<Failure<T>> {
         let failure = self.outputs.failures.pop_front()?;

@@ -73,7 +73,8 @@ impl<T, R> Protocol<T, R> {
         buffer: T,
     ) -> Result<(), Unsent<T>> {
         let session = &mut self.sessions[peer.0 as usize];
-        if session.failures > 0 {
+        // Operations that fail have a completion, so nothing must be taken before others go on.
+        if session.failures > 0 && kind.kind != Kind::Op {
             return Err(Unsent::Failed(buffer));
         }
         let longest = match kind.kind {
@@ -159,7 +160,7 @@ impl<T, R> Protocol<T, R> {
     #[inline]
     pub fn established(&self, peer: PeerId) -> Option<(Epoch, u16)> {
         let session = self.session(peer);
-        let up = session.is_up() && session.failures == 0 && !session.sizing;
+        let up = session.is_up() && !session.sizing;
         let longest = session.peer.max_operations.min(self.config.max_operations);
         up.then_some((session.local, longest))
     }
@@ -199,7 +200,7 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         // What the peer can receive is known only once the session is up.
         if !matches!(session.state, SessionState::Established)
-            || session.failures > 0
+            || (session.failures > 0 && kind != Kind::Op)
             || session.sizing
         {
             return false;
@@ -225,6 +226,20 @@ impl<T, R> Protocol<T, R> {
         if self.sessions[peer.0 as usize].ask() {
             self.touch(peer);
         }
+    }
+
+    /// Whether fewer frames towards a peer are unacknowledged than its part of so many `frames`. Of
+    /// those for `only_named` peers only these have a part, and of others an unnamed peer, while a
+    /// named one has all that it wants.
+    pub fn is_within_part(&self, peer: PeerId, frames: usize, only_named: bool) -> bool {
+        let session = self.session(peer);
+        let held = session.send.as_ref().map_or(0, |send| send.len() as usize);
+        held < self.part(session.named, frames, only_named)
+    }
+
+    /// Whether [`send`](Self::send) would refuse any message to this peer, because others failed.
+    pub fn has_failed(&self, peer: PeerId) -> bool {
+        self.session(peer).failures > 0
     }
 
     /// Whether [`send`](Self::send) would find the window towards this peer full.

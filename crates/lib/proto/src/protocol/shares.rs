@@ -80,7 +80,9 @@ impl Shares {
         }
         let others = self.active.max(self.active_before).max(1);
         let part = |of: u32| config.receive_frames / of;
-        let named = if session.named { part(others.max(self.established_named)) } else { 0 };
+        let least = part(2 * self.established_named.max(1));
+        let own = part(others.max(self.established_named)).max(least);
+        let named = if session.named { own } else { 0 };
         let most = part(others).min(LEAST_SHARE).max(named);
         most.min(config.receive_window.into()).max(self.share)
     }

@@ -12,14 +12,6 @@ pub(super) struct EntryCounts {
     pub(super) unnamed: u32,
 }
 
-/// Sessions that are being proposed to one node, and another version that a frame from there had
-/// since then.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Proposals {
-    pub(super) count: u32,
-    pub(super) version: Option<u8>,
-}
-
 /// See the module's description. The peers themselves, their sessions, are beside it.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
@@ -29,8 +21,9 @@ pub(super) struct Table {
     pub(super) by_path: HashMap<(PeerKey, Epoch), PeerId>,
     /// Entries by node.
     pub(super) nodes: HashMap<NodeAddr, EntryCounts>,
-    /// Sessions that are being proposed, by node.
-    pub(super) proposing: HashMap<NodeAddr, Proposals>,
+    /// Sessions that are being proposed, by node and this end's epoch, and the other version in
+    /// which the node has answered the Hello.
+    pub(super) proposing: HashMap<(NodeAddr, Epoch), Option<u8>>,
     /// The count of unnamed peers; those of them that may make room for others, oldest first; and
     /// entries that were given to another peer.
     pub(super) unnamed: usize,
@@ -40,7 +33,35 @@ pub(super) struct Table {
     pub(super) last: PeerId,
 }
 
+/// Entries in the tables of peers, for comparison with what the configuration allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableUsage {
+    /// Peers.
+    pub peers: usize,
+    /// Those of them that the program has not named.
+    pub unnamed_peers: usize,
+    /// Addresses of peers: one for each, and those of their further links.
+    pub addresses: usize,
+    /// Nodes that have peers.
+    pub nodes: usize,
+    /// Sessions that are being proposed.
+    pub proposing: usize,
+    /// Places in the queue of peers that may make room for others.
+    pub visitors: usize,
+}
+
 impl Table {
+    pub(super) fn usage(&self) -> TableUsage {
+        TableUsage {
+            peers: self.by_key.len(),
+            unnamed_peers: self.unnamed,
+            addresses: self.by_key.len() + self.by_path.len(),
+            nodes: self.nodes.len(),
+            proposing: self.proposing.len(),
+            visitors: self.visitors.len(),
+        }
+    }
+
     pub(super) fn new() -> Self {
         Self {
             by_key: HashMap::new(),

@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Arrival, Body, BulkConfig, Delivery, Destination, Failure, Instant, PathTo, PeerId, PeerKey,
-    Protocol, ProtocolConfig, Unsent,
+    Arrival, Body, BulkConfig, Delivery, Destination, Failure, ForeignFrame, Instant, PathTo,
+    PeerId, PeerKey, Protocol, ProtocolConfig, Unsent,
 };
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathAddr, Route};
@@ -205,9 +205,9 @@ impl Node {
                 }
                 assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
             }
-            Err(Discard::Version(v)) => {
+            Err(Discard::Version(_)) => {
                 let (from, inner) = Envelope::DEFAULT.open(&frame).unwrap();
-                self.proto.handle_foreign_version(path, from, inner[5], v, inner[4] & 0xf);
+                self.proto.handle_foreign_version(path, from, ForeignFrame::parse(inner));
             }
             Err(why) => self.proto.counters_mut().discard(why),
         }

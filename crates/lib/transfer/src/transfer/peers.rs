@@ -60,6 +60,7 @@ impl<M: Bytes> Transfer<M> {
                 self.peers.reserve_exact(at + at / 8 + 8 - self.peers.len());
             }
             self.peers.resize_with(at + 1, || PeerEntry::Unknown);
+            self.pool.peers = self.peers.len();
         }
         let rest = match &self.peers[at] {
             PeerEntry::Idle(rest) => *rest,

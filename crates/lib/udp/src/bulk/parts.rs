@@ -1,11 +1,10 @@
 //! Bulk frames put together from parts that came by the link.
 
 use super::slots::Slots;
-use crate::socket::Ends;
+use crate::socket::DatagramEnds;
 use gigae_link::RxFrame;
 use gigae_wire::{MOST_PARTS, PartHeader};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 const _: () = assert!(MOST_PARTS as u32 <= u64::BITS);
 
@@ -17,7 +16,8 @@ const PARTED_OF_PEER: usize = 2;
 /// A frame of which parts are missing.
 #[derive(Debug)]
 struct Parted {
-    from: SocketAddr,
+    /// Whose it is: the caller's number of the peer. The socket that a peer names may be another's.
+    peer: u32,
     header: PartHeader,
     /// The parts that are there, a bit each.
     got: u64,
@@ -27,8 +27,8 @@ struct Parted {
 }
 
 impl Parted {
-    fn is_of(&self, from: SocketAddr, header: PartHeader) -> bool {
-        self.from == from && PartHeader { index: 0, ..header } == self.header
+    fn is_of(&self, peer: u32, header: PartHeader) -> bool {
+        self.peer == peer && PartHeader { index: 0, ..header } == self.header
     }
 
     /// The frame's length, if nothing is missing.
@@ -48,20 +48,21 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Takes in a part from the peer with this socket, for this address. Returns the frame when it
-    /// is whole. One copy.
+    /// Takes in a part from a peer with this socket, for this address. Returns the frame when it is
+    /// whole. One copy.
     pub(super) fn take(
         &mut self,
-        ends: Ends,
+        peer: u32,
+        ends: DatagramEnds,
         header: PartHeader,
         part: &[u8],
         slots: &mut Slots,
     ) -> Option<RxFrame> {
         let fits = usize::from(header.unit) * usize::from(header.count) <= slots.room();
-        let found = self.frames.iter().position(|frame| frame.is_of(ends.from, header));
+        let found = self.frames.iter().position(|frame| frame.is_of(peer, header));
         let at = match found {
             Some(at) => at,
-            None if fits => self.begin(ends.from, header, slots)?,
+            None if fits => self.begin(peer, header, slots)?,
             None => {
                 self.dropped += 1;
                 return None;
@@ -79,10 +80,10 @@ impl Parts {
     }
 
     /// Begins a frame. Returns its place, if there is a slot for it.
-    fn begin(&mut self, from: SocketAddr, header: PartHeader, slots: &mut Slots) -> Option<usize> {
-        let of_peer = self.frames.iter().filter(|frame| frame.from == from).count();
+    fn begin(&mut self, peer: u32, header: PartHeader, slots: &mut Slots) -> Option<usize> {
+        let of_peer = self.frames.iter().filter(|frame| frame.peer == peer).count();
         if of_peer >= PARTED_OF_PEER || self.frames.len() >= PARTED {
-            let oldest = self.frames.iter().position(|frame| frame.from == from).unwrap_or(0);
+            let oldest = self.frames.iter().position(|frame| frame.peer == peer).unwrap_or(0);
             if let Some(frame) = self.frames.remove(oldest) {
                 self.dropped += u64::from(frame.got.count_ones());
                 slots.give_back(frame.slot);
@@ -93,7 +94,7 @@ impl Parts {
             return None;
         };
         let header = PartHeader { index: 0, ..header };
-        self.frames.push_back(Parted { from, header, got: 0, last: 0, slot });
+        self.frames.push_back(Parted { peer, header, got: 0, last: 0, slot });
         Some(self.frames.len() - 1)
     }
 }

@@ -10,7 +10,7 @@
 
 use super::parts::Parts;
 use super::slots::{LONGEST, Slots};
-use crate::socket::{Ends, Received, UdpSocket};
+use crate::socket::{DatagramEnds, Received, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame};
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader, PartHeader};
 use rustix::io::Errno;
@@ -47,7 +47,7 @@ pub struct Placement<'a> {
 /// A frame of which datagrams are missing.
 #[derive(Debug)]
 struct Split {
-    ends: Ends,
+    ends: DatagramEnds,
     /// Bytes of the frame, and how many of them each of its datagrams but the last has. Without
     /// numbers, the first has 8 less.
     length: usize,
@@ -175,11 +175,12 @@ impl BulkReceiver {
     /// Takes in a part of a frame that came by the link.
     pub(super) fn take_part(
         &mut self,
-        ends: Ends,
+        peer: u32,
+        ends: DatagramEnds,
         header: PartHeader,
         part: &[u8],
     ) -> Option<RxFrame> {
-        self.parts.take(ends, header, part, &mut self.slots)
+        self.parts.take(peer, ends, header, part, &mut self.slots)
     }
 
     /// Receives one buffer, if there is one and a slot for it. Whether to look for frames, and then

@@ -6,7 +6,7 @@
 //! short pieces the kernel takes longer.
 
 use super::connected::Connected;
-use crate::socket::{Control, ControlMessages, Destination, UdpSocket};
+use crate::socket::{ControlMessages, KernelAddress, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader};
@@ -108,10 +108,10 @@ impl Sender {
                 Err(_) => self.connected.refused(),
             }
         }
-        let mut to = socket.destination(frame.to);
-        let mut words: Control = [0; 16];
-        let length = socket.write_control(&mut words, frame.from, is_cut.then_some(self.unit));
-        let mut control = ControlMessages { words, length };
+        let mut to = socket.kernel_address(frame.to);
+        let segment = is_cut.then_some(self.unit);
+        let mut control = ControlMessages { words: [0; 16], length: 0 };
+        control.length = socket.write_control(&mut control.words, frame.from, segment);
         let mut message = |pieces: &mut [libc::iovec]| message(pieces, &mut to, &mut control);
         self.pieces.clear();
         self.messages.clear();
@@ -167,7 +167,7 @@ fn piece(bytes: &[u8]) -> libc::iovec {
 /// The description of a buffer for the kernel.
 fn message(
     pieces: &mut [libc::iovec],
-    to: &mut Destination,
+    to: &mut KernelAddress,
     control: &mut ControlMessages,
 ) -> libc::mmsghdr {
     // SAFETY: the structure is plain integers and pointers, for which zeros are valid.

@@ -1,7 +1,7 @@
 //! Memory for received frames, in slots.
 
 use crate::receive::{HEADROOM, headers};
-use crate::socket::Ends;
+use crate::socket::DatagramEnds;
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
 use gigae_wire::{BULK_HEADER_LEN, HEADER_LEN, Header, MacAddr, Route};
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(super) struct Slots {
     /// Whether the datagrams of the frame in a slot, if several, came one by one.
     apart: Box<[Option<bool>]>,
     /// The outer headers of the last sender's frames.
-    headers: Option<(Ends, Route)>,
+    headers: Option<(DatagramEnds, Route)>,
 }
 
 impl Slots {
@@ -114,7 +114,12 @@ impl Slots {
 
     /// Writes the outer headers in front of a whole frame. `None` if the filter does not take it:
     /// then the slot is free again.
-    pub(super) fn finish(&mut self, slot: u32, bytes: usize, ends: Ends) -> Option<RxFrame> {
+    pub(super) fn finish(
+        &mut self,
+        slot: u32,
+        bytes: usize,
+        ends: DatagramEnds,
+    ) -> Option<RxFrame> {
         let known = self.headers.as_ref().is_some_and(|(known, _)| *known == ends);
         if !known {
             let route = headers(self.filter.envelope, ends);

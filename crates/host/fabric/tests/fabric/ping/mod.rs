@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 
 const IDENTIFIER: [u8; 2] = [0x67, 0x69];
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// True when `target` answers one echo request.
 pub(crate) fn answers(target: IpAddr) -> bool {

@@ -42,7 +42,7 @@ fn sent(frame: &[u8], unit: u16) -> Vec<u8> {
 fn take(receiver: &mut BulkReceiver, from: u8, buffer: &[u8], segment: usize) -> Vec<Vec<u8>> {
     let [from, to] = [from, 200].map(|n| IpAddr::from([198, 18, 0, n]));
     let segment = (segment < buffer.len()).then_some(segment);
-    let ends = Ends { from: (from, 1).into(), to };
+    let ends = DatagramEnds { from: (from, 1).into(), to };
     let received = Received { length: buffer.len(), ends, to_all: false, segment };
     receiver.sort(&received, buffer);
     let frames: Vec<_> = std::iter::from_fn(|| receiver.pop()).collect();
@@ -81,7 +81,10 @@ fn a_frame_whose_datagrams_come_one_by_one_is_known_by_that() {
     let mut receiver = receiver(4);
     let received = |length: usize, segment: usize| Received {
         length,
-        ends: Ends { from: ([198, 18, 0, 1], 1).into(), to: IpAddr::from([198, 18, 0, 200]) },
+        ends: DatagramEnds {
+            from: ([198, 18, 0, 1], 1).into(),
+            to: IpAddr::from([198, 18, 0, 200]),
+        },
         to_all: false,
         segment: (segment < length).then_some(segment),
     };
