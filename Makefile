@@ -37,7 +37,7 @@ help:
 	@echo "make bench   measure what is asked of the library, $(RUNS) times, and say what was reached"
 	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); root adds AF_XDP and links with loss)"
 	@echo "make mpi     measure Open MPI over TCP and over gigae, RUNS=$(RUNS) times, side by side, answers checked"
-	@echo "             (root: gigae over AF_XDP, else over AF_PACKET);"
+	@echo "             (gigae over what the provider chooses: AF_PACKET on virtual links);"
 	@echo "             with GATE=1, bench and mpi fail when a target of docs/targets.toml is missed in every run"
 	@echo "make niclab  library and evaluator on the drivers of QEMU's network cards, in software emulation"
 	@echo "             (MODELS=$(MODELS) KERNEL=$(KERNEL) OUT=$(OUT) ARGS='...'; needs no root but to install QEMU)"

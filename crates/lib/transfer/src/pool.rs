@@ -83,11 +83,15 @@ impl Pool {
         self.granted -= bytes;
     }
 
-    /// Updates what messages of a peer's former sessions take of an allowance. False if that has
-    /// grown and there is no room.
-    pub(crate) fn set_former(&mut self, before: u32, after: u32) -> bool {
+    /// Updates what messages of a peer's former sessions take of an allowance, when a session that
+    /// had so many bytes `freed` has ended. False if it has grown and there is no room.
+    pub(crate) fn set_former(&mut self, before: u32, after: u32, freed: usize) -> bool {
         if beyond(after) > beyond(before) {
             let more = beyond(after) - beyond(before);
+            if more <= freed {
+                self.granted += more;
+                return true;
+            }
             return self.take_some(more, more, beyond(before)) == more;
         }
         self.give_back(beyond(before) - beyond(after));
@@ -139,7 +143,12 @@ impl Allowance {
     /// Bytes of the pool.
     fn beyond_first(self) -> usize {
         let entries = usize::from(self.entries - FIRST_ENTRIES) * ENTRY;
-        (self.bytes - FIRST_BYTES) as usize + entries
+        self.bytes_beyond_first() + entries
+    }
+
+    /// Bytes for messages beyond the first share.
+    pub(crate) fn bytes_beyond_first(self) -> usize {
+        (self.bytes - FIRST_BYTES) as usize
     }
 
     /// The session is over.

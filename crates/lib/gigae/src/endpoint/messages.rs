@@ -34,8 +34,9 @@ impl Endpoint {
 
     /// Sends a message: one copy, one doorbell. Waits while the window towards the peer is full, or
     /// the peer has its part of the transmit frames: all peers share three quarters of them, and
-    /// each has an equal part of the rest. A peer that answers but does not receive can prolong
-    /// this without limit (STOP). A peer that does not answer is reported within the peer timeout.
+    /// each that the program has named has an equal part of the rest. A peer that answers but does
+    /// not receive can prolong this without limit (STOP). A peer that does not answer is reported
+    /// within the peer timeout.
     ///
     /// Accepted is not delivered: a message that is not acknowledged comes back by
     /// [`take_failure`](Self::take_failure). [`drain`](Self::drain) waits for all.

@@ -390,8 +390,21 @@ impl<T, R> Protocol<T, R> {
         if header.kind != Kind::Op && used >= frames {
             self.keep_message_of_named(peer, header.seq, are_left)?;
         }
-        let may_keep = (is_bulk || are_left) && self.may_keep(peer, is_bulk);
-        Ok(if may_keep || self.memory.kept == 0 { self.config.reorder_window } else { 0 })
+        let may_keep = if is_bulk || used < frames {
+            self.may_keep(peer, is_bulk)
+        } else {
+            are_left && self.has_part_of_named(peer)
+        };
+        Ok(if may_keep { self.config.reorder_window } else { 0 })
+    }
+
+    /// Whether a peer is named, and has and keeps fewer frames than its part of those of named
+    /// peers.
+    fn has_part_of_named(&self, peer: PeerId) -> bool {
+        let part = self.part(true, self.config.receive_frames as usize / 6, true);
+        let session = self.session(peer);
+        let receive = session.receive.as_ref().expect("established");
+        session.named && ((receive.held() + receive.kept() - receive.kept_bulk()) as usize) < part
     }
 
     /// Refuses a message for which there is no frame left, unless its sender is a named peer and

@@ -133,7 +133,7 @@ impl<M: Bytes> Transfer<M> {
         }
         // Nothing is left to send. Otherwise this end would propose sessions to it without end.
         self.ready.retain(|&ready| ready != peer);
-        self.keep_former(peer);
+        self.keep_former(peer, granted.bytes_beyond_first());
         if engaged > 0 || cfg!(debug_assertions) {
             self.lose_operations(peer, engaged, reason);
         }
@@ -154,14 +154,14 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A session with a peer is over. Messages that arrived whole wait for a receive, as far as
-    /// there is room for those of former sessions.
-    fn keep_former(&mut self, peer: PeerId) {
+    /// A session with a peer, which had so many bytes of the pool, is over. Messages that arrived
+    /// whole wait for a receive, as far as there is room for those of former sessions.
+    fn keep_former(&mut self, peer: PeerId, freed: usize) {
         let before = self.matching.kept.former(peer);
         self.matching.kept.end_session(peer);
         loop {
             let former = self.matching.kept.former(peer);
-            if former <= MOST_BYTES && self.pool.set_former(before, former) {
+            if former <= MOST_BYTES && self.pool.set_former(before, former, freed) {
                 break;
             }
             self.matching.kept.drop_oldest(peer);

@@ -118,7 +118,7 @@ impl<M: Bytes> Transfer<M> {
                 self.put(id, 0, bytes[..].into());
                 if former {
                     let left = self.matching.kept.former(peer);
-                    self.pool.set_former(left + cost(bytes.len()), left);
+                    self.pool.set_former(left + cost(bytes.len()), left, 0);
                 } else {
                     self.took(peer, bytes.len());
                 }
