@@ -407,6 +407,22 @@ fn operations_that_a_peer_leaves_unanswered_are_bounded_and_not_carried_out_beyo
     assert_eq!(u64::from_le_bytes(changed), 342);
 }
 
+#[test]
+fn messages_of_a_session_that_ends_stay_in_its_bytes_however_little_is_left_of_the_pool() {
+    let config = TransferConfig { most_granted: 2 << 20, ..TransferConfig::default() };
+    let mut victim = Victim::new(config);
+    // Six peers have the first three quarters of the pool, fourteen their parts of the rest.
+    for peer in (0..20).map(PeerId) {
+        for n in 0..230 {
+            victim.hand(peer, Epoch(1), eager(n), &[1; 1000]);
+        }
+    }
+    let (kept, granted) = (victim.transfer.unexpected(), victim.transfer.usage().granted);
+    assert!(granted > (1536 + 248) << 10, "{granted} bytes");
+    victim.transfer.ended(PeerId(0), Epoch(1), Reason::Timeout);
+    assert_eq!((victim.transfer.unexpected(), victim.transfer.counters().dropped), (kept, 0));
+}
+
 /// Offers that no receive takes, in many sessions.
 #[test]
 fn peers_that_use_up_what_they_are_granted_leave_some_for_others() {
