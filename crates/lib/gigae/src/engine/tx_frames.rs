@@ -23,7 +23,7 @@ pub(super) struct TxFrames {
 }
 
 impl TxFrames {
-    /// The frames of a link, so many of which the longest payload takes.
+    /// The frames of a link. The longest payload takes `segments` of them.
     pub(super) fn new(link: &AnyLink, segments: usize) -> Self {
         let most = link.info().tx_frames.saturating_sub(CONTROL_FRAMES).max(1);
         let arena = Arc::clone(link.memory().arena);
