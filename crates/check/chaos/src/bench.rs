@@ -98,8 +98,9 @@ pub(crate) struct Bench {
     /// Messages that came back before both ends were there: opening, too, waits for the kernel, in
     /// one case for 20 s, and who was first had messages time out.
     early: [u64; 2],
-    /// The longest fault that was to be over before the peers' timeout.
-    longest: Duration,
+    /// Faults that were to be over before the peers' timeout: when each was over, in nanoseconds of
+    /// the monotonic clock, and how long it took.
+    faults: Vec<(u64, Duration)>,
     /// Nodes that are no more.
     pub(crate) lost: [bool; 2],
     /// Processes that were started.
@@ -130,7 +131,7 @@ impl Bench {
             fabric,
             figures: Figures { runs: 1, ..Figures::default() },
             early: [0; 2],
-            longest: Duration::ZERO,
+            faults: Vec::new(),
             lost: [false; 2],
             pids: Vec::new(),
         };
@@ -226,7 +227,16 @@ impl Bench {
         let last: Vec<_> =
             history.events.iter().rev().take(5).map(|event| format!("{event:?}")).collect();
         let errors = &history.errors;
-        Err(format!("end {side}: no {what} within {bound:?}; last: {last:?}; errors: {errors:?}"))
+        Err(format!(
+            "end {side}: no {what} within {bound:?}; last: {last:?}; errors: {errors:?}{}",
+            self.logged()
+        ))
+    }
+
+    /// The last lines of both ends' logs.
+    fn logged(&self) -> String {
+        let logs = self.logs.iter().enumerate();
+        logs.map(|(side, log)| format!("; the log of end {side}:{}", log.last_lines())).collect()
     }
 
     /// Both ends must get so many more messages.
@@ -304,14 +314,15 @@ impl Bench {
 
     /// A fault that began then is over.
     pub(crate) fn is_over(&mut self, since: Instant) {
-        self.longest = self.longest.max(since.elapsed());
+        self.faults.push((now(), since.elapsed()));
     }
 
     /// No message may have failed, if no fault lasted as long as the peers' timeout. One may, since
     /// the command that ends it may wait for the kernel; a quarter of the timeout is for the
     /// repetitions after it.
     pub(crate) fn none_failed(&self) -> Outcome {
-        if self.longest >= Duration::from_millis(self.setup.timeout) * 3 / 4 {
+        let longest = self.faults.iter().map(|fault| fault.1).max().unwrap_or_default();
+        if longest >= Duration::from_millis(self.setup.timeout) * 3 / 4 {
             return Ok(());
         }
         for (side, log) in self.logs.iter().enumerate() {
@@ -320,10 +331,11 @@ impl Bench {
             let failed = history.failed - self.early[side];
             if failed > 0 {
                 return Err(format!(
-                    "{failed} messages of end {side} failed, and none had to: {reasons:?}; it is {} now; the \
-                     longest fault took {:?}",
+                    "{failed} messages of end {side} failed, and none had to: {reasons:?}; it is {} now; \
+                     faults: {:?}{}",
                     now(),
-                    self.longest
+                    self.faults,
+                    self.logged()
                 ));
             }
         }

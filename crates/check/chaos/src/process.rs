@@ -3,18 +3,24 @@
 use crate::event::{Event, What, now};
 use crate::system;
 use gigae_fabric::Node;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+/// Lines of a node's log that an error shows.
+const LINES: usize = 60;
 
 /// What a node's processes have said, one after the other.
 #[derive(Default)]
 pub struct Log {
     history: Mutex<History>,
     news: Condvar,
+    /// The last lines that went to standard error: the library's log, and panics.
+    lines: Mutex<VecDeque<String>>,
 }
 
 /// Everything said so far, and what one mostly asks of it.
@@ -99,6 +105,20 @@ impl Log {
         self.news.notify_all();
     }
 
+    fn add_line(&self, line: String) {
+        let mut lines = self.lines.lock().expect("nobody panics while it is locked");
+        if lines.len() == LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    /// The last lines that went to standard error.
+    pub fn last_lines(&self) -> String {
+        let lines = self.lines.lock().expect("nobody panics while it is locked");
+        lines.iter().map(|line| format!("\n    {line}")).collect()
+    }
+
     /// Waits until what was said is so, at most for `bound`; whether it came to that.
     pub fn wait(&self, bound: Duration, mut so: impl FnMut(&History) -> bool) -> bool {
         let end = Instant::now() + bound;
@@ -120,7 +140,7 @@ impl Log {
 pub struct Process {
     child: Child,
     commands: ChildStdin,
-    reader: Option<JoinHandle<()>>,
+    readers: Vec<JoinHandle<()>>,
     log: Arc<Log>,
     ended: bool,
 }
@@ -135,31 +155,20 @@ impl Process {
         log: &Arc<Log>,
     ) -> Result<Self, String> {
         let mut command = node.command(program).map_err(|error| error.to_string())?;
-        command.arg("work").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("work").args(arguments).env("GIGAE_LOG", "debug");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(library) = preload {
             command.env("LD_PRELOAD", library);
         }
         system::tie(&mut command);
         let mut child = command.spawn().map_err(|error| format!("the workload: {error}"))?;
-        let (commands, out) = (child.stdin.take(), child.stdout.take());
-        let (Some(commands), Some(out)) = (commands, out) else {
-            unreachable!("both were asked for")
+        let (Some(commands), Some(out), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            unreachable!("all were asked for")
         };
-        let shared = Arc::clone(log);
-        let reader = std::thread::spawn(move || {
-            // SIGKILL may cut the last line short. It has no newline then.
-            let mut lines = BufReader::new(out);
-            let mut line = String::new();
-            while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
-                match line.strip_suffix('\n').map(serde_json::from_str) {
-                    Some(Ok(event)) => shared.add(event),
-                    Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is no event: {error}"),
-                    None => {}
-                }
-                line.clear();
-            }
-        });
-        Ok(Self { child, commands, reader: Some(reader), log: Arc::clone(log), ended: false })
+        let readers = [read_events(out, log), read_lines(errors, log)];
+        Ok(Self { child, commands, readers: readers.into(), log: Arc::clone(log), ended: false })
     }
 
     /// Its number.
@@ -190,7 +199,7 @@ impl Process {
         let text = |error: std::io::Error| format!("killing the workload: {error}");
         self.child.kill().map_err(text)?;
         self.child.wait().map_err(text)?;
-        self.join_reader();
+        self.join_readers();
         self.log.add(Event { at: now(), what: What::Gone });
         Ok(())
     }
@@ -204,10 +213,13 @@ impl Process {
             match self.child.try_wait().map_err(|error| error.to_string())? {
                 Some(status) => {
                     self.ended = true;
-                    self.join_reader();
+                    self.join_readers();
                     return match status.success() {
                         true => Ok(()),
-                        false => Err(format!("the workload ended with {status}")),
+                        false => {
+                            let lines = self.log.last_lines();
+                            Err(format!("the workload ended with {status}; its log:{lines}"))
+                        }
                     };
                 }
                 None if Instant::now() > end => {
@@ -218,8 +230,8 @@ impl Process {
         }
     }
 
-    fn join_reader(&mut self) {
-        if let Some(reader) = self.reader.take() {
+    fn join_readers(&mut self) {
+        for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
     }
@@ -231,4 +243,30 @@ impl Drop for Process {
             let _ = self.end();
         }
     }
+}
+
+/// Takes what a process says into the history.
+fn read_events(out: ChildStdout, log: &Arc<Log>) -> JoinHandle<()> {
+    let log = Arc::clone(log);
+    std::thread::spawn(move || {
+        // SIGKILL may cut the last line short. It has no newline then.
+        let mut lines = BufReader::new(out);
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
+            match line.strip_suffix('\n').map(serde_json::from_str) {
+                Some(Ok(event)) => log.add(event),
+                Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is no event: {error}"),
+                None => {}
+            }
+            line.clear();
+        }
+    })
+}
+
+/// Keeps the last lines that a process writes to standard error.
+fn read_lines(errors: ChildStderr, log: &Arc<Log>) -> JoinHandle<()> {
+    let log = Arc::clone(log);
+    std::thread::spawn(move || {
+        BufReader::new(errors).lines().map_while(Result::ok).for_each(|line| log.add_line(line));
+    })
 }

@@ -20,6 +20,10 @@ const BPF_LINK_DETACH: libc::c_int = 34;
 /// The port of datagrams that nobody wants (RFC 863).
 pub(crate) const DISCARD: u16 = 9;
 
+/// A flood ends by itself then. On a busy machine the flooding thread may get little of a processor,
+/// so this is far more than a flood needs to fill a buffer.
+const LONGEST_FLOOD: Duration = Duration::from_secs(300);
+
 /// Sockets of a flood.
 const SOURCES: usize = 16;
 
@@ -112,7 +116,7 @@ pub(crate) fn busy(time: Duration) {
 }
 
 /// Datagrams of 1,400 zeros from one node to a port of another, as many as go, until `stop` is set
-/// or 5 s have passed; how many went. `went` counts them.
+/// or for [`LONGEST_FLOOD`]; how many went. `went` counts them.
 pub(crate) fn flood(
     from: &Node,
     to: &Node,
@@ -131,7 +135,7 @@ pub(crate) fn flood(
     let sources: Vec<_> = (0..SOURCES).map(|_| socket(from, 0)).collect::<Result<_, _>>()?;
     sources.iter().try_for_each(|source| source.set_nonblocking(true)).map_err(text)?;
     let at = (to.ipv4, port);
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + LONGEST_FLOOD;
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
         let before = sent;
