@@ -20,8 +20,8 @@ const BPF_LINK_DETACH: libc::c_int = 34;
 /// The port of datagrams that nobody wants (RFC 863).
 pub(crate) const DISCARD: u16 = 9;
 
-/// A flood ends by itself then. On a busy machine the flooding thread may get little of a processor,
-/// so this is far more than a flood needs to fill a buffer.
+/// A flood ends by itself then. On a busy machine the flooding thread may get little of a
+/// processor, so this is far more than a flood needs to fill a buffer.
 const LONGEST_FLOOD: Duration = Duration::from_secs(300);
 
 /// Sockets of a flood.
