@@ -6,7 +6,7 @@ use gigae_link::{
     FrameMemory, Held, Info, Link, LinkCounters, LinkError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_observe::{Direction, Tap};
-use gigae_udp::BulkLink;
+use gigae_udp::{BulkLink, UdpLink};
 use gigae_wire::MacAddr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -105,6 +105,16 @@ impl AnyLink {
         match self {
             Self::Bulk(bulk) => Some(bulk),
             Self::Tapped(tapped) => tapped.link.as_mut()?.bulk(),
+            _ => None,
+        }
+    }
+
+    /// The link itself, if it is a UDP socket for frames.
+    pub(crate) fn udp(&mut self) -> Option<&mut UdpLink> {
+        match self {
+            Self::Udp(udp) => Some(udp),
+            Self::Tapped(tapped) => tapped.link_mut().udp(),
+            Self::Local(local) => local.inner_mut().udp(),
             _ => None,
         }
     }

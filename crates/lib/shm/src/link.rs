@@ -170,6 +170,11 @@ impl<L: Link> ShmLink<L> {
         &self.link
     }
 
+    /// The link below, for its settings: frames go by this link only.
+    pub fn inner_mut(&mut self) -> &mut L {
+        &mut self.link
+    }
+
     /// Whether frames to an address go only through memory.
     #[inline]
     pub fn is_near(&mut self, mac: MacAddr) -> bool {

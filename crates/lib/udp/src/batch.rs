@@ -96,15 +96,14 @@ impl Batch {
             let (mut bytes, mut last) = (first.length, first.length);
             // A shorter one ends the buffer. It does not join a single longer one: of two Probes of
             // `PROTOCOL.md` §12, one must be able to get lost without the other.
-            // What was lost in one piece would be lost so again.
             while joins
-                && !first.repeated
+                && !first.alone
                 && last == first.length
                 && self.pieces.len() < PIECES
                 && self.pieces.len() - begin < FRAMES
                 && let Some(next) = rest.next_if(|next| {
                     (next.to, next.from) == (first.to, first.from)
-                        && !next.repeated
+                        && !next.alone
                         && (next.length == first.length
                             || next.length < first.length && self.pieces.len() - begin > 1)
                         && (bytes + next.length) as usize <= BYTES

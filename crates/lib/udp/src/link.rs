@@ -173,7 +173,9 @@ impl UdpLink {
         }
         self.interface.check()?;
         self.tx.complete(frames);
-        self.singly = self.singly.saturating_sub(frames);
+        // A frame alone is refused, too: perhaps it is longer than the MTU, and a shorter one
+        // behind it is not.
+        self.singly = 0;
         Ok(true)
     }
 
@@ -189,6 +191,12 @@ impl UdpLink {
 }
 
 impl UdpLink {
+    /// Whether each frame that is posted next goes alone. For copies of frames that may have been
+    /// lost before: the link does not know that they are repeated.
+    pub fn set_alone(&mut self, alone: bool) {
+        self.tx.alone = alone;
+    }
+
     /// Whether frames that go to one node may share a buffer now.
     fn may_join(&mut self) -> bool {
         let now = self.tx.posted;

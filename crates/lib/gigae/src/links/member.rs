@@ -140,7 +140,9 @@ impl Member {
     ) -> bool {
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        set_alone(&mut self.link, true);
         let posted = buffer.post_copy(from, &mut self.link, route, header);
+        set_alone(&mut self.link, false);
         self.due |= posted;
         posted
     }
@@ -160,6 +162,7 @@ impl Member {
         let unit = longest - PART_HEADER_LEN;
         let count = frame.len().div_ceil(unit);
         let mut posted = 0;
+        set_alone(&mut self.link, true);
         for (index, part) in (0..).zip(frame.chunks(unit)) {
             let (unit, count) = (unit as u16, count as u8);
             let of = PartHeader { frame: header.seq.0, unit, index, count }.to_bytes();
@@ -169,6 +172,7 @@ impl Member {
             let done = post_copy(&mut self.link, &self.arena, route, &header, payload);
             posted += usize::from(done);
         }
+        set_alone(&mut self.link, false);
         self.due |= posted > 0;
         posted == count
     }
@@ -220,5 +224,13 @@ impl Member {
     pub(super) fn give_up(&mut self) -> bool {
         self.due = false;
         !std::mem::replace(&mut self.down, true)
+    }
+}
+
+/// Whether what is posted next goes alone, by a link that puts several frames into one buffer. A
+/// peer may get no such buffer, and each repetition of a copy would be one again.
+fn set_alone(link: &mut AnyLink, alone: bool) {
+    if let Some(link) = link.udp() {
+        link.set_alone(alone);
     }
 }

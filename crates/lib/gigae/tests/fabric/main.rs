@@ -318,6 +318,10 @@ fn main() {
             a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_link,
         ),
         (
+            "where_the_bulk_socket_stops_to_work_a_udp_link_carries_long_messages_to_any_link",
+            where_the_bulk_socket_stops_to_work_a_udp_link_carries_long_messages_to_any_link,
+        ),
+        (
             "an_mtu_that_shrinks_on_the_way_costs_no_long_message",
             an_mtu_that_shrinks_on_the_way_costs_no_long_message,
         ),
