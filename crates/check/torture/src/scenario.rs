@@ -49,7 +49,7 @@ pub struct Scenario {
     /// Nodes with one link have a socket for bulk data beside it. Faults treat it as a second link.
     pub bulk: bool,
     /// Datagrams come to those sockets one by one.
-    pub apart: bool,
+    pub uncoalesced: bool,
     /// To how many others each node speaks of its own accord.
     pub partners: u16,
     /// MTUs, given to the nodes in turn.
@@ -150,7 +150,7 @@ impl Scenario {
             kinds: vec![Kind::new(125_000_000, 10)],
             udp: None,
             bulk: false,
-            apart: false,
+            uncoalesced: false,
             partners: nodes - 1,
             mtus: vec![1500],
             frames: 1024,
@@ -246,7 +246,7 @@ impl Scenario {
             until_frames: steep(r, 2000, if many { 100_000 } else { 50_000 }),
             until: Duration::from_millis(steep(r, 200, 5000)),
             bulk: percent(r, 30) && one,
-            apart: percent(r, 50),
+            uncoalesced: percent(r, 50),
         }
     }
 
@@ -277,8 +277,8 @@ impl Scenario {
     pub(crate) fn quiet(&self, link: usize) -> Faults {
         let Kind { rate, delay, black_hole } = self.kinds[link.min(self.kinds.len() - 1)];
         // A buffer that holds less than a few of the longest frames would be a fault.
-        let apart = self.apart && self.bulk && link == 1;
-        Faults { delay, rate, buffer: self.buffer, black_hole, apart, ..Faults::default() }
+        let uncoalesced = self.uncoalesced && self.bulk && link == 1;
+        Faults { delay, rate, buffer: self.buffer, black_hole, uncoalesced, ..Faults::default() }
     }
 
     /// Some weather on a link, within the worst.

@@ -132,10 +132,12 @@ fn messages_in_udp_keep_the_same_promises() {
 /// The socket fails, loses, doubles and reorders as the link does, and also alone.
 #[test]
 fn a_socket_for_bulk_data_keeps_the_same_promises() {
-    for (udp, apart) in [(None, false), (None, true), (Some(Ip::V4), false), (Some(Ip::V6), true)] {
+    for (udp, uncoalesced) in
+        [(None, false), (None, true), (Some(Ip::V4), false), (Some(Ip::V6), true)]
+    {
         let scenario = |seed| Scenario {
             bulk: true,
-            apart,
+            uncoalesced,
             udp,
             worst: WILD,
             operations: 60,

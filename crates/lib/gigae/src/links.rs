@@ -192,20 +192,20 @@ impl Links {
     /// one by one, and the link is not a socket itself.
     #[inline]
     pub(crate) fn are_frames_faster(&self, peer: PeerId) -> bool {
-        self[1].is_apart(peer) && self.info(0).mode != Mode::Udp
+        self[1].is_uncoalesced(peer) && self.info(0).mode != Mode::Udp
     }
 
     /// Whether the datagrams of a frame that came by the socket, if several, came one by one.
     #[cold]
-    pub(crate) fn came_apart(&mut self, frame: &RxFrame) -> Option<bool> {
+    pub(crate) fn arrived_uncoalesced(&mut self, frame: &RxFrame) -> Option<bool> {
         let [socket] = &mut *self.rest else { return None };
         if let AnyLink::Simulated(link) = socket.link.plain() {
             // In one datagram it would be about half as long as in two.
             let datagram = usize::from(self.bulk.as_ref()?.config.datagram);
             let several = self.arenas.bytes(frame).len() > datagram + datagram / 2;
-            return several.then(|| link.is_apart());
+            return several.then(|| link.is_uncoalesced());
         }
-        socket.link.bulk()?.came_apart(frame)
+        socket.link.bulk()?.arrived_uncoalesced(frame)
     }
 
     /// Takes in a part of a frame of a peer that names this socket, which came by the link. Returns
@@ -303,9 +303,9 @@ impl Links {
 
     /// Where frames to a peer go by a path from now on.
     pub(crate) fn set_route(&mut self, to: PathTo) {
-        let PathTo { peer, path, addr, apart } = to;
+        let PathTo { peer, path, addr, uncoalesced } = to;
         if path < self.count() {
-            self[path].set_apart(peer, apart);
+            self[path].set_uncoalesced(peer, uncoalesced);
             let route = self[path].route_to(addr);
             self[path].routes.set(peer, route);
         }

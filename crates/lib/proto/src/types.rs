@@ -107,7 +107,7 @@ pub struct PathTo {
     pub addr: PathAddr,
     /// It is a socket to which datagrams come one by one, so each says where in its frame it
     /// belongs.
-    pub apart: bool,
+    pub uncoalesced: bool,
 }
 
 /// A session that is over.

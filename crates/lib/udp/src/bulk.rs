@@ -168,8 +168,8 @@ impl BulkLink {
 
     /// Whether the datagrams of a frame came one by one, or hardly better: then the kernel does not
     /// join datagrams on this way. `None` if it is of one datagram.
-    pub fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
-        self.receiver.came_apart(frame)
+    pub fn arrived_uncoalesced(&self, frame: &RxFrame) -> Option<bool> {
+        self.receiver.arrived_uncoalesced(frame)
     }
 
     /// Whether each datagram of the frames that are posted next says where it belongs. Then they

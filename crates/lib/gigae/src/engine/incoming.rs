@@ -153,12 +153,13 @@ impl Engine {
             Kind::Ack if len > 0 => self.update_clock(),
             _ => {}
         }
-        let apart = self.links.is_bulk(path).then(|| self.links.came_apart(&frame)).flatten();
+        let is_bulk = self.links.is_bulk(path);
+        let uncoalesced = is_bulk.then(|| self.links.arrived_uncoalesced(&frame)).flatten();
         self.links.recycle(path, frame);
         // The protocol counts what it refuses.
         let taken = self.proto.handle(arrival, &mut None);
-        if let Some(apart) = apart.filter(|_| taken.is_ok()) {
-            self.proto.came_apart(&arrival, apart);
+        if let Some(uncoalesced) = uncoalesced.filter(|_| taken.is_ok()) {
+            self.proto.arrived_uncoalesced(&arrival, uncoalesced);
         }
         let speaker = match header.kind {
             Kind::Confirm if taken.is_ok() => Speaker::Proven,

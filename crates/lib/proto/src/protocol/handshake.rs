@@ -225,7 +225,7 @@ impl<T, R> Protocol<T, R> {
                     NodeAddr::Ip { ip: socket.ip(), next_hop: MacAddr::default() }
                 }
             };
-            Some((PathTo { peer, path, addr, apart: false }, PeerKey { node, ..key }))
+            Some((PathTo { peer, path, addr, uncoalesced: false }, PeerKey { node, ..key }))
         })
     }
 
@@ -252,7 +252,7 @@ impl<T, R> Protocol<T, R> {
     fn lead(&mut self, peer: PeerId, links: &Paths) {
         let paths = self.further(peer, links).map(|(path, _)| path);
         self.routes.extend(paths);
-        self.session_mut(peer).forget_apart();
+        self.session_mut(peer).forget_coalescing();
     }
 }
 

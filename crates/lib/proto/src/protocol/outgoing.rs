@@ -172,7 +172,7 @@ impl<T, R> Protocol<T, R> {
         if path > 0 && self.config.bulk.is_some() && flags != Flags::NONE {
             let session = &self.sessions[peer.0 as usize];
             let own = || self.secret.socket(&session.key, session.local);
-            let own = || Challenge { token: own(), apart: None };
+            let own = || Challenge { token: own(), uncoalesced: None };
             let bytes = if probe { own() } else { session.challenge }.to_bytes();
             self.report[..bytes.len()].copy_from_slice(&bytes);
             (len, pad) = (bytes.len(), pad.max(NO_REPORT));

@@ -173,10 +173,10 @@ impl<T, R> Protocol<T, R> {
 
     /// Says whether the datagrams of a question by the socket, several, which was taken in just
     /// now, came one by one. Its answer says so.
-    pub fn came_apart(&mut self, arrival: &Arrival<'_>, apart: bool) {
+    pub fn arrived_uncoalesced(&mut self, arrival: &Arrival<'_>, uncoalesced: bool) {
         let Arrival { path, header, .. } = arrival;
         if let Some(peer) = self.find_by(*path, &arrival.key(), header.dst_epoch) {
-            self.session_mut(peer).challenge.apart = Some(apart);
+            self.session_mut(peer).challenge.uncoalesced = Some(uncoalesced);
         }
     }
 

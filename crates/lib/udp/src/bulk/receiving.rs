@@ -85,7 +85,7 @@ impl Split {
     }
 
     /// Whether they, if several, came one by one, or hardly better.
-    fn is_apart(&self) -> Option<bool> {
+    fn is_uncoalesced(&self) -> Option<bool> {
         (self.count() > 1).then(|| 2 * self.buffers > self.count())
     }
 }
@@ -168,8 +168,8 @@ impl BulkReceiver {
     }
 
     /// Whether the datagrams of a frame that was handed out, if several, came one by one.
-    pub(super) fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
-        self.slots.came_apart(frame)
+    pub(super) fn arrived_uncoalesced(&self, frame: &RxFrame) -> Option<bool> {
+        self.slots.arrived_uncoalesced(frame)
     }
 
     /// Takes in a part of a frame that came by the link.
@@ -254,8 +254,8 @@ impl BulkReceiver {
             if !received.ends.to.is_multicast() && !received.to_all {
                 let slot = self.slots.take();
                 let frame = slot.and_then(|slot| {
-                    let apart = (length > header.unit.into()).then_some(false);
-                    self.slots.set_apart(slot, apart);
+                    let uncoalesced = (length > header.unit.into()).then_some(false);
+                    self.slots.set_uncoalesced(slot, uncoalesced);
                     self.slots.finish(slot, header.length.into(), received.ends)
                 });
                 self.placed = if frame.is_some() { placed } else { 0 };
@@ -411,7 +411,7 @@ impl BulkReceiver {
         }
         let (slot, length, ends) = (split.slot, split.length, split.ends);
         let (several, in_order) = (split.count() > 1, split.number.is_none());
-        self.slots.set_apart(slot, split.is_apart());
+        self.slots.set_uncoalesced(slot, split.is_uncoalesced());
         if several && in_order && !self.slots.is_sealed(slot, length) {
             // Datagrams have overtaken others.
             self.give_up(Some(at));
