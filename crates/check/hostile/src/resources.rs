@@ -219,7 +219,7 @@ impl Resources {
             ("addresses", peers.addresses, peers.peers * ADDRESSES),
             ("nodes", peers.nodes, peers.peers),
             ("proposals", peers.proposing, peers.peers),
-            ("visitors", peers.visitors, peers.peers),
+            ("replaceable peers", peers.replaceable, peers.peers),
             ("bytes granted", operations.granted, MOST_GRANTED),
             ("completions", operations.completions, MOST_COMPLETIONS),
             ("notices", operations.notices, MOST_NOTICES),

@@ -346,7 +346,7 @@ fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
     let hello = from(Kind::Hello, 256, Epoch::UNKNOWN);
     assert_eq!(hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)), Err(Discard::Sessions));
     // Others are taken, and what the program names is not one of the unnamed peers.
-    assert!(visit(&mut end, BOB));
+    assert!(establish(&mut end, BOB));
     let of = |port| PeerKey { port, ..key(LIAR) };
     assert!(end.peer(of(300)).is_some() && end.peer(of(0)).is_some());
     assert_eq!(end.peers(), 258);
@@ -354,7 +354,7 @@ fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
 }
 
 #[test]
-fn a_node_is_known_until_the_last_of_its_visitors_has_made_room() {
+fn a_node_is_known_until_its_last_replaceable_peer_is_replaced() {
     let mut end = End::new(ProtocolConfig { max_peers: 8, ..ProtocolConfig::default() }, 7);
     for port in 0..2 {
         let hello = Header { src_port: port, ..header(Kind::Hello, 1, Epoch::UNKNOWN) };
@@ -365,10 +365,10 @@ fn a_node_is_known_until_the_last_of_its_visitors_has_made_room() {
         hand(&mut end, LIAR, &confirm, &said(&[], token, 1468)).unwrap();
         sent(&mut end);
     }
-    assert!((0..5).all(|n| visit(&mut end, node(n))));
+    assert!((0..5).all(|n| establish(&mut end, node(n))));
     end.advance(Instant(30_000_000_000));
     for (n, known) in [(10, true), (11, false)] {
-        assert!(visit(&mut end, node(n)));
+        assert!(establish(&mut end, node(n)));
         assert_eq!(end.is_known_node(&LIAR.into()), known);
     }
 }
@@ -385,7 +385,7 @@ fn an_end_with_several_links_answers_what_it_takes_in_from_all_of_them() {
 }
 
 /// Confirms a session and says no more; whether it came up.
-fn visit(end: &mut End, from: MacAddr) -> bool {
+fn establish(end: &mut End, from: MacAddr) -> bool {
     let hello = header(Kind::Hello, 1, Epoch::UNKNOWN);
     if hand(end, from, &hello, &said(&[], 0, 1468)).is_err() {
         return false;
@@ -401,27 +401,27 @@ fn visit(end: &mut End, from: MacAddr) -> bool {
 #[test]
 fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
     let mut end = End::new(ProtocolConfig { max_peers: 8, ..ProtocolConfig::default() }, 7);
-    assert!((0..7).all(|n| visit(&mut end, node(n))));
+    assert!((0..7).all(|n| establish(&mut end, node(n))));
     // One of them sends something: the program may keep its id.
     let offer = propose(&mut end, node(0), 2, &[]);
     confirm(&mut end, (0, node(0)), (2, offer), &[]).unwrap();
     let known = end.poll_delivery().unwrap().peer;
     end.advance(Instant(29_999_999_999));
-    assert!(!visit(&mut end, node(10)));
+    assert!(!establish(&mut end, node(10)));
     end.advance(Instant(30_000_000_000));
     for n in 10..16 {
-        assert!(visit(&mut end, node(n)), "visitor {n}");
+        assert!(establish(&mut end, node(n)), "peer {n}");
         let (replaced, former) = end.poll_replaced().expect("an entry changed hands");
         assert_eq!((end.key(replaced), former), (key(node(n)), key(node(n - 9))));
     }
-    assert!(!visit(&mut end, node(16)), "all have just come");
+    assert!(!establish(&mut end, node(16)), "all have just come");
     assert_eq!(end.key(known), key(node(0)));
     assert_eq!((end.peers(), end.usage().addresses), (7, 7));
     let ended = std::iter::from_fn(|| end.poll_ended()).filter(|e| e.reason == Reason::Timeout);
     assert_eq!(ended.count(), 6);
     // Former ones are unnamed again.
     end.advance(Instant(60_000_000_000));
-    assert!(visit(&mut end, node(3)));
+    assert!(establish(&mut end, node(3)));
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn silent_unnamed_peers_take_no_credit_from_peers_that_the_program_has_named() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     let bob = w.peer(0, 1);
     for n in 0..2_000 {
-        assert!(visit(&mut w.nodes[0].proto, node(n)));
+        assert!(establish(&mut w.nodes[0].proto, node(n)));
     }
     for n in 0..2_000_u32 {
         while w.try_send(1, 0, &n.to_be_bytes()).is_err() {
