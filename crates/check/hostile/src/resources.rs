@@ -29,7 +29,7 @@ const ADDRESSES: usize = 1 + 2 * (MAX_PATHS - 1);
 
 /// Unnamed peers that the table takes, and strangers that are remembered for an answer.
 const MOST_UNNAMED: usize = MOST_PEERS - MOST_PEERS / 8;
-const MOST_HEARD: usize = 64;
+const MOST_RECENT_HELLOS: usize = 64;
 
 /// Bytes that all peers may be granted, and completions from which on receives take no more.
 const MOST_GRANTED: usize = 64 << 20;
@@ -212,7 +212,7 @@ impl Resources {
     /// How many entries the victim's tables have, and how many frames it has sent for those that it
     /// got.
     fn count(&self) {
-        let Usage { peers, operations, ways, .. } = self.victim.usage();
+        let Usage { peers, operations, ip_routes, .. } = self.victim.usage();
         for (what, entries, most) in [
             ("peers", peers.peers, MOST_PEERS),
             ("unnamed peers", peers.unnamed_peers, MOST_UNNAMED),
@@ -224,7 +224,7 @@ impl Resources {
             ("completions", operations.completions, MOST_COMPLETIONS),
             ("notices", operations.notices, MOST_NOTICES),
             ("debtors", operations.debtors, peers.peers),
-            ("ways", ways, peers.peers + MOST_HEARD),
+            ("IP routes", ip_routes, peers.peers + MOST_RECENT_HELLOS),
         ] {
             assert!(
                 entries <= most,

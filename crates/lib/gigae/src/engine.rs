@@ -51,7 +51,7 @@ use crate::inbox::{Inbound, Inbox};
 use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
-use crate::sources::Sources;
+use crate::route_table::RouteTable;
 use cached_clock::CachedClock;
 use deferral::Deferral;
 use doorbell::Doorbell;
@@ -90,7 +90,7 @@ pub(crate) struct Parts {
     pub(crate) proto: Protocol<Outbound, Inbound>,
     pub(crate) transfer: Transfer<Memory>,
     pub(crate) clock: Clock,
-    pub(crate) sources: Sources,
+    pub(crate) route_table: RouteTable,
     pub(crate) discovery: Discovery,
     pub(crate) channels: ChannelSet,
     /// Small messages share frames.
@@ -103,7 +103,7 @@ pub(crate) struct Engine {
     pub(crate) proto: Protocol<Outbound, Inbound>,
     pub(crate) transfer: Transfer<Memory>,
     pub(crate) inbox: Inbox,
-    pub(crate) sources: Sources,
+    pub(crate) route_table: RouteTable,
     pub(crate) clock: CachedClock,
     channels: ChannelSet,
     rx: RxFrames,
@@ -129,7 +129,7 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { links, segments, proto, transfer, clock, sources, discovery, .. } = parts;
+        let Parts { links, segments, proto, transfer, clock, route_table, discovery, .. } = parts;
         let longest = usize::from(proto.config().max_operations);
         let tx_segments = longest.div_ceil(links.info(0).frame_size);
         let mut engine = Self {
@@ -140,7 +140,7 @@ impl Engine {
             links,
             proto,
             transfer,
-            sources,
+            route_table,
             clock: CachedClock::new(clock),
             channels: parts.channels,
             placing: Placing::default(),
@@ -322,7 +322,7 @@ impl Engine {
         self.transfer.advance(now);
         self.links.advance(now);
         while let Some(peer) = self.proto.poll_silent() {
-            self.ask_way(self.proto.key(peer).node, true);
+            self.ask_route(self.proto.key(peer).node, true);
         }
         if now >= self.ask_at {
             self.ask_engaged();

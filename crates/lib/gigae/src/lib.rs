@@ -72,9 +72,9 @@ mod options;
 mod outbound;
 mod peer;
 mod resolve;
+mod route_table;
 mod sharing;
 mod simulated;
-mod sources;
 mod tapped;
 mod wait;
 

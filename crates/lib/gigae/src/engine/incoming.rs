@@ -29,7 +29,10 @@ impl Engine {
     #[inline]
     fn receive(&mut self, path: usize, frame: RxFrame) {
         let bytes = self.links.arenas.bytes(&frame);
-        let envelope = if path == 0 { self.sources.envelope } else { self.links[path].envelope };
+        let envelope = match path {
+            0 => self.route_table.envelope,
+            _ => self.links[path].envelope,
+        };
         let parsed = match parse(envelope, bytes) {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
@@ -56,7 +59,7 @@ impl Engine {
             self.inbox.leave(refused, &mut self.links);
         }
         if taken.is_err() && !self.links.is_bulk(path) {
-            self.learn(from, None, Speaker::Anybody);
+            self.learn(from, None, SenderTrust::Unknown);
         }
     }
 
@@ -139,13 +142,13 @@ impl Engine {
                 return self.links.recycle(path, frame);
             }
             Kind::Hello | Kind::Confirm => {
-                own = self.sources.envelope.destination(bytes);
-                if !self.sources.has(own) {
+                own = self.route_table.envelope.destination(bytes);
+                if !self.route_table.has(own) {
                     return self.discard(Discard::NotOurs, path, frame);
                 }
                 // What answers an earlier one in this node's name goes before it counts to where
                 // this one went.
-                if self.sources.was_heard_elsewhere(from, own) {
+                if self.route_table.sent_hello_elsewhere(from, own) {
                     self.doorbell.backlog |= self.post_waiting();
                 }
             }
@@ -161,13 +164,13 @@ impl Engine {
         if let Some(uncoalesced) = uncoalesced.filter(|_| taken.is_ok()) {
             self.proto.arrived_uncoalesced(&arrival, uncoalesced);
         }
-        let speaker = match header.kind {
-            Kind::Confirm if taken.is_ok() => Speaker::Proven,
-            _ if own.is_some() && self.proto.is_known(from, header) => Speaker::Peer,
-            _ => Speaker::Anybody,
+        let trust = match header.kind {
+            Kind::Confirm if taken.is_ok() => SenderTrust::Proven,
+            _ if own.is_some() && self.proto.is_known(from, header) => SenderTrust::Peer,
+            _ => SenderTrust::Unknown,
         };
         if !self.links.is_bulk(path) {
-            self.learn(*from, own, speaker);
+            self.learn(*from, own, trust);
         }
         self.complete_routes();
         self.provide_if_few();
@@ -213,12 +216,12 @@ impl Engine {
             && !self.links.is_bulk(path)
         {
             let bytes = self.links.arenas.bytes(&frame);
-            if let Ok((from, inner)) = self.sources.envelope.open(bytes) {
-                let own = self.sources.envelope.destination(bytes);
+            if let Ok((from, inner)) = self.route_table.envelope.open(bytes) {
+                let own = self.route_table.envelope.destination(bytes);
                 let frame = ForeignFrame::parse(inner);
                 self.proto.handle_foreign_version(path, from, frame);
-                if self.sources.has(own) {
-                    self.learn(from, own, Speaker::Anybody);
+                if self.route_table.has(own) {
+                    self.learn(from, own, SenderTrust::Unknown);
                 }
             }
         } else {
@@ -227,34 +230,35 @@ impl Engine {
         self.links.recycle(path, frame);
     }
 
-    /// Sees to the way to the sender of a frame. A node that proposes a session is answered from
+    /// Sees to the route to the sender of a frame. A node that proposes a session is answered from
     /// the address to which it spoke; one whose frames come from elsewhere than they are answered
-    /// at may have moved. For a peer the way is remembered; for others, which may be any number,
+    /// at may have moved. For a peer the route is remembered; for others, which may be any number,
     /// until some more have spoken. From which address a peer is spoken to changes only when it has
     /// proven that it got an answer from there.
     #[cold]
-    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, speaker: Speaker) {
+    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, trust: SenderTrust) {
         let NodeAddr::Ip { ip, next_hop } = from else { return };
-        let known = self.sources.way(ip);
-        let heard = own.and_then(|own| self.sources.hear(ip, next_hop, own, self.clock.now()));
-        let settled = match speaker {
-            Speaker::Proven => known == heard || !self.sources.may_move(ip, self.clock.now()),
-            Speaker::Peer => known.is_some(),
-            Speaker::Anybody => true,
+        let known = self.route_table.ip_route(ip);
+        let now = self.clock.now();
+        let answer = own.and_then(|own| self.route_table.on_hello(ip, next_hop, own, now));
+        let settled = match trust {
+            SenderTrust::Proven => known == answer || !self.route_table.may_move(ip, now),
+            SenderTrust::Peer => known.is_some(),
+            SenderTrust::Unknown => true,
         };
-        if let Some(way) = heard.filter(|_| !settled) {
-            self.set_way(ip, way);
+        if let Some(route) = answer.filter(|_| !settled) {
+            self.set_ip_route(ip, route);
         }
-        if known.is_some_and(|way| way.next_hop != next_hop) {
-            self.ask_way(from, true);
+        if known.is_some_and(|route| route.next_hop != next_hop) {
+            self.ask_route(from, true);
         }
     }
 }
 
 /// What is known of who sent a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speaker {
-    Anybody,
+enum SenderTrust {
+    Unknown,
     /// It speaks in the name of a peer.
     Peer,
     /// It repeats a number that only the peer got.

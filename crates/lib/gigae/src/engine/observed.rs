@@ -14,7 +14,7 @@ impl Engine {
     /// needs.
     pub(crate) fn show(&mut self) {
         let (opened, now) = (self.clock.glance(), self.clock.now());
-        let (envelope, channels) = (self.sources.envelope, self.channels);
+        let (envelope, channels) = (self.route_table.envelope, self.channels);
         let (_, view) = self.observers_and_view();
         let about = view.about(opened, envelope, channels);
         self.observers = Observers::new(&about).map(Box::new);
