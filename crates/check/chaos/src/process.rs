@@ -18,7 +18,7 @@ const LINES: usize = 60;
 #[derive(Default)]
 pub struct Log {
     history: Mutex<History>,
-    news: Condvar,
+    changed: Condvar,
     /// The last lines that went to standard error: the library's log, and panics.
     lines: Mutex<VecDeque<String>>,
 }
@@ -102,7 +102,7 @@ impl Log {
 
     fn add(&self, event: Event) {
         self.history().add(event);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     fn add_line(&self, line: String) {
@@ -131,7 +131,7 @@ impl Log {
             if left.is_zero() {
                 return false;
             }
-            history = self.news.wait_timeout(history, left).expect("nobody panics with it").0;
+            history = self.changed.wait_timeout(history, left).expect("nobody panics with it").0;
         }
     }
 }

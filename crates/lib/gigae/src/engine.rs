@@ -20,8 +20,8 @@
 //!
 //! The files below it are of two kinds. Some hold a part of the engine's state and know nothing of
 //! the engine: `cached_clock`, `deferral`, `discovery`, `doorbell`, `failures`, `figures`,
-//! `loopback`, `news`, `observers`, `rx_frames`, `tx_frames`. The others, whose names say what the
-//! engine is doing, use these together.
+//! `loopback`, `observers`, `rx_frames`, `tx_frames`, `wakeup`. The others, whose names say what
+//! the engine is doing, use these together.
 
 mod cached_clock;
 mod deferral;
@@ -32,7 +32,6 @@ mod failures;
 mod figures;
 mod incoming;
 mod loopback;
-mod news;
 mod observed;
 mod observers;
 mod operations;
@@ -45,6 +44,7 @@ mod sleeping;
 mod transmitting;
 mod tx_frames;
 mod unattended;
+mod wakeup;
 
 use crate::clock::Clock;
 use crate::inbox::{Inbound, Inbox};
@@ -60,12 +60,12 @@ use gigae_link::{ChannelSet, Link, LinkError};
 use gigae_proto::{Instant, Protocol};
 use gigae_transfer::Transfer;
 use loopback::Loopback;
-use news::News;
 use observers::Observers;
 use placing::Placing;
 use rx_frames::{BATCH, RxFrames};
 use std::time::Duration;
 use tx_frames::TxFrames;
+use wakeup::Wakeup;
 
 pub(crate) use discovery::Discovery;
 pub(crate) use failures::FailedMessage;
@@ -124,7 +124,7 @@ pub(crate) struct Engine {
     /// What observers see of it, if they may.
     observers: Option<Box<Observers>>,
     loopback: Loopback,
-    news: News,
+    wakeup: Wakeup,
 }
 
 impl Engine {
@@ -153,7 +153,7 @@ impl Engine {
             discovery,
             observers: None,
             loopback: Loopback::default(),
-            news: News::default(),
+            wakeup: Wakeup::default(),
         };
         engine.proto.advance(engine.clock.now());
         engine.provide();

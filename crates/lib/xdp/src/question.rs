@@ -24,7 +24,7 @@ type Answer = Option<Modes>;
 #[derive(Debug, Default)]
 struct Place {
     answer: Mutex<Option<Answer>>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 /// A question that is not answered yet.
@@ -44,7 +44,7 @@ impl Question {
             // After a panic the kernel did not say.
             let answer = catch_unwind(AssertUnwindSafe(ask)).unwrap_or(None);
             *put.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-            put.news.notify_one();
+            put.changed.notify_one();
         };
         let thread = gigae_host::signals::blocked(|| {
             let thread = std::thread::Builder::new().name("gigae-question".into());
@@ -56,7 +56,7 @@ impl Question {
     /// The answer, if it is there within a millisecond.
     pub(crate) fn answer(&self) -> Option<Answer> {
         let answer = self.place.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.place.news.wait_timeout_while(answer, LOOK, |answer| answer.is_none());
+        let wait = self.place.changed.wait_timeout_while(answer, LOOK, |answer| answer.is_none());
         *wait.unwrap_or_else(PoisonError::into_inner).0
     }
 }

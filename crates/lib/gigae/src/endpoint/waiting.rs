@@ -55,7 +55,7 @@ impl Endpoint {
         let came = engine.progress()? > 0;
         let may_sleep = engine.acknowledge()?;
         let came = engine.watch_from_outside(self.engine.calls().wrapping_add(1)) || came;
-        let waiting = came || engine.has_news() || engine.links.prepare_to_wait();
+        let waiting = came || engine.has_events() || engine.links.prepare_to_wait();
         engine.leave_figures_soon();
         let left = if self.attended.is_some() { None } else { engine.time_left() };
         Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { left })

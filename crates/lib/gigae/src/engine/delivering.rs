@@ -23,8 +23,8 @@ impl Engine {
         part
     }
 
-    /// The next message that has arrived, if any and if it had to be copied; or the news that some
-    /// have failed.
+    /// The next message that has arrived, if any and if it had to be copied; or the
+    /// error that says that some have failed.
     #[cold]
     pub(crate) fn next_copy(&mut self) -> Result<Option<Box<Copied>>, RecvError> {
         let copied = self.inbox.next_copy();

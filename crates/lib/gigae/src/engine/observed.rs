@@ -73,8 +73,8 @@ impl Engine {
     }
 
     fn observers_and_view(&mut self) -> (Option<&mut Observers>, View<'_>) {
-        let Self { observers, links, proto, transfer, inbox, clock, news, .. } = self;
-        let (clock_reads, progress_turns) = (clock.reads(), news.turns);
+        let Self { observers, links, proto, transfer, inbox, clock, wakeup, .. } = self;
+        let (clock_reads, progress_turns) = (clock.reads(), wakeup.turns);
         let view = View { links, proto, transfer, inbox, clock_reads, progress_turns };
         (observers.as_deref_mut(), view)
     }

@@ -26,7 +26,7 @@ impl Engine {
     fn can_wait(&mut self) -> bool {
         self.deferral.may(|| {
             !self.doorbell.backlog
-                && self.transfer.news() == 1
+                && self.transfer.pending_events() == 1
                 && self.proto.owes_acknowledgements_only()
         })
     }

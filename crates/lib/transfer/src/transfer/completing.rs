@@ -40,7 +40,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Completions and notices that wait for the program.
-    pub fn news(&self) -> usize {
+    pub fn pending_events(&self) -> usize {
         self.completions.len() + self.notices.len()
     }
 
