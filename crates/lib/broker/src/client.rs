@@ -5,7 +5,7 @@ use crate::{message, names};
 use gigae_host::environment::variable;
 use gigae_link::{Arena, ChannelSet, OpenError};
 use gigae_macvlan::Claim;
-use gigae_xdp::{Parts, XdpLink};
+use gigae_xdp::{LinkParts, XdpLink};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -142,7 +142,7 @@ impl Offer {
                 source: e.into(),
             })
         })?;
-        let parts = Parts { description, socket, control };
+        let parts = LinkParts { description, socket, control };
         // SAFETY: the broker made the parts for this request and this memory, and has closed its
         // own copies.
         let link = unsafe { XdpLink::assemble(parts, arena) }.map_err(BrokerError::Link)?;

@@ -1,6 +1,6 @@
 //! Bulk frames put together from parts that came by the link.
 
-use super::slots::Slots;
+use super::slots::FrameSlots;
 use crate::socket::DatagramEnds;
 use gigae_link::RxFrame;
 use gigae_wire::{MOST_PARTS, PartHeader};
@@ -41,13 +41,13 @@ impl Parted {
 
 /// See the module's description.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct PartAssembler {
     frames: VecDeque<Parted>,
     /// Parts for which there was no room, and those of frames that never became whole.
     pub(super) dropped: u64,
 }
 
-impl Parts {
+impl PartAssembler {
     /// Takes in a part from a peer with this socket, for this address. Returns the frame when it is
     /// whole. One copy.
     pub(super) fn take(
@@ -56,7 +56,7 @@ impl Parts {
         ends: DatagramEnds,
         header: PartHeader,
         part: &[u8],
-        slots: &mut Slots,
+        slots: &mut FrameSlots,
     ) -> Option<RxFrame> {
         let fits = usize::from(header.unit) * usize::from(header.count) <= slots.room();
         let found = self.frames.iter().position(|frame| frame.is_of(peer, header));
@@ -80,7 +80,7 @@ impl Parts {
     }
 
     /// Begins a frame. Returns its place, if there is a slot for it.
-    fn begin(&mut self, peer: u32, header: PartHeader, slots: &mut Slots) -> Option<usize> {
+    fn begin(&mut self, peer: u32, header: PartHeader, slots: &mut FrameSlots) -> Option<usize> {
         let of_peer = self.frames.iter().filter(|frame| frame.peer == peer).count();
         if of_peer >= PARTED_OF_PEER || self.frames.len() >= PARTED {
             let oldest = self.frames.iter().position(|frame| frame.peer == peer).unwrap_or(0);

@@ -14,7 +14,7 @@ const _: () = assert!(BULK_HEADER_LEN <= HEADROOM);
 
 /// See the module's description.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct FrameSlots {
     pub(super) arena: Arc<Arena>,
     /// Bytes of a slot.
     size: usize,
@@ -26,7 +26,7 @@ pub(super) struct Slots {
     headers: Option<(DatagramEnds, Route)>,
 }
 
-impl Slots {
+impl FrameSlots {
     /// So many slots of so many bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         let free = (0..count as u32).rev().collect();

@@ -43,7 +43,7 @@ fn take(receiver: &mut BulkReceiver, from: u8, buffer: &[u8], segment: usize) ->
     let [from, to] = [from, 200].map(|n| IpAddr::from([198, 18, 0, n]));
     let segment = (segment < buffer.len()).then_some(segment);
     let ends = DatagramEnds { from: (from, 1).into(), to };
-    let received = Received { length: buffer.len(), ends, to_all: false, segment };
+    let received = ReceivedBuffer { length: buffer.len(), ends, to_all: false, segment };
     receiver.sort(&received, buffer);
     let frames: Vec<_> = std::iter::from_fn(|| receiver.pop()).collect();
     let arena = Arc::clone(&receiver.slots.arena);
@@ -79,7 +79,7 @@ fn frames_are_found_wherever_the_kernel_cuts_and_joins_their_datagrams() {
 #[test]
 fn a_frame_whose_datagrams_come_one_by_one_is_known_by_that() {
     let mut receiver = receiver(4);
-    let received = |length: usize, segment: usize| Received {
+    let received = |length: usize, segment: usize| ReceivedBuffer {
         length,
         ends: DatagramEnds {
             from: ([198, 18, 0, 1], 1).into(),
