@@ -2,7 +2,7 @@
 
 use super::{Count, Seen};
 use gigae::MacAddr;
-use gigae_observe::{LinkAbout, PeerAddress, PeerState, PeerStatistics, Wire};
+use gigae_observe::{Encapsulation, LinkAbout, PeerAddress, PeerState, PeerStatistics};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -207,10 +207,10 @@ fn state(state: PeerState) -> &'static str {
     }
 }
 
-fn wire(wire: Wire) -> String {
+fn wire(wire: Encapsulation) -> String {
     match wire {
-        Wire::Ethernet(ethertype) => format!("EtherType {ethertype:#06x}"),
-        Wire::Udp(port) => format!("UDP port {port}"),
+        Encapsulation::Ethernet(ethertype) => format!("EtherType {ethertype:#06x}"),
+        Encapsulation::Udp(port) => format!("UDP port {port}"),
     }
 }
 

@@ -83,7 +83,7 @@ const BACKLOG_NAP: Duration = Duration::from_micros(100);
 const ASK_PARTS: u32 = 4;
 
 /// What an engine is made of.
-pub(crate) struct Parts {
+pub(crate) struct EngineParts {
     pub(crate) links: Links,
     /// Segments of the longest frame.
     pub(crate) segments: usize,
@@ -128,8 +128,17 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { links, segments, proto, transfer, clock, route_table, discovery, .. } = parts;
+    pub(crate) fn new(parts: EngineParts) -> Self {
+        let EngineParts {
+            links,
+            segments,
+            proto,
+            transfer,
+            clock,
+            route_table,
+            discovery,
+            ..
+        } = parts;
         let longest = usize::from(proto.config().max_operations);
         let tx_segments = longest.div_ceil(links.info(0).frame_size);
         let mut engine = Self {

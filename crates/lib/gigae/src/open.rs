@@ -3,7 +3,7 @@
 use crate::brokered;
 use crate::clock::Clock;
 use crate::endpoint::{Endpoint, Settings};
-use crate::engine::{Discovery, Engine, Parts};
+use crate::engine::{Discovery, Engine, EngineParts};
 use crate::link::AnyLink;
 use crate::links::Links;
 use crate::local::{Local, interfaces};
@@ -463,7 +463,7 @@ impl Options {
         let kernel = matches!(clock, Clock::Monotonic);
         let fetches = links[0].link.is_local();
         let operations = TransferConfig { fetches, ..TransferConfig::default() };
-        let mut engine = Engine::new(Parts {
+        let mut engine = Engine::new(EngineParts {
             links,
             segments,
             proto: Protocol::new(config, secret),

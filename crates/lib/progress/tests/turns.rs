@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is only touched by who is inside, so plain numbers.
-struct Guarded {
+struct CountedState {
     inside: bool,
     by_program: u64,
     by_thread: u64,
@@ -21,7 +21,7 @@ struct Guarded {
     due: Option<Duration>,
 }
 
-impl Guarded {
+impl CountedState {
     fn touch(&mut self) {
         assert!(!std::mem::replace(&mut self.inside, true), "both are inside");
         std::hint::black_box(&mut *self);
@@ -29,7 +29,7 @@ impl Guarded {
     }
 }
 
-impl Attend for Guarded {
+impl Attend for CountedState {
     fn attend(&mut self, _: u32, wanted: &dyn Fn() -> bool) -> Outlook {
         for _ in 0..100 {
             self.touch();
@@ -43,10 +43,10 @@ impl Attend for Guarded {
     }
 }
 
-fn guarded(due: Option<Duration>) -> (Owner<Guarded>, Arc<AtomicU64>, OwnedFd) {
+fn guarded(due: Option<Duration>) -> (Owner<CountedState>, Arc<AtomicU64>, OwnedFd) {
     let turns = Arc::new(AtomicU64::new(0));
     let (inside, by_program, by_thread) = (false, 0, 0);
-    let value = Guarded { inside, by_program, by_thread, turns: Arc::clone(&turns), due };
+    let value = CountedState { inside, by_program, by_thread, turns: Arc::clone(&turns), due };
     let frames = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
     (Owner::new(value, true).unwrap(), turns, frames)
 }

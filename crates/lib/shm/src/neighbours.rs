@@ -5,7 +5,7 @@ mod arriving;
 use crate::frames::Frames;
 use crate::lender::Lender;
 use crate::meeting::{self, RingHello};
-use crate::ring::{CONTROL, Damaged, LONGEST, Reader, Ring, Writer};
+use crate::ring::{CONTROL, CorruptRing, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
 use gigae_memfd::SharedMemory;
 use gigae_wire::MacAddr;
@@ -417,7 +417,7 @@ impl Neighbours {
                         from.done |= from.ended;
                         break;
                     }
-                    Err(Damaged) => {
+                    Err(CorruptRing) => {
                         from.done = true;
                         break;
                     }

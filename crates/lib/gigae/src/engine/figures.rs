@@ -5,7 +5,7 @@ use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
 use gigae_link::{ChannelSet, Link, LinkCounters};
-use gigae_observe::{About, LinkAbout, PeerAddress, PeerState, StatisticsWriter, Wire};
+use gigae_observe::{About, Encapsulation, LinkAbout, PeerAddress, PeerState, StatisticsWriter};
 use gigae_proto::{
     Instant, PathCounters, PeerId, PeerSnapshot, Protocol, ProtocolCounters, SessionPhase,
 };
@@ -167,8 +167,8 @@ impl View<'_> {
             opened: opened.0,
             port: self.proto.config().port,
             wire: match envelope {
-                Envelope::Ethernet { ethertype } => Wire::Ethernet(ethertype),
-                Envelope::Udp { port } => Wire::Udp(port),
+                Envelope::Ethernet { ethertype } => Encapsulation::Ethernet(ethertype),
+                Envelope::Udp { port } => Encapsulation::Udp(port),
             },
             channels: channels.words(),
             links: self.links.all().map(Link::info).enumerate().map(about).collect(),

@@ -3,17 +3,17 @@
 use super::*;
 
 /// A process of the same user that says what it likes.
-struct Liar {
+struct HostileProcess {
     socket: OwnedFd,
     memory: SharedMemory,
     fd: OwnedFd,
     hello: RingHello,
 }
 
-impl Liar {
+impl HostileProcess {
     const WORDS: u32 = 1 << 12;
 
-    fn new(node: &Node, to: &dyn Link) -> Self {
+    fn new(node: &TestNetwork, to: &dyn Link) -> Self {
         let socket = meeting::connect(&node.scope, to.info().mac).unwrap();
         let (memory, fd) =
             SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
@@ -49,7 +49,7 @@ impl Liar {
 /// Both ends are of this process, whose own memory it may always read.
 #[test]
 fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let (at_a, at_b) = (a.info().mac, b.info().mac);
     meet(&mut a, &mut b);
@@ -63,7 +63,7 @@ fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
     assert!(!b.read_from(stranger, at, &mut read) && !a.lends_to(stranger));
     // Who names another place than the ring's is read as frames only.
     for ring_at in [0, at, u64::MAX] {
-        let mut liar = Liar::new(&node, &b);
+        let mut liar = HostileProcess::new(&node, &b);
         liar.hello.ring_at = ring_at;
         let liar = liar.greets(&mut b);
         assert!(liar.is_welcome() && !Ring::new(liar.memory.words()).is_lender());
@@ -76,26 +76,26 @@ fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
 
 #[test]
 fn a_hello_that_does_not_belong_here_is_hung_up_on() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut b = node.open();
-    let good = Liar::new(&node, &b).greets(&mut b);
+    let good = HostileProcess::new(&node, &b).greets(&mut b);
     assert!(good.is_welcome() && !good.is_refused());
-    let wrongs: [fn(&mut Liar); 5] = [
+    let wrongs: [fn(&mut HostileProcess); 5] = [
         |liar| liar.hello.words = 1 << 24,
-        |liar| liar.hello.words = Liar::WORDS / 2,
-        |liar| liar.hello.words = Liar::WORDS - 1,
+        |liar| liar.hello.words = HostileProcess::WORDS / 2,
+        |liar| liar.hello.words = HostileProcess::WORDS - 1,
         |liar| liar.fd = std::fs::File::open("/dev/zero").unwrap().into(),
         |liar| liar.hello.filter.channels = Default::default(),
     ];
     for (i, wrong) in wrongs.into_iter().enumerate() {
-        let mut liar = Liar::new(&node, &b);
+        let mut liar = HostileProcess::new(&node, &b);
         wrong(&mut liar);
         let liar = liar.greets(&mut b);
         assert!(liar.is_refused() && !liar.is_welcome(), "wrong {i}");
     }
     // No hello, no memory with it, or a good hello after something else.
     for words in [&b"?"[..], &[0; 56], &[0; 4000]] {
-        let liar = Liar::new(&node, &b);
+        let liar = HostileProcess::new(&node, &b);
         let flags = rustix::net::SendFlags::NOSIGNAL;
         rustix::net::send(&liar.socket, words, flags).unwrap();
         let _ = liar.hello.send(&liar.socket, &liar.fd);
@@ -103,7 +103,7 @@ fn a_hello_that_does_not_belong_here_is_hung_up_on() {
         assert!(liar.is_refused() && !liar.is_welcome(), "{} bytes", words.len());
     }
     // A connection without a hello stays open, and its hello is read when it comes.
-    let mut silent: Vec<Liar> = (0..40).map(|_| Liar::new(&node, &b)).collect();
+    let mut silent: Vec<HostileProcess> = (0..40).map(|_| HostileProcess::new(&node, &b)).collect();
     (0..5).for_each(|_| b.look());
     assert!(silent.iter().all(|liar| !liar.is_refused()));
     let last = silent.pop().unwrap().greets(&mut b);
@@ -112,10 +112,10 @@ fn a_hello_that_does_not_belong_here_is_hung_up_on() {
 
 #[test]
 fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_hung_up_on() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut b = node.open();
     let longest = b.info().max_frame;
-    let liar = Liar::new(&node, &b).greets(&mut b);
+    let liar = HostileProcess::new(&node, &b).greets(&mut b);
     let (ring, mut writer) = (Ring::new(liar.memory.words()), Writer::default());
     for len in [0, 13, longest + 1, 20_000, 14, longest] {
         assert!(writer.push(&ring, &vec![7; len]));
@@ -125,7 +125,7 @@ fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_
     assert_eq!(b.counters().rx_dropped, 4, "what cannot be a frame");
     let mut state = 1u64;
     for _ in 0..300 {
-        let liar = Liar::new(&node, &b).greets(&mut b);
+        let liar = HostileProcess::new(&node, &b).greets(&mut b);
         assert!(liar.is_welcome());
         for word in liar.memory.words() {
             state ^= state << 13;
@@ -146,7 +146,7 @@ fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_
 
 #[test]
 fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let (at_b, mac) = (b.info().mac, MacAddr([2, 9, 9, 9, 9, 9]));
     let listener = bind(&node.scope, mac).unwrap();
@@ -172,7 +172,7 @@ fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
 /// A forked child has copies of all descriptors.
 #[test]
 fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let copies = |link: &ShmLink<SimLink>| -> Vec<OwnedFd> {
         link.neighbours.connections().map(|socket| socket.try_clone().unwrap()).collect()
     };
@@ -191,7 +191,7 @@ fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
     assert!(a.neighbours.connections().next().is_none() && !is_readable(&a));
     drop(in_child);
     // One that writes nonsense, and is gone.
-    let liar = Liar::new(&node, &a).greets(&mut a);
+    let liar = HostileProcess::new(&node, &a).greets(&mut a);
     let in_child = copies(&a);
     liar.memory.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
     suite::drain(&mut a);
@@ -199,7 +199,7 @@ fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
     assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "nonsense");
     drop(in_child);
     // Those whose hello does not belong here, or is none.
-    let wrongs: [fn(&mut Liar); 3] = [
+    let wrongs: [fn(&mut HostileProcess); 3] = [
         |liar| liar.hello.filter.channels = Default::default(),
         |liar| liar.hello.words = 1,
         |liar| {
@@ -207,7 +207,7 @@ fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
         },
     ];
     for (i, wrong) in wrongs.into_iter().enumerate() {
-        let mut liar = Liar::new(&node, &a);
+        let mut liar = HostileProcess::new(&node, &a);
         a.look();
         let in_child = copies(&a);
         wrong(&mut liar);
