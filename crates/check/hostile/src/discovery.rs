@@ -53,7 +53,8 @@ pub fn discovery(input: &[u8]) {
         }
         let periods = (net.now() - begin) / 100_000_000 + 2;
         assert!(answers <= 2 * MOST_ANSWERS * periods, "{answers} answers in {periods} periods");
-        // A tenth of a second later the honest one is found, also if liars have filled the table.
+        // A tenth of a second later the honest one is found, also if attackers have filled the
+        // table.
         net.advance_to(net.now() + 200_000_000);
         asker.ask().expect("there is a wire");
         for _ in 0..4 {
@@ -100,8 +101,8 @@ fn frame(
     script: &mut Script<'_>,
 ) -> Vec<u8> {
     let ask = way < 5;
-    let liar = MacAddr([2, 0, 0xbb, 1, script.byte(), script.byte()]);
-    let from = script.pick(&[own, own, liar, liar, liar, honest[0], MacAddr::BROADCAST]);
+    let attacker = MacAddr([2, 0, 0xbb, 1, script.byte(), script.byte()]);
+    let from = script.pick(&[own, own, attacker, attacker, attacker, honest[0], MacAddr::BROADCAST]);
     let to = script.pick(&[MacAddr::BROADCAST, honest[0], honest[0], honest[1]]);
     let right = script.byte() < 240;
     let number = Epoch(script.u32());

@@ -128,7 +128,7 @@ impl Scenario for Protocols {
 }
 
 impl Protocols {
-    /// The honest session comes up undisturbed: a liar of another version can hinder that, as
+    /// The honest session comes up undisturbed: an attacker of another version can hinder that, as
     /// PROTOCOL.md 4.6 has it.
     fn begin(&mut self) {
         self.honest(0, 8);

@@ -34,7 +34,7 @@ const BEFORE: u64 = 20;
 const COUNTED: u64 = 200;
 const BETWEEN: u64 = 10_000;
 
-/// Looks at once within which a victim receives frames, or the liars cannot send any more.
+/// Looks at once within which a victim receives frames, or the attackers cannot send any more.
 const MOST_LOOKS: u32 = 1_000;
 
 /// Sends a victim, whose program takes no notice, hostile frames of one of the [`KINDS`]. What the
@@ -71,7 +71,7 @@ impl Resources {
                 now if now == last => (last, looks + 1),
                 now => (now, 0),
             };
-            assert!(looks < MOST_LOOKS, "the liars cannot send any more");
+            assert!(looks < MOST_LOOKS, "the attackers cannot send any more");
             match kind {
                 0 => self.send(0, BURST, |speaker| speaker.message(vec![9; 1000])),
                 1 => self.operations(0, &OFFER, BURST),

@@ -1,7 +1,7 @@
 //! Brokers and their clients as processes of their own: this program again; its environment says
 //! what it is to be.
 
-pub(crate) mod liar;
+pub(crate) mod attacker;
 
 use gigae_broker::{BrokerError, Offer, Port, Request};
 use gigae_fabric::{Fabric, Node, testing};
@@ -62,7 +62,7 @@ pub(crate) fn play() -> bool {
         "echo" => echo(&path(SOCKET)),
         "ask" => ask(&path(SOCKET)),
         "fake" => fake(&path(SOCKET)),
-        "liar" => liar::lie(&path(SOCKET)),
+        "attacker" => attacker::attack(&path(SOCKET)),
         "secure" => println!("{:?}", gigae_broker::socket()),
         other => panic!("no such part: {other}"),
     }

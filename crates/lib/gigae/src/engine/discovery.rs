@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The name of a node whose own name cannot be found.
 const UNNAMED: &str = "unnamed";
 
-/// Endpoints remembered; more than one Ethernet has nodes, and a bound to what liars can fill.
+/// Endpoints remembered; more than one Ethernet has nodes, and a bound to what attackers can fill.
 const MOST_NEIGHBOURS: usize = 4096;
 
 /// See the module's description.

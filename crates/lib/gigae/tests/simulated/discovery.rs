@@ -129,7 +129,7 @@ fn an_answer_that_was_not_asked_for_is_not_believed_nor_an_ip_of_a_group() {
     assert_eq!((asked.kind, payload.len()), (Kind::Who, 0));
     let answer = |question: Epoch, to_port: u16, ip: &str| {
         let ip = Some(ip.parse().unwrap());
-        let here = Here { max_payload: 9, mtu: 1500, ip, channels: [0; 32], name: "liar" };
+        let here = Here { max_payload: 9, mtu: 1500, ip, channels: [0; 32], name: "attacker" };
         let mut payload = [0; Here::LONGEST];
         let len = here.write(&mut payload);
         let header = Header {

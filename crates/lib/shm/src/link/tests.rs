@@ -10,7 +10,7 @@ use rustix::fd::AsRawFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-mod liars;
+mod attackers;
 
 /// Names of this test's own.
 fn scope() -> String {
