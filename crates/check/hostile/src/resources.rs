@@ -2,9 +2,9 @@
 //!
 //! Each step of an input is a whole phase: so many frames of one kind. So 20 bytes make thousands
 //! of frames, and a search need not find each. Three attackers have sessions of their own, by the
-//! real protocol, and put into them what no honest end would; they begin anew as often as they like.
-//! The last one sees all frames on the wire and says them again in anybody's name, sealed. Nothing is
-//! concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
+//! real protocol, and put into them what no honest end would; they begin anew as often as they
+//! like. The last one sees all frames on the wire and says them again in anybody's name, sealed.
+//! Nothing is concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
 pub(crate) mod work;
 
