@@ -331,7 +331,7 @@ impl Clients {
             self.broker.kernel().now += Duration::from_secs(10);
             self.turn();
         }
-        assert_eq!(self.broker.quotas().in_all(), gigae_broker::Usage::default());
+        assert_eq!(self.broker.quotas().in_all(), gigae_broker::UserUsage::default());
         assert_eq!((self.interfaces.get(), self.broker.leaving()), (0, 0));
         assert_eq!(self.broker.entries().0, 0);
         let before = self.before;

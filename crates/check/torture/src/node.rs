@@ -13,7 +13,9 @@ use crate::scenario::{Scenario, percent, steep};
 use crate::tagged::{Post, Tagged};
 use crate::trace::{Event, Trace};
 use crate::violation::{Checked, Class, Violation};
-use gigae::{Address, Endpoint, Kept, OpId, Peer, RecvError, RegionKey, SendError, TrySendError};
+use gigae::{
+    Address, Endpoint, OpId, OwnedMessage, Peer, RecvError, RegionKey, SendError, TrySendError,
+};
 use oorandom::Rand64;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -49,7 +51,7 @@ enum Pending {
 
 /// A message that the program keeps, and what it said when it came.
 struct KeptMessage {
-    message: Kept,
+    message: OwnedMessage,
     from: Peer,
     body: Box<[u8]>,
 }

@@ -83,7 +83,7 @@ impl Port {
     /// Asks the broker that listens at `path` and waits for its answer: some ten milliseconds, at
     /// most 30 s. Needs no privileges.
     pub fn open(path: &Path, request: &Request) -> Result<Self, BrokerError> {
-        let offer = Offer::ask(path, request)?;
+        let offer = PortOffer::ask(path, request)?;
         offer.filled()?;
         offer.take()
     }
@@ -91,12 +91,12 @@ impl Port {
 
 /// [`Port::open`] in three steps. The broker works only in the last one.
 #[derive(Debug)]
-pub struct Offer {
+pub struct PortOffer {
     connection: OwnedFd,
     arena: Arena,
 }
 
-impl Offer {
+impl PortOffer {
     /// Asks the broker at `path` and fills the frame memory, so its pages are charged to this
     /// process.
     pub fn ask(path: &Path, request: &Request) -> Result<Self, BrokerError> {

@@ -3,7 +3,7 @@
 
 mod parts;
 
-use gigae_broker::{BrokerError, KEPT, Offer, Port, REQUEST_LEN, RefusalCode, Request, nics};
+use gigae_broker::{BrokerError, KEPT, Port, PortOffer, REQUEST_LEN, RefusalCode, Request, nics};
 use gigae_fabric::testing;
 use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
@@ -426,7 +426,7 @@ fn another_namespace_gets_nothing() {
 /// broker, which is stopped meanwhile, sees the first.
 fn others_get_their_turn() {
     let mut testbed = Testbed::new("turns", ROOT_TOO);
-    let ask = || testbed.inside(|| Offer::ask(&testbed.socket(), &request()));
+    let ask = || testbed.inside(|| PortOffer::ask(&testbed.socket(), &request()));
     let offers: Vec<_> = (0..12).map(|_| ask().unwrap_or_else(|e| panic!("{e}"))).collect();
     let role = format!("ask {NOBODY}");
     let mut other =

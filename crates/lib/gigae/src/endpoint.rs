@@ -32,7 +32,7 @@ use std::time::Duration;
 pub use counters::{Counters, PathStatistics, Usage};
 
 /// What an endpoint is made of, besides its engine.
-pub(crate) struct Settings {
+pub(crate) struct EndpointSettings {
     pub(crate) channels: ChannelSet,
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
@@ -90,7 +90,7 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(mut engine: Engine, settings: Settings) -> Result<Self, OpenError> {
+    pub(crate) fn new(mut engine: Engine, settings: EndpointSettings) -> Result<Self, OpenError> {
         let info = engine.links.info(0).clone();
         let failed = |what| move |source| OpenError::Io { what, source };
         let links = engine.links.fds().map_err(failed("duplicating the links' descriptors"))?;

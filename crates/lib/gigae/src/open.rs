@@ -2,7 +2,7 @@
 
 use crate::brokered;
 use crate::clock::Clock;
-use crate::endpoint::{Endpoint, Settings};
+use crate::endpoint::{Endpoint, EndpointSettings};
 use crate::engine::{Discovery, Engine, EngineParts};
 use crate::link::AnyLink;
 use crate::links::Links;
@@ -206,8 +206,8 @@ impl Options {
         Filter { envelope: self.own_envelope(), channels: self.channels }
     }
 
-    fn settings(&self, reservation: Option<Reservation>) -> Settings {
-        Settings {
+    fn settings(&self, reservation: Option<Reservation>) -> EndpointSettings {
+        EndpointSettings {
             channels: self.channels,
             wait: self.wait,
             linger: self.linger,

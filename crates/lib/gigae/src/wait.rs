@@ -60,7 +60,7 @@ pub(crate) enum For {
 
 /// How a wait ended, and what the endpoint has counted by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct WaitResult {
     pub(crate) slept: bool,
     pub(crate) napped: bool,
     /// Messages and operations that the program has sent.
@@ -104,7 +104,7 @@ impl Waiter {
 
     /// A wait that was not quite short is over.
     #[inline]
-    pub(crate) fn ended(&mut self, how: Ended) {
+    pub(crate) fn ended(&mut self, how: WaitResult) {
         let gathered = how.frames_received - self.received;
         self.received = how.frames_received;
         if how.sent == self.sent {
@@ -131,8 +131,8 @@ impl Waiter {
 mod tests {
     use super::*;
 
-    fn ended(slept: bool, napped: bool) -> Ended {
-        Ended { slept, napped, sent: 0, frames_received: 0 }
+    fn ended(slept: bool, napped: bool) -> WaitResult {
+        WaitResult { slept, napped, sent: 0, frames_received: 0 }
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         let idle = |w: &Waiter, napped| w.idle(Duration::ZERO, For::Arrival, napped);
         assert_eq!(idle(&waiter, false), Idle::Nap(LONGEST_NAP));
         assert_eq!(idle(&waiter, true), Idle::Sleep, "the stream has stopped");
-        waiter.ended(Ended { sent: 1, ..ended(false, false) });
+        waiter.ended(WaitResult { sent: 1, ..ended(false, false) });
         assert_eq!(idle(&waiter, false), Idle::Spin);
     }
 
@@ -164,11 +164,11 @@ mod tests {
         let room = |w: &Waiter| w.idle(SHORTEST_SPIN, For::Room, false);
         assert_eq!(waiter.idle(Duration::ZERO, For::Room, false), Idle::Spin);
         for round in 1..30 {
-            waiter.ended(Ended { frames_received: round * 100, ..ended(false, true) });
+            waiter.ended(WaitResult { frames_received: round * 100, ..ended(false, true) });
         }
         assert_eq!(room(&waiter), Idle::Nap(Duration::ZERO));
         for _ in 0..10 {
-            waiter.ended(Ended { frames_received: 2900, ..ended(false, true) });
+            waiter.ended(WaitResult { frames_received: 2900, ..ended(false, true) });
         }
         assert_eq!(room(&waiter), Idle::Nap(LONGEST_NAP));
     }

@@ -112,7 +112,7 @@ pub struct PathTo {
 
 /// A session that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ended {
+pub struct EndedSession {
     /// With whom it was.
     pub peer: PeerId,
     /// This end's epoch of it.
@@ -123,7 +123,7 @@ pub struct Ended {
 
 /// A message that failed: no acknowledgement will come.
 #[derive(Clone, Debug, Hash)]
-pub struct Failure<T> {
+pub struct FailedSend<T> {
     /// To whom it was.
     pub peer: PeerId,
     /// Why.

@@ -5,7 +5,7 @@ use super::modes;
 use super::serial::Serial;
 use crate::job::{Job, Report, Test};
 use gigae::{Backend, Mode};
-use gigae_link::conformance::{Enter, Kernels, Pair, PairOptions};
+use gigae_link::conformance::{Enter, Kernels, LinkPair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
@@ -124,23 +124,23 @@ fn suite(of: &str, tests: &Tests, slow: bool, serial: &Serial) {
     }
 }
 
-fn zero_copy(options: &PairOptions) -> Pair {
+fn zero_copy(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpZeroCopy)))
 }
 
-fn native(options: &PairOptions) -> Pair {
+fn native(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpNative)))
 }
 
-fn generic(options: &PairOptions) -> Pair {
+fn generic(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpGeneric)))
 }
 
-fn best(options: &PairOptions) -> Pair {
+fn best(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, None))
 }
 
-fn packet(options: &PairOptions) -> Pair {
+fn packet(options: &PairOptions) -> LinkPair {
     pair(options, &|end| {
         let mut config = PacketConfig::new(&end.interface, options.filter.clone());
         config.tx_frames = options.tx_frames;
@@ -158,7 +158,7 @@ fn xdp(end: &GuestEnd, options: &PairOptions, mode: Option<Mode>) -> Box<dyn Lin
 }
 
 /// Links on both cards.
-fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pair {
+fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> LinkPair {
     let ground: &'static Ground = GROUND.get().expect("set before");
     let ends = &ground.ends;
     let [a, b] = [0, 1].map(|i: usize| {
@@ -176,7 +176,7 @@ fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pai
     let enter = |i: usize| -> Enter {
         Box::new(move || Box::new(ends[i].enter().expect("a way into the namespace")))
     };
-    Pair {
+    LinkPair {
         a,
         b,
         to_b: Route::new(envelope, at_a, at_b).expect("addresses of the envelope"),
@@ -185,6 +185,6 @@ fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pai
             addresses: [ends[0].ip.into(), ends[1].ip.into()],
             enter: [enter(0), enter(1)],
         }),
-        ground: Box::new(()),
+        keep_alive: Box::new(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Clients that mean harm: they keep what they should give back, and say what they should not.
 
 use super::{TestProcess, Testbed, until};
-use gigae_broker::{BrokerError, Offer, Port, RefusalCode, Request};
+use gigae_broker::{BrokerError, Port, PortOffer, RefusalCode, Request};
 use gigae_link::Link;
 use rustix::fd::OwnedFd;
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem};
@@ -108,7 +108,7 @@ fn step(socket: &Path, random: &mut Random) -> AttackResult {
     if random.below(4) == 0 {
         return nonsense(socket, &request, random);
     }
-    let offer = match Offer::ask(socket, &request) {
+    let offer = match PortOffer::ask(socket, &request) {
         Ok(offer) => offer,
         Err(BrokerError::Refused(refusal)) if refusal.why == RefusalCode::Limit => {
             return AttackResult::Refused;

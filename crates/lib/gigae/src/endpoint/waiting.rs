@@ -3,7 +3,7 @@
 use super::{Descriptor, Endpoint, waiter};
 use crate::error::SendError;
 use crate::peer::Peer;
-use crate::wait::{Ended, For, Idle, Wait};
+use crate::wait::{For, Idle, Wait, WaitResult};
 use gigae_link::LinkError;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -199,7 +199,7 @@ impl Pause {
         if self.since.is_some() {
             let ended = {
                 let engine = endpoint.engine();
-                Ended {
+                WaitResult {
                     slept: self.slept,
                     napped: self.napped,
                     sent: engine.proto.counters().messages_sent + engine.transfer.started(),

@@ -144,7 +144,7 @@ fn peer(figures: &PeerSnapshot) -> [u64; PEER.len()] {
 }
 
 /// An engine as observers see it.
-pub(super) struct View<'a> {
+pub(super) struct EngineView<'a> {
     pub(super) links: &'a Links,
     pub(super) proto: &'a Protocol<Outbound, Inbound>,
     pub(super) transfer: &'a Transfer<Memory>,
@@ -153,7 +153,7 @@ pub(super) struct View<'a> {
     pub(super) progress_turns: u64,
 }
 
-impl View<'_> {
+impl EngineView<'_> {
     /// What does not change.
     pub(super) fn about(&self, opened: Instant, envelope: Envelope, channels: ChannelSet) -> About {
         let about = |(i, info): (usize, &gigae_link::Info)| LinkAbout {

@@ -1,7 +1,7 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
 use super::Engine;
-use crate::inbox::{Entry, Payload, Segments};
+use crate::inbox::{InboxEntry, PayloadRange, Segments};
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
 use gigae_proto::{Arrival, ForeignFrame};
@@ -51,7 +51,8 @@ impl Engine {
         }
         let number = self.links.arenas.number(&frame);
         let several = header.kind == Kind::Batch;
-        let mut inbound = Some(self.inbox.enter(Entry { path, number, frame, payload, several }));
+        let entry = InboxEntry { path, number, frame, payload, several };
+        let mut inbound = Some(self.inbox.enter(entry));
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         // The protocol counts what it refuses.
         let taken = self.proto.handle(arrival, &mut inbound);
@@ -90,7 +91,7 @@ impl Engine {
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         if header.kind == Kind::Op {
             let number = arenas.number(&first);
-            let entry = Entry { path, number, frame: first, payload, several: false };
+            let entry = InboxEntry { path, number, frame: first, payload, several: false };
             let inbound = self.inbox.enter(entry);
             self.inbox.enter_behind(&inbound, behind);
             let mut inbound = Some(inbound);
@@ -122,7 +123,7 @@ impl Engine {
     }
 
     /// Control frames are few: one in sixteen of a stream.
-    fn receive_control(&mut self, arrival: Arrival<'_>, payload: Payload, frame: RxFrame) {
+    fn receive_control(&mut self, arrival: Arrival<'_>, payload: PayloadRange, frame: RxFrame) {
         let Arrival { path, from, header, .. } = arrival;
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
@@ -200,7 +201,7 @@ impl Engine {
             Err(why) => return self.discard(why, SOCKET, frame),
         };
         let number = self.links.arenas.number(&frame);
-        let entry = Entry { path: SOCKET, number, frame, payload, several: false };
+        let entry = InboxEntry { path: SOCKET, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         // The protocol counts what it refuses.
         let arrival = Arrival { header: &header, payload: &[], ..arrival };
@@ -269,7 +270,7 @@ enum SenderTrust {
 pub(super) struct Parsed {
     pub(super) from: NodeAddr,
     pub(super) header: Header,
-    pub(super) payload: Payload,
+    pub(super) payload: PayloadRange,
 }
 
 #[inline]
@@ -287,7 +288,7 @@ fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     Ok(Parsed {
         from,
         header,
-        payload: Payload { start: place(start)?, len: place(payload.len())? },
+        payload: PayloadRange { start: place(start)?, len: place(payload.len())? },
     })
 }
 
@@ -312,6 +313,6 @@ pub(super) fn parse_segments(
     Ok(Parsed {
         from,
         header,
-        payload: Payload { start: number(start)?, len: number(payload.len())? },
+        payload: PayloadRange { start: number(start)?, len: number(payload.len())? },
     })
 }

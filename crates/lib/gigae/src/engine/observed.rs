@@ -5,7 +5,7 @@
 //! it.
 
 use super::Engine;
-use super::figures::View;
+use super::figures::EngineView;
 use super::observers::Observers;
 use std::time::Duration;
 
@@ -72,10 +72,10 @@ impl Engine {
         }
     }
 
-    fn observers_and_view(&mut self) -> (Option<&mut Observers>, View<'_>) {
+    fn observers_and_view(&mut self) -> (Option<&mut Observers>, EngineView<'_>) {
         let Self { observers, links, proto, transfer, inbox, clock, wakeup, .. } = self;
         let (clock_reads, progress_turns) = (clock.reads(), wakeup.turns);
-        let view = View { links, proto, transfer, inbox, clock_reads, progress_turns };
+        let view = EngineView { links, proto, transfer, inbox, clock_reads, progress_turns };
         (observers.as_deref_mut(), view)
     }
 }

@@ -7,7 +7,7 @@
 use super::Engine;
 use super::incoming::{Parsed, parse_segments};
 use super::rx_frames::BATCH;
-use crate::inbox::{Entry, Inbound};
+use crate::inbox::{Inbound, InboxEntry};
 use crate::link::AnyLink;
 use gigae_link::{LinkError, RxFrame};
 use gigae_proto::Arrival;
@@ -123,7 +123,7 @@ impl Engine {
             return Err(frame);
         }
         let number = links.arenas.number(&frame);
-        let entry = Entry { path: 1, number, frame, payload, several: false };
+        let entry = InboxEntry { path: 1, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         self.placing.frame = Some(Placed { number, expected, len });
         // The protocol counts what it refuses.

@@ -4,7 +4,7 @@
 //! offer, and the responder computes the hash again to check it. Only then is there a session, and
 //! a former one with the same peer ends.
 
-use super::{Protocol, Reply, ReplyKind};
+use super::{Protocol, ReplyKind, StatelessReply};
 use crate::log;
 use crate::secret::Offered;
 use crate::session::{Repeated, SessionParameters, SessionState};
@@ -48,7 +48,7 @@ impl<T, R> Protocol<T, R> {
             _ => (key, 0),
         };
         let what = ReplyKind::HelloAck { token, echo: handshake.token };
-        self.reply(Reply { to, path, src_epoch: local, dst_epoch: remote, what });
+        self.reply(StatelessReply { to, path, src_epoch: local, dst_epoch: remote, what });
         Ok(())
     }
 
@@ -177,7 +177,7 @@ impl<T, R> Protocol<T, R> {
         let Arrival { path, header, .. } = arrival;
         let (to, src_epoch, dst_epoch) = (arrival.key(), header.dst_epoch, header.src_epoch);
         let what = ReplyKind::Reset(Flags::ANSWER);
-        self.reply(Reply { to, path, src_epoch, dst_epoch, what });
+        self.reply(StatelessReply { to, path, src_epoch, dst_epoch, what });
     }
 
     #[cold]

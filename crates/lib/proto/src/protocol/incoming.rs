@@ -3,7 +3,7 @@
 
 use super::memory::KEPT_WINDOWS;
 use super::outputs::Outputs;
-use super::{Protocol, Reply, ReplyKind};
+use super::{Protocol, ReplyKind, StatelessReply};
 use crate::log;
 use crate::receive::DataKind;
 use crate::session::{Challenge, SessionState};
@@ -166,7 +166,7 @@ impl<T, R> Protocol<T, R> {
         if header.dst_epoch != Epoch::UNKNOWN {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
-            self.reply(Reply { to: *key, path, src_epoch, dst_epoch, what });
+            self.reply(StatelessReply { to: *key, path, src_epoch, dst_epoch, what });
         }
         Err(Discard::Epoch)
     }
@@ -190,7 +190,7 @@ impl<T, R> Protocol<T, R> {
         if is_close {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
-            self.reply(Reply { to: key, path, src_epoch, dst_epoch, what });
+            self.reply(StatelessReply { to: key, path, src_epoch, dst_epoch, what });
         }
         let peer = self.find_by(path, &key, header.dst_epoch).ok_or(Discard::Epoch)?;
         let session = &mut self.sessions[peer.0 as usize];
@@ -478,7 +478,7 @@ impl<T, R> Protocol<T, R> {
             let to = PeerKey { node, port: 0, channel: frame.channel };
             let (src_epoch, dst_epoch) = (Epoch::UNKNOWN, frame.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
-            self.reply(Reply { to, path, src_epoch, dst_epoch, what });
+            self.reply(StatelessReply { to, path, src_epoch, dst_epoch, what });
         }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Arrival, Body, BulkConfig, Delivery, Destination, Failure, ForeignFrame, Instant, PathTo,
+    Arrival, Body, BulkConfig, Delivery, Destination, FailedSend, ForeignFrame, Instant, PathTo,
     PeerId, PeerKey, Protocol, ProtocolConfig, Unsent,
 };
 use gigae_sim::{Faults, Network, Port};
@@ -35,7 +35,7 @@ pub struct Node {
     pub received: Vec<(PeerId, Vec<u8>)>,
     /// Messages delivered and not released yet.
     pub holding: Vec<Delivery<Vec<u8>>>,
-    pub failed: Vec<Failure<Vec<u8>>>,
+    pub failed: Vec<FailedSend<Vec<u8>>>,
     /// Reads messages as they come.
     pub reads: bool,
     /// Kinds of the frames sent, in order.

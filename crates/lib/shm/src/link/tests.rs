@@ -1,7 +1,7 @@
 use super::*;
 use crate::ring::{CONTROL, Ring, Writer};
 use crate::{bind, meeting, name_in_ip};
-use gigae_link::conformance::{self as suite, CHANNEL, Maker, Pair, PairOptions, frame};
+use gigae_link::conformance::{self as suite, CHANNEL, LinkPair, Maker, PairOptions, frame};
 use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
@@ -81,7 +81,7 @@ fn by_memory(link: &dyn Link) -> (u64, u64) {
 }
 
 /// A pair for the suite, whose frames go through memory.
-fn met(options: &PairOptions) -> Pair {
+fn met(options: &PairOptions) -> LinkPair {
     let (network, scope) = (Network::new(1, Faults::default()), scope());
     network.set_mtu(options.mtu);
     let open = || {
@@ -92,7 +92,7 @@ fn met(options: &PairOptions) -> Pair {
     let (mut a, mut b) = (open(), open());
     meet(&mut a, &mut b);
     let (to_b, to_a) = (route(&a, &b), route(&b, &a));
-    Pair { to_b, to_a, a: Box::new(a), b: Box::new(b), kernels: None, ground: Box::new(network) }
+    LinkPair { to_b, to_a, a: Box::new(a), b: Box::new(b), kernels: None, keep_alive: Box::new(network) }
 }
 
 /// All of the suite that neither counts from the beginning nor wants frames dropped or completed

@@ -14,7 +14,7 @@ pub(super) struct EntryCounts {
 
 /// See the module's description. The peers themselves, their sessions, are beside it.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct PeerTable {
     pub(super) by_key: HashMap<PeerKey, PeerId>,
     /// Peers by their further addresses. The key includes this end's epoch of the session or
     /// proposal that named the address, so a peer's claim takes nothing from another peer.
@@ -50,7 +50,7 @@ pub struct TableUsage {
     pub replaceable: usize,
 }
 
-impl Table {
+impl PeerTable {
     pub(super) fn usage(&self) -> TableUsage {
         TableUsage {
             peers: self.by_key.len(),
@@ -78,7 +78,7 @@ impl Table {
 
 /// Leaves out what follows from the sessions. (Other nodes' versions do not, but no checked model
 /// has any.)
-impl Hash for Table {
+impl Hash for PeerTable {
     fn hash<H: Hasher>(&self, to: &mut H) {
         let Self {
             by_key: _,
