@@ -6,12 +6,13 @@ mod steps;
 use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
 use gigae_torture::{
-    Class, Ending, Messages, NodePair, Post, ReceiveReport, Tagged, Violation, Want, tagged_body,
+    Class, Ending, Messages, NodePair, Post, ReceiveReport, TaggedMessages, Violation, Want,
+    tagged_body,
 };
 use remote::RemoteReplay;
 pub use remote::{AREA, word};
 use std::collections::BTreeMap;
-use steps::{Life, Step, steps_of};
+use steps::{CheckerEvent, Life, steps_of};
 
 /// What came of the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,9 +36,9 @@ pub struct Tally {
 /// go on until everything was read, and do not include its close.
 pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
     let (mut messages, mut tagged, mut remote) =
-        (Messages::new(2), Tagged::new(2), RemoteReplay::new());
+        (Messages::new(2), TaggedMessages::new(2), RemoteReplay::new());
     let mut tally = Tally::default();
-    let mut steps: Vec<(u64, u16, Step)> = Vec::new();
+    let mut steps: Vec<(u64, u16, CheckerEvent)> = Vec::new();
     for (node, log) in (0..).zip(logs) {
         let timed = steps_of(node, log).into_iter();
         steps.extend(timed.map(|(at, step)| (at, node, step)));
@@ -46,34 +47,34 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
     steps.sort_by_key(|&(at, ..)| at);
     for (at, node, step) in steps {
         match step {
-            Step::Opened => {
+            CheckerEvent::Opened => {
                 messages.opened(node);
                 tagged.opened(node);
                 remote.opened(node);
             }
-            Step::Gone => {
+            CheckerEvent::Gone => {
                 messages.gone(node, at);
                 tagged.gone(node, at);
                 remote.gone(node, at);
             }
-            Step::Sent(id, len) => {
+            CheckerEvent::Sent(id, len) => {
                 tally.sent += 1;
                 messages.sent(id, len.into(), at);
             }
-            Step::Received(Named(id, len)) => {
+            CheckerEvent::Received(Named(id, len)) => {
                 messages.received(id.from, node, &bytes(id, len), at)?
             }
-            Step::Torn(len) => messages.received(1 - node, node, &vec![0; len.max(16)], at)?,
-            Step::Failed(reason, failed) => {
+            CheckerEvent::Torn(len) => messages.received(1 - node, node, &vec![0; len.max(16)], at)?,
+            CheckerEvent::Failed(reason, failed) => {
                 *tally.failed.entry(reason).or_default() += failed.len() as u64;
                 let bodies: Vec<_> =
                     failed.into_iter().map(|Named(id, len)| bytes(id, len)).collect();
                 messages.failed(node, 1 - node, &bodies)?;
             }
-            Step::Drained => messages.drained(node),
-            Step::Started(id, len) => tagged.started(id, 0, len, at),
-            Step::Ended(id, success) => tagged.ended(id, success)?,
-            Step::Tagged(taken) => {
+            CheckerEvent::Drained => messages.drained(node),
+            CheckerEvent::Started(id, len) => tagged.started(id, 0, len, at),
+            CheckerEvent::Ended(id, success) => tagged.ended(id, success)?,
+            CheckerEvent::Tagged(taken) => {
                 let id =
                     Id { life: (taken.tag >> 48) as u16, number: taken.tag as u32, ..other(node) };
                 let post = Post { index: taken.index, want: ANY, room: ROOM };
@@ -88,18 +89,18 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 let pair = NodePair { from: 1 - node, to: node };
                 tagged.received(pair, post, ReceiveReport { tag, len, total, ending }, &bytes)?;
             }
-            Step::Began(life, number, of, operation) => {
+            CheckerEvent::Began(life, number, of, operation) => {
                 remote.began(Life { node, life }, number, of, operation, at);
             }
-            Step::Done(number, ending, value, bytes) => {
+            CheckerEvent::Done(number, ending, value, bytes) => {
                 remote.ended(node, number, ending, value, &bytes)?;
             }
-            Step::Broken(what) => {
+            CheckerEvent::Broken(what) => {
                 let pair = NodePair { from: node, to: 1 - node };
                 return Err(Violation::new(Class::Broken, pair, what));
             }
-            Step::Noticed(word, place) => remote.noticed(node, word, place)?,
-            Step::Memory(bytes) => remote.memory(node, bytes),
+            CheckerEvent::Noticed(word, place) => remote.noticed(node, word, place)?,
+            CheckerEvent::Memory(bytes) => remote.memory(node, bytes),
         }
     }
     messages.settle()?;

@@ -125,7 +125,7 @@ fn commands() -> Receiver<Command> {
 }
 
 /// Why a life ended.
-enum End {
+enum ExitReason {
     Quit,
     Broken,
 }
@@ -197,7 +197,7 @@ pub fn work(args: WorkArgs) {
         worker.say(What::Gone);
         worker.flush();
         worker.life += 1;
-        if let End::Quit = end {
+        if let ExitReason::Quit = end {
             break;
         }
     }
@@ -271,7 +271,7 @@ impl Worker {
         }
     }
 
-    fn live(&mut self, endpoint: &Endpoint) -> End {
+    fn live(&mut self, endpoint: &Endpoint) -> ExitReason {
         let mut peer = None;
         loop {
             self.mind_the_clock();
@@ -304,7 +304,7 @@ impl Worker {
             let step = step.and_then(|()| self.complete(endpoint));
             self.flush();
             match step {
-                Ok(()) if self.quit => return End::Quit,
+                Ok(()) if self.quit => return ExitReason::Quit,
                 Ok(()) if self.failing.is_some() => {
                     self.failing = None;
                     self.say(What::Recovered);
@@ -317,7 +317,7 @@ impl Worker {
                     }
                     self.failing = Some(kind(&error));
                     if self.quit || !matches!(error, LinkError::Down(_)) {
-                        return if self.quit { End::Quit } else { End::Broken };
+                        return if self.quit { ExitReason::Quit } else { ExitReason::Broken };
                     }
                     std::thread::sleep(AGAIN);
                 }

@@ -1,14 +1,14 @@
 //! The check notices what is wrong: each time the harness does one thing wrong, and never the
 //! protocol.
 
-use gigae_model::{Budget, Form, Lie, Outcome, Rule, check};
+use gigae_model::{Budget, CheckReport, Form, Lie, Rule, check};
 
 const NONE: Budget =
     Budget { lost: 0, late: 0, copied: 0, early: 0, restarts: 0, cuts: 0, closes: 0 };
 const MOST: usize = 300_000;
 
 /// That a lie breaks one of these rules, and that without it the same form keeps all.
-fn breaks(form: Form, lie: Lie, rules: &[Rule]) -> Outcome {
+fn breaks(form: Form, lie: Lie, rules: &[Rule]) -> CheckReport {
     let honest = check(&form, MOST, 1);
     assert!(honest.exhausted && honest.broken.is_empty(), "{honest}");
     let outcome = check(&form.lie(lie), MOST, 1);
@@ -23,7 +23,7 @@ fn breaks(form: Form, lie: Lie, rules: &[Rule]) -> Outcome {
 fn an_acknowledgement_of_what_did_not_arrive() {
     let outcome = breaks(Form::new("forged", 1), Lie::ForgedAck, &[Rule::Undelivered]);
     let last = outcome.broken[0].1.last().map(String::as_str);
-    assert_eq!(last, Some("Forge(0 to 1)"), "the shortest way ends with the forgery");
+    assert_eq!(last, Some("Forge(0 to 1)"), "the shortest path ends with the forgery");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use gigae_torture::body::Id;
 use gigae_torture::{AccessEnding, NoticedRange};
 
 /// An event for the checker.
-pub(super) enum Step {
+pub(super) enum CheckerEvent {
     Opened,
     Gone,
     Sent(Id, u16),
@@ -32,7 +32,7 @@ pub(super) struct Life {
 
 /// One end's events as the checker needs them: a message is sent, at the time at which it was about
 /// to be, if it was accepted then, or if nobody knows because the process was killed.
-pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
+pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
     let mut steps = Vec::new();
     let mut life: Option<u16> = None;
     for (n, Event { at, what }) in log.iter().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
         let step = match what {
             What::Opened(_) => {
                 life = Some(life.map_or(0, |life| life + 1));
-                Step::Opened
+                CheckerEvent::Opened
             }
             What::Intent(first, lens) => {
                 let accepted = log[n + 1..].iter().find_map(|event| match event.what {
@@ -49,29 +49,29 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
                     _ => None,
                 });
                 let numbers = *first..accepted.unwrap_or(u32::MAX);
-                let sent = numbers.zip(lens).map(|(number, &len)| Step::Sent(id(number), len));
+                let sent = numbers.zip(lens).map(|(number, &len)| CheckerEvent::Sent(id(number), len));
                 steps.extend(sent.map(|step| (*at, step)));
                 continue;
             }
-            What::Received(message) => Step::Received(*message),
-            What::Torn(len) => Step::Torn(*len),
-            What::Failed(reason, messages) => Step::Failed(reason.clone(), messages.clone()),
-            What::Started(number, len) => Step::Started(id(*number), *len),
-            What::Ended(number, success) => Step::Ended(id(*number), *success),
-            What::Tagged(taken) => Step::Tagged(*taken),
+            What::Received(message) => CheckerEvent::Received(*message),
+            What::Torn(len) => CheckerEvent::Torn(*len),
+            What::Failed(reason, messages) => CheckerEvent::Failed(reason.clone(), messages.clone()),
+            What::Started(number, len) => CheckerEvent::Started(id(*number), *len),
+            What::Ended(number, success) => CheckerEvent::Ended(id(*number), *success),
+            What::Tagged(taken) => CheckerEvent::Tagged(*taken),
             What::Began(number, of, operation) => {
-                Step::Began(life.unwrap_or(0), *number, *of, *operation)
+                CheckerEvent::Began(life.unwrap_or(0), *number, *of, *operation)
             }
             What::Done(number, ending, value, bytes) => {
-                Step::Done(*number, *ending, *value, bytes.clone())
+                CheckerEvent::Done(*number, *ending, *value, bytes.clone())
             }
-            What::Broken(number, text) => Step::Broken(format!("operation {number}: {text}")),
+            What::Broken(number, text) => CheckerEvent::Broken(format!("operation {number}: {text}")),
             What::Noticed(word, offset, len) => {
-                Step::Noticed(*word, NoticedRange { offset: *offset, len: *len })
+                CheckerEvent::Noticed(*word, NoticedRange { offset: *offset, len: *len })
             }
-            What::Memory(bytes) => Step::Memory(bytes.clone()),
-            What::Drained => Step::Drained,
-            What::Gone => Step::Gone,
+            What::Memory(bytes) => CheckerEvent::Memory(bytes.clone()),
+            What::Drained => CheckerEvent::Drained,
+            What::Gone => CheckerEvent::Gone,
             What::Accepted(_) | What::Error(..) | What::Recovered => continue,
             What::Jumped(_) | What::Counted(..) | What::Paths(..) => continue,
         };

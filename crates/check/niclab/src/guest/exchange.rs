@@ -5,8 +5,8 @@
 //! when one does, or the endpoint is at its end, the next life begins with number zero. An end is
 //! done when a life of its own was acknowledged whole and a life of the other's has arrived whole.
 
-use super::ground::Ground;
 use super::modes::options;
+use super::testbed::Testbed;
 use crate::job::Exchange;
 use gigae::{Backend, Endpoint, LinkError, Peer, RecvError, SendError, TrySendError};
 use gigae_body::{Id, NAMED, is, mix, name, write};
@@ -88,12 +88,12 @@ struct Counted {
 /// Exchanges, calling `meanwhile` in a thread of its own once both ends are open. What it returns
 /// is bytes of TCP, or why it failed.
 pub(super) fn exchange(
-    ground: &Ground,
+    testbed: &Testbed,
     wanted: Wanted,
     meanwhile: impl FnOnce(&ExchangeProgress) -> Result<u64, String> + Send,
 ) -> Exchange {
     let (progress, begin) = (ExchangeProgress::new(), Instant::now());
-    let before = device(ground);
+    let before = device(testbed);
     let (start, first) = (Barrier::new(3), Mutex::new(None::<String>));
     let mut result = Exchange::default();
     std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ pub(super) fn exchange(
         let ends = [0, 1].map(|i| {
             scope.spawn(move || {
                 let mut counted = Counted::default();
-                let outcome = End::run(ground, i, wanted, progress, start, &mut counted);
+                let outcome = End::run(testbed, i, wanted, progress, start, &mut counted);
                 if let Err(why) = outcome {
                     progress.over.store(true, Ordering::Relaxed);
                     let mut first = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -131,7 +131,7 @@ pub(super) fn exchange(
             Err(why) => result.failure = Some(why),
         }
     });
-    let after = device(ground);
+    let after = device(testbed);
     result.device = [0, 1].map(|i| after[i].saturating_sub(before[i]));
     result.link_errors = progress.link_errors.load(Ordering::Relaxed);
     result.returned = progress.returned.load(Ordering::Relaxed);
@@ -142,9 +142,9 @@ pub(super) fn exchange(
 }
 
 /// Frames sent and received by both cards.
-fn device(ground: &Ground) -> [u64; 2] {
+fn device(testbed: &Testbed) -> [u64; 2] {
     let mut sum = [0; 2];
-    for end in &ground.ends {
+    for end in &testbed.ends {
         let frames = end.frames().unwrap_or_default();
         (0..2).for_each(|i| sum[i] += frames[i]);
     }
@@ -165,7 +165,7 @@ fn length(id: Id, longest: usize) -> usize {
 
 /// One end.
 struct End<'a> {
-    ground: &'a Ground,
+    testbed: &'a Testbed,
     i: usize,
     wanted: Wanted,
     progress: &'a ExchangeProgress,
@@ -192,7 +192,7 @@ enum Leave {
 
 impl<'a> End<'a> {
     fn run(
-        ground: &'a Ground,
+        testbed: &'a Testbed,
         i: usize,
         wanted: Wanted,
         progress: &'a ExchangeProgress,
@@ -200,7 +200,7 @@ impl<'a> End<'a> {
         counted: &'a mut Counted,
     ) -> Result<(), String> {
         let mut end = Self {
-            ground,
+            testbed,
             i,
             wanted,
             progress,
@@ -212,7 +212,7 @@ impl<'a> End<'a> {
             reopened: false,
             done: false,
         };
-        let inside = ground.ends[i].enter();
+        let inside = testbed.ends[i].enter();
         let mut endpoint = match &inside {
             Ok(_) => end.open_whole(),
             Err(error) => Err(error.to_string()),
@@ -231,7 +231,7 @@ impl<'a> End<'a> {
     }
 
     fn open(&self) -> Result<Endpoint, String> {
-        options(&self.ground.ends[self.i].interface, self.wanted.backend)
+        options(&self.testbed.ends[self.i].interface, self.wanted.backend)
             .peer_timeout(self.wanted.peer_timeout)
             .open()
             .map_err(|error| error.to_string())
@@ -241,7 +241,7 @@ impl<'a> End<'a> {
     /// lost.
     fn open_whole(&self) -> Result<Endpoint, String> {
         let endpoint = self.open()?;
-        let carrier = self.ground.ends[self.i].await_carrier();
+        let carrier = self.testbed.ends[self.i].await_carrier();
         carrier.map(|()| endpoint).map_err(|error| error.to_string())
     }
 
@@ -273,7 +273,7 @@ impl<'a> End<'a> {
     }
 
     fn talk(&mut self, endpoint: &Endpoint, deadline: Instant) -> Result<Leave, String> {
-        let mac = self.ground.ends[1 - self.i].mac;
+        let mac = self.testbed.ends[1 - self.i].mac;
         let peer = endpoint.peer(gigae::Address::from(mac)).map_err(|error| error.to_string())?;
         while !self.is_over() {
             if Instant::now() >= deadline {
