@@ -48,6 +48,6 @@ pub use identities::identities;
 pub use meter::Meter;
 pub use protocol::protocol;
 pub use resources::resources;
-pub use resources::work::{Carrier, KINDS, Measured, work};
+pub use resources::work::{CallMeter, Carrier, KINDS, work};
 pub use transfer::transfer;
 pub use wire::wire;

@@ -18,7 +18,7 @@ use gigae_sim::{Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{Envelope, Header, Kind, MAX_PATHS, MacAddr, NodeAddr, Route, VERSION};
 use std::time::Duration;
-use work::Measured;
+use work::CallMeter;
 
 /// Notices that may wait until the program takes them: 4,096, and 16 for each peer.
 const MOST_NOTICES: usize = 4096 + 16 * MOST_PEERS;
@@ -84,7 +84,7 @@ struct Resources {
     takes: bool,
     receives: u32,
     /// Calls what the victim's program does at a look, and bytes that it allocated there.
-    measured: Measured,
+    measured: CallMeter,
     allocated: u64,
     /// Frames sent by attackers, and looks.
     sent: u64,

@@ -26,7 +26,7 @@ pub enum Carrier {
 }
 
 /// Calls what the victim does for its frames; who measures that gives a function of his own.
-pub type Measured = fn(&mut dyn FnMut());
+pub type CallMeter = fn(&mut dyn FnMut());
 
 /// Frames before the first ones that are measured: the session is up, and little is kept. Frames
 /// that are measured each time, and frames between the two times: tables are full then.
@@ -43,7 +43,7 @@ const MOST_LOOKS: u32 = 1_000;
 ///
 /// # Panics
 /// If the victim does.
-pub fn work(kind: usize, carrier: Carrier, measured: [Measured; 2]) -> [u64; 2] {
+pub fn work(kind: usize, carrier: Carrier, measured: [CallMeter; 2]) -> [u64; 2] {
     const TAKES_NOTHING: u8 = 4;
     let setup = TAKES_NOTHING | u8::from(matches!(carrier, Carrier::Udp));
     let mut all = Resources::new(&mut Script::new(&[setup]), 0);

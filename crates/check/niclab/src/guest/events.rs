@@ -24,11 +24,11 @@ const IMPATIENT: Duration = Duration::from_secs(2);
 /// An MTU that every card has, and that is shorter than the messages.
 const SHORT: u32 = 1000;
 
-type Event = fn(&Testbed, &ExchangeProgress) -> Result<(), String>;
+type EventFn = fn(&Testbed, &ExchangeProgress) -> Result<(), String>;
 
 /// All of them, over the best mode and over AF_PACKET.
 pub(super) fn run(_job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), String> {
-    let events: [(&str, Event, bool); 4] = [
+    let events: [(&str, EventFn, bool); 4] = [
         ("down and up", down_and_up, false),
         ("MTU 1000 and back", shorter_mtu, false),
         ("unbound and bound", unbound, true),

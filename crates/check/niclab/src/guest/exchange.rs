@@ -101,7 +101,7 @@ pub(super) fn exchange(
         let ends = [0, 1].map(|i| {
             scope.spawn(move || {
                 let mut counted = Counted::default();
-                let outcome = End::run(testbed, i, wanted, progress, start, &mut counted);
+                let outcome = ExchangeEnd::run(testbed, i, wanted, progress, start, &mut counted);
                 if let Err(why) = outcome {
                     progress.over.store(true, Ordering::Relaxed);
                     let mut first = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -164,7 +164,7 @@ fn length(id: Id, longest: usize) -> usize {
 }
 
 /// One end.
-struct End<'a> {
+struct ExchangeEnd<'a> {
     testbed: &'a Testbed,
     i: usize,
     wanted: Wanted,
@@ -190,7 +190,7 @@ enum Leave {
     Gone,
 }
 
-impl<'a> End<'a> {
+impl<'a> ExchangeEnd<'a> {
     fn run(
         testbed: &'a Testbed,
         i: usize,
@@ -286,16 +286,16 @@ impl<'a> End<'a> {
             let step = self.send(endpoint, peer).and_then(|()| self.receive(endpoint));
             match step {
                 Ok(()) => {}
-                Err(Stop::Wrong(why)) => return Err(why),
-                Err(Stop::Failed) => self.take_failures(endpoint)?,
-                Err(Stop::Link(LinkError::Down(_))) => self.away(),
-                Err(Stop::Link(LinkError::Gone(_) | LinkError::Detached(_)))
+                Err(ExchangeError::Wrong(why)) => return Err(why),
+                Err(ExchangeError::Failed) => self.take_failures(endpoint)?,
+                Err(ExchangeError::Link(LinkError::Down(_))) => self.away(),
+                Err(ExchangeError::Link(LinkError::Gone(_) | LinkError::Detached(_)))
                     if self.wanted.may_fail =>
                 {
                     self.away();
                     return Ok(Leave::Gone);
                 }
-                Err(Stop::Link(error)) => return Err(error.to_string()),
+                Err(ExchangeError::Link(error)) => return Err(error.to_string()),
             }
             self.look_whether_done(endpoint);
         }
@@ -311,7 +311,7 @@ impl<'a> End<'a> {
     }
 
     /// A burst of messages, as far as there is room.
-    fn send(&mut self, endpoint: &Endpoint, peer: Peer) -> Result<(), Stop> {
+    fn send(&mut self, endpoint: &Endpoint, peer: Peer) -> Result<(), ExchangeError> {
         for _ in 0..BURST {
             if self.next == self.wanted.messages {
                 break;
@@ -331,11 +331,11 @@ impl<'a> End<'a> {
     }
 
     /// What has arrived; waits for it if there is nothing to send.
-    fn receive(&mut self, endpoint: &Endpoint) -> Result<(), Stop> {
+    fn receive(&mut self, endpoint: &Endpoint) -> Result<(), ExchangeError> {
         let mut wait = if self.next == self.wanted.messages { LOOK } else { Duration::ZERO };
         while let Some(message) = endpoint.recv_timeout(wait)? {
             wait = Duration::ZERO;
-            self.check(&message).map_err(Stop::Wrong)?;
+            self.check(&message).map_err(ExchangeError::Wrong)?;
             self.counted.messages += 1;
             self.counted.bytes += message.len() as u64;
             self.progress.received[self.i].fetch_add(1, Ordering::Relaxed);
@@ -388,14 +388,14 @@ impl<'a> End<'a> {
 }
 
 /// Why a step was not done.
-enum Stop {
+enum ExchangeError {
     Link(LinkError),
     /// Messages came back.
     Failed,
     Wrong(String),
 }
 
-impl From<SendError> for Stop {
+impl From<SendError> for ExchangeError {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Failed => Self::Failed,
@@ -405,7 +405,7 @@ impl From<SendError> for Stop {
     }
 }
 
-impl From<RecvError> for Stop {
+impl From<RecvError> for ExchangeError {
     fn from(error: RecvError) -> Self {
         match error {
             RecvError::Failed => Self::Failed,

@@ -31,9 +31,9 @@ impl run::RunProgress for FigureProgress<'_> {
 }
 
 /// Ends the answering process.
-struct Serving(Child);
+struct ServerProcess(Child);
 
-impl Drop for Serving {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Already gone is as good.
         let _ = self.0.kill();
@@ -70,14 +70,14 @@ pub(super) fn run(job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), S
 }
 
 /// The answering end, when it says that it listens.
-fn serve(testbed: &Testbed) -> Result<Serving, String> {
+fn serve(testbed: &Testbed) -> Result<ServerProcess, String> {
     let end = &testbed.ends[1];
     // A process begins in the namespace of the thread that starts it.
     let _inside = end.enter().map_err(|error| error.to_string())?;
     let mut command = Command::new("/proc/self/exe");
     command.args(["serve", "--nic", &end.interface, "--key", KEY, "--cpu", "0"]);
     let child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-    let mut serving = Serving(child);
+    let mut serving = ServerProcess(child);
     let stderr = serving.0.stderr.take().ok_or("the answering end has no pipe")?;
     let mut lines = BufReader::new(stderr).lines();
     let first = lines.next().and_then(Result::ok).unwrap_or_default();
