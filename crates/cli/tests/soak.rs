@@ -6,7 +6,7 @@ mod program;
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
-use gigae_eval_soak::state::{SoakVerdict, State};
+use gigae_eval_soak::state::{SoakState, SoakVerdict};
 use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -48,8 +48,8 @@ impl Place {
         self.0.path().join("out")
     }
 
-    fn state(&self) -> State {
-        State::read(&self.out()).unwrap()
+    fn state(&self) -> SoakState {
+        SoakState::read(&self.out()).unwrap()
     }
 
     /// The program, with what can be said of its output.
@@ -69,7 +69,7 @@ impl Place {
     /// Waits until a saved state shows that so much has run.
     fn wait_for(&self, seconds: f64) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while State::read(&self.out()).map_or(true, |state| state.elapsed < seconds) {
+        while SoakState::read(&self.out()).map_or(true, |state| state.elapsed < seconds) {
             assert!(Instant::now() < deadline, "no state was saved");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -91,7 +91,7 @@ fn left_by(pid: u32) -> Vec<String> {
 }
 
 /// Every stream has brought something to every end, and nothing deviated.
-fn is_whole(state: &State, ends: usize) {
+fn is_whole(state: &SoakState, ends: usize) {
     assert_eq!((state.deviated(), state.ends.len()), (0, ends), "{:?}", state.deviations);
     for end in &state.ends {
         for stream in STREAMS {
@@ -326,8 +326,8 @@ fn bad_input_is_one_line_and_a_failure() {
 const FIXTURE: &str = include_str!("../../eval/model/fixtures/soak.json");
 
 fn the_report_is_a_pure_function_of_the_state() {
-    let state = State::parse(FIXTURE).unwrap();
-    assert_eq!(State::parse(&state.to_json()).as_ref(), Ok(&state));
+    let state = SoakState::parse(FIXTURE).unwrap();
+    assert_eq!(SoakState::parse(&state.to_json()).as_ref(), Ok(&state));
     let (page, text) = (report::html(&state), report::markdown(&state));
     assert_eq!((&page, &text), (&report::html(&state), &report::markdown(&state)));
     assert!(page.len() < 300_000, "{} bytes", page.len());
@@ -349,7 +349,7 @@ fn the_report_is_a_pure_function_of_the_state() {
 }
 
 fn hostile_text_in_the_state_stays_text() {
-    let mut state = State::parse(FIXTURE).unwrap();
+    let mut state = SoakState::parse(FIXTURE).unwrap();
     let hostile = "<script>alert(1)</script>|\n# x";
     state.deviations[0].what = hostile.into();
     state.command = hostile.into();

@@ -1,6 +1,6 @@
 //! What facts come to.
 
-use super::facts::{BrokerFacts, Facts, Opened, Provider, Says};
+use super::facts::{BrokerFacts, Facts, OpenedEndpoint, Provider, Says};
 use super::*;
 use gigae_confine::{Kernel, Landlock, Seccomp};
 use gigae_nic::{Level, Nic, Queues, Rings, Xdp};
@@ -25,7 +25,7 @@ fn healthy() -> Facts {
         }),
         ip: Some([198, 18, 0, 1].into()),
         offload: Some(Offload { cuts: true, joins: true }),
-        endpoint: Ok(Opened {
+        endpoint: Ok(OpenedEndpoint {
             mode: "xdp generic".into(),
             is_packet: false,
             is_refused_xdp: false,

@@ -15,7 +15,7 @@ mod text;
 mod trips;
 mod tuning;
 
-pub use machine::{Step, ladder};
+pub use machine::{PathStage, ladder};
 pub use streams::bandwidth_delay;
 pub use trips::{Fit, Growth, fits};
 pub use tuning::{Recommended, commands, recommended};

@@ -4,7 +4,7 @@ use gigae_eval_model::plan::{Cpus, DEFAULT, OnlyPair, Size, shell_word};
 use gigae_eval_model::results::{Results, Series};
 
 /// What is measured again.
-pub(super) type Part = Vec<OnlyPair>;
+pub(super) type RepeatedCells = Vec<OnlyPair>;
 
 /// The command of the run, narrowed to a part of its plan; `None` for what `--only` cannot say.
 pub(super) fn command(results: &Results, part: &[OnlyPair]) -> Option<String> {
@@ -17,8 +17,8 @@ pub(super) fn command(results: &Results, part: &[OnlyPair]) -> Option<String> {
 }
 
 /// The experiment, link and style of waiting that a series belongs to.
-pub(super) fn figure(results: &Results, series: &Series) -> Part {
-    let mut part: Part = Vec::new();
+pub(super) fn figure(results: &Results, series: &Series) -> RepeatedCells {
+    let mut part: RepeatedCells = Vec::new();
     // Between two machines the link there is has another name than the plan's.
     if results.plan.link.contains_key(&series.link) {
         part.push(OnlyPair::new("link", &series.link));
@@ -29,7 +29,7 @@ pub(super) fn figure(results: &Results, series: &Series) -> Part {
 }
 
 /// The transport with its setting and what else is unusual, sizes and rates left open.
-pub(super) fn curve(results: &Results, series: &Series) -> Part {
+pub(super) fn curve(results: &Results, series: &Series) -> RepeatedCells {
     let mut part = vec![OnlyPair::new("transport", transport(results, series))];
     let same = || results.plan.experiment.iter().filter(|one| one.kind == series.experiment);
     if same().any(|one| !one.cpus.is_empty()) {
@@ -77,7 +77,7 @@ mod tests {
             let results = Results::parse(text).unwrap();
             let linked = |one: &&Series| results.plan.link.contains_key(&one.link);
             for one in results.series.iter().filter(linked) {
-                let all: Part =
+                let all: RepeatedCells =
                     [figure(&results, one), curve(&results, one)].into_iter().flatten().collect();
                 let said = command(&results, &all).unwrap();
                 let (_, only) = said.split_once(" --only ").unwrap();

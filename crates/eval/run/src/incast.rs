@@ -89,10 +89,10 @@ pub(super) fn repetition(
 }
 
 /// All senders, before they have joined.
-type Opened = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
+type OpenedSenders = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
 
 /// Opens all senders, each in its node.
-fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
+fn open(stage: &Stage, task: &Task) -> Result<OpenedSenders, Failure> {
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
     if transport.receives_from_all && task.size > transport.frame_payload(stage.site.mtu) {
         let why = "one end hears many senders only by messages within a frame; take smaller ones";

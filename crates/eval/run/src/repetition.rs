@@ -9,7 +9,7 @@ use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
 use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Probe, Side, Task, TransportError, open};
-use gigae_eval_model::experiment::{Experiment, Way};
+use gigae_eval_model::experiment::{AccessMethod, Experiment};
 use gigae_eval_model::plan::{Cell, Cpus};
 use gigae_eval_model::transport::{self, TransportSpec};
 use gigae_eval_session::control::{ANSWER, Reply, Request};
@@ -146,9 +146,9 @@ pub(crate) fn measure(
 
 /// One repetition in memory.
 pub(crate) fn in_memory(cell: &Cell, interrupted: &AtomicBool) -> Result<BothEnds, Failure> {
-    let way =
-        Way::by_name(&cell.transport).ok_or_else(|| Failure::Unavailable("unknown way".into()))?;
-    match memory::measure(way, cell.size, cell.warmup, cell.measure, interrupted) {
+    let unknown = || Failure::Unavailable("unknown access method".into());
+    let method = AccessMethod::by_name(&cell.transport).ok_or_else(unknown)?;
+    match memory::measure(method, cell.size, cell.warmup, cell.measure, interrupted) {
         Ok(Some(asked)) => Ok(BothEnds { asked, answered: Answered::default() }),
         Ok(None) => Err(Failure::Fatal(RunError::Interrupted)),
         Err(error) => Err(Failure::Unavailable(format!("memory could not be mapped: {error}"))),

@@ -51,10 +51,10 @@ impl Visit {
 
 /// What is counted.
 #[derive(Debug)]
-pub(super) struct Counts(Mutex<State>);
+pub(super) struct Counts(Mutex<MetricsState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MetricsState {
     started: f64,
     visits: BTreeMap<Visit, u64>,
     serving: bool,
@@ -75,7 +75,7 @@ struct Work {
 impl Default for Counts {
     fn default() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Mutex::new(State { started: now.as_secs_f64(), ..State::default() }))
+        Self(Mutex::new(MetricsState { started: now.as_secs_f64(), ..MetricsState::default() }))
     }
 }
 
@@ -181,7 +181,7 @@ impl Counts {
         text
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MetricsState> {
         // Figures are assigned one by one; there is nothing to be found half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
