@@ -37,9 +37,9 @@ fn main() -> ExitCode {
 }
 
 /// A directory for a soak, removed with its test.
-struct Place(tempfile::TempDir);
+struct SoakDirectory(tempfile::TempDir);
 
-impl Place {
+impl SoakDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -102,7 +102,7 @@ fn is_whole(state: &SoakState, ends: usize) {
 }
 
 fn a_soak_passes_and_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let child = place.begin("10s");
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
@@ -126,7 +126,7 @@ fn a_soak_passes_and_leaves_nothing_behind() {
 }
 
 fn a_killed_soak_goes_on_where_it_was_saved() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let mut child = place.begin("15s");
     place.wait_for(2.0);
     child.kill().unwrap();
@@ -156,7 +156,7 @@ fn a_link_that_flaps_is_reported_with_its_time() {
     /// An end that does not answer the other for ten seconds ends the round. TCP doubles its
     /// pauses: what it sends while the link is down arrives within twice that time, and a second.
     const SHORT: Duration = Duration::from_secs(4);
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let child = place.begin("7s");
     place.wait_for(1.0);
     let fabric = Fabric::attach(&format!("ge{}-0", child.id())).unwrap();
@@ -196,7 +196,7 @@ fn a_link_that_flaps_is_reported_with_its_time() {
 }
 
 fn ctrl_c_ends_it_with_a_verdict_and_no_fabric() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let child = place.begin("20s");
     place.wait_for(2.0);
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
@@ -213,7 +213,7 @@ fn ctrl_c_ends_it_with_a_verdict_and_no_fabric() {
 
 fn machines_that_serve_are_soaked() {
     let fabric = testing::fabric("serve", |config| config.nodes = 3);
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let key = place.0.path().join("key");
     gigae_eval_session::control::Key::create(&key).unwrap();
     let program = std::env::current_exe().unwrap();
@@ -244,7 +244,7 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
     use gigae_eval_model::traffic::Traffic;
     use gigae_eval_session::control::{Key, Reply, Request, Soak, connect};
     let fabric = testing::fabric("third", |config| config.nodes = 3);
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let file = place.0.path().join("key");
     Key::create(&file).unwrap();
     let mut command = fabric.node(2).command(std::env::current_exe().unwrap()).unwrap();
@@ -300,7 +300,7 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
 }
 
 fn bad_input_is_one_line_and_a_failure() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let fails = |arguments: &[&str], part: &str| {
         let output = place.soak(arguments).arg("--out").arg(place.out()).output().unwrap();
         let said = says(&output.stderr);

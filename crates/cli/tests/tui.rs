@@ -66,9 +66,9 @@ warmup = 0.01
 "#;
 
 /// A place for one test's files.
-struct Place(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -205,7 +205,7 @@ fn left_by(process: u32) -> Vec<String> {
 }
 
 fn a_run_is_shown_and_its_keys_too() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     // As long as it takes to see all that.
     let plan = PLAN.replace("= 3\n", "= 500\n");
     let mut shown = Shown::start(&place.eval(&plan, ""), &[]);
@@ -225,7 +225,7 @@ fn a_run_is_shown_and_its_keys_too() {
 }
 
 fn a_summary_is_on_the_first_screen() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let (status, after) = Shown::start(&place.eval(PLAN, ""), &[]).end();
     assert!(status.success(), "{after}");
     assert!(after.contains("results.json") && after.contains("Doubts"), "{after}");
@@ -243,7 +243,7 @@ fn long() -> String {
     PLAN.replace("seconds = 0.3", "seconds = 20.0")
 }
 
-fn ends(shown: Shown, process: u32, place: &Place) {
+fn ends(shown: Shown, process: u32, place: &TestDirectory) {
     let (status, after) = shown.end();
     assert_eq!(status.code(), Some(130), "{after}");
     assert!(after.contains("gigae: interrupted; nothing was written"), "{after}");
@@ -253,7 +253,7 @@ fn ends(shown: Shown, process: u32, place: &Place) {
 
 fn q_ends_a_run_and_nothing_is_left() {
     for key in ["q", "\x03"] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         let mut shown = Shown::start(&place.eval(&long(), ""), &[]);
         let process = shown.process();
         shown.until("repetition 1 of 9");
@@ -264,7 +264,7 @@ fn q_ends_a_run_and_nothing_is_left() {
 
 fn signals_end_a_run_and_nothing_is_left() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         let shown = Shown::start(&place.eval(&long(), ""), &[]);
         let process = shown.process();
         shown.until("repetition 1 of 9");
@@ -276,7 +276,7 @@ fn signals_end_a_run_and_nothing_is_left() {
 
 /// Whether the first or the second was quicker: the terminal is as it was.
 fn a_second_q_puts_the_terminal_back_too() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut shown = Shown::start(&place.eval(&long(), ""), &[]);
     shown.until("repetition 1 of 9");
     shown.press("qq");
@@ -286,7 +286,7 @@ fn a_second_q_puts_the_terminal_back_too() {
 }
 
 fn results_go_to_a_file_while_the_view_stands() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let file = place.path("json");
     let shown = Shown::start(&place.eval(PLAN, &format!("--json > {}", file.display())), &[]);
     shown.until("round trip");
@@ -298,7 +298,7 @@ fn results_go_to_a_file_while_the_view_stands() {
 
 fn nothing_is_coloured_with_no_color() {
     for (no_color, coloured) in [("", true), ("1", false)] {
-        let place = Place::new();
+        let place = TestDirectory::new();
         let mut shown = Shown::start(&place.eval(&long(), ""), &[("NO_COLOR", no_color)]);
         shown.until("repetition 1 of 9");
         shown.press("q");
@@ -315,7 +315,7 @@ fn nothing_is_coloured_with_no_color() {
 }
 
 fn a_soak_is_shown() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let (gigae, out) = (env!("CARGO_BIN_EXE_gigae"), place.path("soak"));
     let options = "--clients 2 --duration 8s --rate 50mbit";
     let shown = Shown::start(&format!("{gigae} soak {options} --out {} --tui", out.display()), &[]);

@@ -64,7 +64,7 @@ pub struct Figures {
 }
 
 /// A run of the benchmark.
-pub struct Bench<'a> {
+pub struct Benchmark<'a> {
     /// Runs of each measurement; the medians count.
     pub runs: u32,
     /// Set by Ctrl-C.
@@ -73,7 +73,7 @@ pub struct Bench<'a> {
     pub say: &'a dyn Fn(&str),
 }
 
-impl Bench<'_> {
+impl Benchmark<'_> {
     /// Measures everything. Needs Open MPI and HPC Challenge.
     pub fn run(&self) -> Result<Figures, Error> {
         let vendor = Vendor::open_mpi()?;

@@ -51,9 +51,9 @@ fn broker() {
 }
 
 /// A process that is ended with its test.
-struct Part(Child);
+struct ChildProcess(Child);
 
-impl Drop for Part {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -62,7 +62,7 @@ impl Drop for Part {
 
 /// A broker on each host, which allows `nobody` the use of this NIC. To be dropped before the
 /// hosts.
-fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
+fn brokers(hosts: &Hosts, nic: &str) -> Vec<ChildProcess> {
     let config = hosts.place().join("broker.toml");
     std::fs::write(&config, format!("nics = ['{nic}']\nusers = [{NOBODY}]\n")).unwrap();
     let start = |number| {
@@ -70,7 +70,7 @@ fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
         let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
         command.env(ROLE, "broker").env(CONFIG, &config);
         command.env(SOCKET, hosts.broker(number).unwrap());
-        let mut process = Part(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut process = ChildProcess(command.stdout(Stdio::piped()).spawn().unwrap());
         let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
         let listens = lines.any(|line| line.unwrap().starts_with("makes ports"));
         assert!(listens, "a broker on n{number}");

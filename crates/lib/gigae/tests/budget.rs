@@ -94,7 +94,7 @@ const PACKET: By = By::Link(Backend::Packet);
 /// All of them, and their names for the program that runs under valgrind.
 const ALL: [(&str, By); 3] = [("xdp", XDP), ("packet", PACKET), ("memory", By::Memory)];
 
-struct Pair {
+struct EndpointPair {
     // Before the fabric, so that they are closed while it is there.
     a: Endpoint,
     b: Endpoint,
@@ -104,7 +104,7 @@ struct Pair {
     _fabric: Fabric,
 }
 
-impl Pair {
+impl EndpointPair {
     fn new(by: By) -> Self {
         let fabric = testing::fabric("budget", |config| config.cable = true);
         let open = |n: u16, name: &str, backend| {
@@ -135,10 +135,10 @@ impl Pair {
         Self { a, b, to_b, _inside: inside, _fabric: fabric }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> CallCounts {
         let ends = [self.a.counters(), self.b.counters()];
         let sum = |of: fn(&gigae::Counters) -> u64| ends.iter().map(of).sum();
-        Counts {
+        CallCounts {
             clock_reads: sum(|c| c.clock_reads),
             doorbells: sum(|c| c.link.doorbells),
             other_calls: sum(|c| c.link.drives + c.link.waits),
@@ -151,7 +151,7 @@ impl Pair {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct CallCounts {
     clock_reads: u64,
     doorbells: u64,
     other_calls: u64,
@@ -182,10 +182,10 @@ fn receive(at: &Endpoint, other: &Endpoint, vain: &mut u64, answer: bool) -> u8 
 }
 
 /// What is done with some messages; returns the polls in vain.
-type Work = fn(&Pair, u64) -> u64;
+type Work = fn(&EndpointPair, u64) -> u64;
 
 /// There and back, each by one call.
-fn ping_pong(pair: &Pair, messages: u64) -> u64 {
+fn ping_pong(pair: &EndpointPair, messages: u64) -> u64 {
     let (a, b) = (&pair.a, &pair.b);
     let mut vain = 0;
     for n in 0..messages / 2 {
@@ -197,7 +197,7 @@ fn ping_pong(pair: &Pair, messages: u64) -> u64 {
 }
 
 /// Written in place and sent alone.
-fn in_place(pair: &Pair, messages: u64) -> u64 {
+fn in_place(pair: &EndpointPair, messages: u64) -> u64 {
     let mut vain = 0;
     for n in 0..messages {
         let mut buffer = pair.a.buffer().unwrap();
@@ -209,13 +209,13 @@ fn in_place(pair: &Pair, messages: u64) -> u64 {
 }
 
 /// Small messages that share frames: 146 fit each.
-fn small_stream(pair: &Pair, messages: u64) -> u64 {
+fn small_stream(pair: &EndpointPair, messages: u64) -> u64 {
     let burst = BURST * 100;
     stream(pair, messages, burst, |n| pair.a.queue(pair.to_b, &[n as u8; 8]).unwrap())
 }
 
 /// Full frames, written in place.
-fn full_stream(pair: &Pair, messages: u64) -> u64 {
+fn full_stream(pair: &EndpointPair, messages: u64) -> u64 {
     stream(pair, messages, BURST, |n| {
         let mut buffer = pair.a.buffer().unwrap();
         buffer[0] = n as u8;
@@ -226,7 +226,7 @@ fn full_stream(pair: &Pair, messages: u64) -> u64 {
 
 /// Queues bursts, and drains the receiver after each.
 #[inline(always)]
-fn stream(pair: &Pair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
+fn stream(pair: &EndpointPair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
     let (mut sent, mut vain) = (0, 0);
     while sent < messages {
         let end = messages.min(sent + burst);
@@ -243,22 +243,22 @@ fn stream(pair: &Pair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
 }
 
 #[inline(never)]
-fn measured_ping_pong(pair: &Pair, messages: u64) -> u64 {
+fn measured_ping_pong(pair: &EndpointPair, messages: u64) -> u64 {
     ping_pong(pair, messages)
 }
 
 #[inline(never)]
-fn measured_in_place(pair: &Pair, messages: u64) -> u64 {
+fn measured_in_place(pair: &EndpointPair, messages: u64) -> u64 {
     in_place(pair, messages)
 }
 
 #[inline(never)]
-fn measured_small_stream(pair: &Pair, messages: u64) -> u64 {
+fn measured_small_stream(pair: &EndpointPair, messages: u64) -> u64 {
     small_stream(pair, messages)
 }
 
 #[inline(never)]
-fn measured_full_stream(pair: &Pair, messages: u64) -> u64 {
+fn measured_full_stream(pair: &EndpointPair, messages: u64) -> u64 {
     full_stream(pair, messages)
 }
 
@@ -271,7 +271,7 @@ const CASES: [(&str, Work, bool); 4] = [
 ];
 
 /// Until the session is up, the credit has grown and every frame was used.
-fn warm_up(pair: &Pair, messages: u64) {
+fn warm_up(pair: &EndpointPair, messages: u64) {
     for work in [ping_pong, in_place, small_stream, full_stream] {
         work(pair, messages);
     }
@@ -281,7 +281,7 @@ fn warm_up(pair: &Pair, messages: u64) {
 // Tests
 
 fn within_the_budget(by: By) {
-    let pair = Pair::new(by);
+    let pair = EndpointPair::new(by);
     warm_up(&pair, MESSAGES);
     for (case, work, streams) in CASES {
         let before = pair.counts();
@@ -345,13 +345,13 @@ fn measured_clock() {
 /// many system calls the library has counted.
 fn counted(name: &str) {
     let by = ALL.into_iter().find(|known| known.0 == name).expect("a name of these").1;
-    let pair = Pair::new(by);
+    let pair = EndpointPair::new(by);
     warm_up(&pair, COUNTED_MESSAGES);
     for (case, work, _) in CASES {
         let before = pair.counts();
         let vain = work(&pair, COUNTED_MESSAGES);
         let after = pair.counts();
-        let calls = |c: Counts| c.clock_reads + c.doorbells + c.other_calls;
+        let calls = |c: CallCounts| c.clock_reads + c.doorbells + c.other_calls;
         let looks = match by {
             By::Link(_) => 0,
             By::Memory => (COUNTED_MESSAGES * POLLS + vain) / PER_LOOK + 1,
