@@ -199,7 +199,7 @@ fn users_commands_work_over_a_broker() {
     assert_eq!(nodes.run(NOBODY, &write).status.code(), Some(1));
 }
 
-fn who_is_not_allowed_reads_why() {
+fn a_user_that_is_not_allowed_reads_why() {
     let nodes = BrokerNodes::new("refused");
     let broker = nodes.start_broker();
     let refusal = format!("user {OTHER} is not among those that ");
@@ -297,7 +297,7 @@ fn a_broker_that_cannot_start_says_why_in_one_line() {
 fn main() {
     let tests: [(&str, fn()); 5] = [
         ("users_commands_work_over_a_broker", users_commands_work_over_a_broker),
-        ("who_is_not_allowed_reads_why", who_is_not_allowed_reads_why),
+        ("a_user_that_is_not_allowed_reads_why", a_user_that_is_not_allowed_reads_why),
         ("a_broker_ends_in_order_after_a_signal", a_broker_ends_in_order_after_a_signal),
         ("a_client_that_hangs_holds_nobody_up", a_client_that_hangs_holds_nobody_up),
         (

@@ -32,10 +32,10 @@ pub struct Own {
 pub fn ping_pong(fabric: &Fabric) -> Result<Own, Error> {
     let done = AtomicBool::new(false);
     let answerer = || answer(&fabric.node(2), &done).map_err(|error| error.to_string());
-    let asker = || ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());
+    let requester = || ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());
     std::thread::scope(|scope| {
         let other = scope.spawn(answerer);
-        let asked = scope.spawn(asker).join();
+        let asked = scope.spawn(requester).join();
         done.store(true, Ordering::Relaxed);
         let asked = asked.map_err(|_| "the asking end panicked")?;
         let other = other.join().map_err(|_| "the answering end panicked")?;

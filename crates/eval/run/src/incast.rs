@@ -95,7 +95,7 @@ type OpenedSenders = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
 fn open(stage: &Stage, task: &Task) -> Result<OpenedSenders, Failure> {
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
     if transport.receives_from_all && task.size > transport.frame_payload(stage.site.mtu) {
-        let why = "one end hears many senders only by messages within a frame; take smaller ones";
+        let why = "many senders can send only messages that fit in a frame; choose smaller ones";
         return Err(Failure::Unavailable(why.into()));
     }
     let nodes = stage.sending_nodes();

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_asked_is_answered_or_hung_up_on() {
+    fn every_request_is_answered_or_ends_the_connection() {
         let good = answered(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, body) = good.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_causes_questions_does_not_cause_them_without_bound() {
+    fn strangers_cause_a_bounded_number_of_route_lookups() {
         let mac = MacAddr([2, 0, 0, 0, 0, 1]);
         let envelope = Envelope::Udp { port: 4791 };
         let mut route_table = RouteTable::new(envelope, mac, None, Resolver::Simulated);

@@ -169,7 +169,7 @@ fn writes_whose_last_parts_are_empty_bring_no_more_notices_than_may_wait() {
 }
 
 #[test]
-fn who_has_filled_its_share_hinders_nobody_else() {
+fn a_peer_that_has_filled_its_share_hinders_no_other() {
     let net = network();
     let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
     let honest = Options::new("sim").open_simulated(&net, 2).unwrap();
@@ -200,7 +200,7 @@ fn who_has_filled_its_share_hinders_nobody_else() {
 
 /// Each answer needs a frame, and none of them can go out.
 #[test]
-fn who_takes_no_answers_leaves_transmit_frames_for_others() {
+fn a_peer_that_takes_no_answers_leaves_transmit_frames_for_others() {
     let net = network();
     let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
     let honest = Options::new("sim").open_simulated(&net, 2).unwrap();

@@ -39,7 +39,7 @@ fn main() {
             a_user_that_computes_acknowledges_and_lends_its_memory,
         ),
         ("users_of_one_nic_exchange_messages_with_each_other", neighbours),
-        ("what_the_broker_refuses_is_told", what_the_broker_refuses_is_told),
+        ("the_error_says_what_the_broker_refuses", the_error_says_what_the_broker_refuses),
         ("without_a_broker_the_missing_capability_is_told", without_a_broker),
     ]);
 }
@@ -206,7 +206,7 @@ fn neighbours() {
     echoes(&endpoint, &client);
 }
 
-fn what_the_broker_refuses_is_told() {
+fn the_error_says_what_the_broker_refuses() {
     let (fabric, directory, _broker) = place("refuses", "users = [1]");
     let client = ChildProcess::start(&fabric.node(1), "plain", directory.path(), "");
     let said = format!("user {NOBODY} is not among those that ");

@@ -501,7 +501,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_sleeper_that_must_tell_does() {
+    fn a_sleeper_that_must_notify_does() {
         loom::model(|| {
             let shared = Guarded::new(false);
             shared.gate.fall_asleep();

@@ -78,7 +78,7 @@ fn attack(end: &mut End, other: MacAddr) {
 }
 
 #[test]
-fn who_does_not_see_the_traffic_cannot_end_a_session_or_put_data_into_it() {
+fn an_attacker_off_the_path_cannot_end_a_session_or_put_data_into_it() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"first");
     w.run(micros(200));
@@ -97,7 +97,7 @@ fn who_does_not_see_the_traffic_cannot_end_a_session_or_put_data_into_it() {
 }
 
 #[test]
-fn who_does_not_see_the_traffic_cannot_open_a_session_in_the_name_of_another() {
+fn an_attacker_off_the_path_cannot_open_a_session_in_the_name_of_another() {
     for named in [false, true] {
         let mut end = End::new(ProtocolConfig::default(), 7);
         if named {

@@ -8,7 +8,7 @@ use tracing::debug;
 
 /// Time without a frame after which the link checks whether its program is still attached. The
 /// kernel does not report that it was detached, and asking waits for a lock of the kernel. So a
-/// thread asks ([`KernelQuery`]): peers would hear nothing of an endpoint that waits for that lock.
+/// thread asks ([`KernelQuery`]): peers would get no frame of an endpoint that waits for that lock.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known about the program's attachment.

@@ -251,7 +251,7 @@ mod tests {
     use gigae_sim::{Faults, Network};
 
     #[test]
-    fn a_send_that_has_ended_is_enough_for_who_waits_for_memory_to_send_from() {
+    fn a_send_that_has_ended_ends_a_wait_for_memory_to_send_from() {
         let net = Network::new(1, Faults::default());
         let open = |seed| Options::new("sim").open_simulated(&net, seed).unwrap();
         let (endpoint, other) = (open(1), open(2));

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {
+    fn a_waiting_program_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {
         let net = Network::new(1, Faults::default());
         let endpoint = Options::new("sim").wait(Wait::Sleep).open_simulated(&net, 1).unwrap();
         let mut pause = Pause::default();

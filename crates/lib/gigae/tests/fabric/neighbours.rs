@@ -35,7 +35,7 @@ fn proposal(route: &Route, to: NodeAddr) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it() {
+pub(crate) fn an_earlier_sender_in_a_nodes_name_gets_nothing_that_is_sent_to_the_node() {
     let fabric = testing::fabric("name", |config| config.nodes = 3);
     let [one, two, three] = [1, 2, 3].map(|n| fabric.node(n));
     forget_neighbours(&[&one, &two, &three]);

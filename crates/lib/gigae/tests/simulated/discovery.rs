@@ -93,7 +93,7 @@ fn question(from: gigae::MacAddr, src_epoch: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_question_from_who_can_be_no_node_is_not_answered() {
+fn a_question_from_an_address_of_no_node_is_not_answered() {
     let net = Network::new(1, faults());
     let b = Options::new("sim").open_simulated(&net, 2).unwrap();
     let (port, mac) = net.add_port();

@@ -203,7 +203,7 @@ fn proposal(route: &gigae_wire::Route, dst_port: u16) -> Vec<u8> {
 /// Who speaks first in a node's name does not lead its frames astray: what a frame says of its
 /// sender's MAC address decides nothing.
 #[test]
-fn who_proposes_in_a_nodes_name_from_another_mac_address_gets_nothing() {
+fn a_proposer_in_a_nodes_name_from_another_mac_address_gets_nothing() {
     use gigae_wire::{NodeAddr, Route};
     let envelope = gigae::Envelope::Udp { port: 4791 };
     for v6 in [false, true] {

@@ -153,7 +153,7 @@ fn until_it_is_known_that_somebody_reads_frames_go_both_ways() {
 }
 
 #[test]
-fn who_comes_later_is_found() {
+fn an_endpoint_that_starts_later_is_found() {
     let node = TestNetwork::new();
     let (mut a, b) = (node.open(), node.plain());
     let (at_a, at_b) = (a.info().mac, b.info().mac);
@@ -172,7 +172,7 @@ fn who_comes_later_is_found() {
 
 /// As if it had no NIC in common: nothing that it says first gets here.
 #[test]
-fn who_comes_later_and_says_nothing_is_found_within_seconds() {
+fn a_silent_neighbour_that_starts_later_is_found_within_seconds() {
     let node = TestNetwork::new();
     let (mut a, b) = (node.open(), node.plain());
     let at_b = b.info().mac;
@@ -391,11 +391,11 @@ fn nobody_sleeps_while_connections_wait_to_be_accepted() {
 
 /// In a process of its own, since it uses up the descriptors.
 #[test]
-fn who_comes_when_no_descriptor_is_left_is_turned_away_and_comes_again() {
+fn a_neighbour_without_a_free_descriptor_is_refused_and_comes_again() {
     const ALONE: &str = "GIGAE_SHM_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let name =
-            "link::tests::who_comes_when_no_descriptor_is_left_is_turned_away_and_comes_again";
+            "link::tests::a_neighbour_without_a_free_descriptor_is_refused_and_comes_again";
         let mut test = std::process::Command::new(std::env::current_exe().unwrap());
         let status = test.args(["--exact", name, "--nocapture"]).env(ALONE, "1").status();
         return assert!(status.unwrap().success());

@@ -111,7 +111,7 @@ fn a_hello_that_does_not_belong_here_is_hung_up_on() {
 }
 
 #[test]
-fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_hung_up_on() {
+fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_nonsense_ends_the_connection() {
     let node = TestNetwork::new();
     let mut b = node.open();
     let longest = b.info().max_frame;
