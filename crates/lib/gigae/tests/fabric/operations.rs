@@ -94,7 +94,7 @@ pub(crate) fn an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too(
     asleep.drain(PATIENCE).unwrap();
     // From here on the peer is there and does nothing.
     asleep.start_send(to, 1, vec![0; 8]).unwrap();
-    let (told, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(asleep.completion().unwrap().unwrap().result));
     let result = receiver.recv_timeout(PATIENCE).expect("the sleeper woke up");
     assert_eq!(result, Err(gigae::OpError::Lost(Reason::Timeout)));
