@@ -1,6 +1,6 @@
 //! `gigae capture`: the frames of endpoints as a pcapng file.
 
-use crate::endpoints::Which;
+use crate::endpoints::EndpointSelector;
 use crate::outcome::complain;
 use clap::Args;
 use gigae_observe::pcapng::{CaptureWriter, CapturedFrame, InterfaceDescription};
@@ -42,7 +42,7 @@ const AT_ONCE: usize = 16_384;
 #[derive(Args, Debug)]
 pub struct CaptureArgs {
     #[command(flatten)]
-    which: Which,
+    which: EndpointSelector,
     /// File to write; '-' is standard output
     #[arg(short = 'w', long = "write", default_value = "-", value_name = "FILE")]
     write: PathBuf,

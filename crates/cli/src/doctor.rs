@@ -8,7 +8,7 @@ mod facts;
 use crate::discover::only_one_up;
 use crate::outcome::complain;
 use clap::Args;
-use facts::{Facts, Provider, Says};
+use facts::{BrokerReply, Facts, Provider};
 use gigae::{Cluster, Offload};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -137,7 +137,7 @@ fn missing_capabilities(facts: &Facts) -> Vec<(&'static str, &'static str)> {
 /// Whether a broker makes ports on this NIC for this user.
 fn is_served(facts: &Facts) -> bool {
     let nic = facts.nic.as_ref().map(|nic| &nic.name);
-    matches!(&facts.broker.says, Says::Nics(nics) if nics.iter().any(|name| Some(name) == nic))
+    matches!(&facts.broker.says, BrokerReply::Nics(nics) if nics.iter().any(|name| Some(name) == nic))
 }
 
 fn kernel(facts: &Facts) -> Check {
@@ -380,19 +380,19 @@ fn broker(facts: &Facts) -> Check {
         return Check::good("broker", "none is asked: GIGAE_BROKER says never");
     };
     let (found, next) = match &facts.broker.says {
-        Says::Nics(nics) if is_served(facts) => {
+        BrokerReply::Nics(nics) if is_served(facts) => {
             let found = format!("at {path}, makes ports on {} for this user", nics.join(", "));
             return Check::good("broker", found);
         }
-        Says::Nics(nics) => (
+        BrokerReply::Nics(nics) => (
             format!("at {path}, makes ports on {} only", nics.join(", ")),
             "name that NIC, or have this one added to nics in /etc/gigae/broker.toml",
         ),
-        Says::No(why) => match why.rsplit_once("; ") {
+        BrokerReply::No(why) => match why.rsplit_once("; ") {
             Some((found, next)) => (format!("at {path}: {found}"), next),
             None => (format!("at {path}: {why}"), "see what it says: journalctl -u gigae-broker"),
         },
-        Says::Nothing => (
+        BrokerReply::Nothing => (
             format!("none at {path}"),
             "have the administrator start one: systemctl start gigae-broker (docs/reference/broker.md)",
         ),

@@ -3,7 +3,7 @@
 mod show;
 
 use crate::capture::seconds;
-use crate::endpoints::Which;
+use crate::endpoints::EndpointSelector;
 use crate::outcome::complain;
 use clap::Args;
 use gigae_observe::{Activity, ObservedEndpoint, PeerStatistics, Statistics, now};
@@ -31,7 +31,7 @@ const STALLED: Duration = Duration::from_millis(250);
 #[derive(Args, Debug)]
 pub struct StatArgs {
     #[command(flatten)]
-    which: Which,
+    which: EndpointSelector,
     /// Interval between updates, in seconds
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     interval: Duration,

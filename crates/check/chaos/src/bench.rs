@@ -1,7 +1,7 @@
 //! What all scenarios stand on: a fabric, a workload at two of its nodes, TCP beside them, and the
 //! account in the end.
 
-use crate::event::{Event, What, now};
+use crate::event::{Event, EventKind, now};
 use crate::figures::Figures;
 use crate::process::{History, Log, Process};
 use crate::replay;
@@ -43,7 +43,7 @@ const MOST_IDLE: u64 = 250;
 /// When and why messages failed, and how many.
 fn failed(event: &Event) -> Option<(u64, &str, usize)> {
     match &event.what {
-        What::Failed(reason, messages) => Some((event.at, reason, messages.len())),
+        EventKind::Failed(reason, messages) => Some((event.at, reason, messages.len())),
         _ => None,
     }
 }
@@ -444,13 +444,13 @@ impl Bench {
         for &side in alive {
             // It was there to the last.
             while let [before @ .., last] = events[side]
-                && matches!(last.what, What::Gone | What::Counted(..))
+                && matches!(last.what, EventKind::Gone | EventKind::Counted(..))
             {
                 events[side] = before;
             }
             let mut last = events[side].iter().rev();
-            let mut life = last.by_ref().take_while(|event| !matches!(event.what, What::Opened(_)));
-            if !life.any(|event| matches!(event.what, What::Memory(_))) {
+            let mut life = last.by_ref().take_while(|event| !matches!(event.what, EventKind::Opened(_)));
+            if !life.any(|event| matches!(event.what, EventKind::Memory(_))) {
                 return Err(format!("end {side} did not say what its memory is"));
             }
         }

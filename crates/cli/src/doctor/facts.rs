@@ -89,11 +89,11 @@ pub(super) struct OpenedEndpoint {
 pub(super) struct BrokerFacts {
     /// Where it is looked for; nowhere if the environment says so.
     pub(super) path: Option<PathBuf>,
-    pub(super) says: Says,
+    pub(super) says: BrokerReply,
 }
 
 /// What a broker says to this user.
-pub(super) enum Says {
+pub(super) enum BrokerReply {
     /// None listens.
     Nothing,
     /// It makes ports on these NICs for him.
@@ -214,9 +214,9 @@ fn left_over(nic: &str) -> Vec<String> {
 fn broker() -> BrokerFacts {
     let path = gigae_broker::socket();
     let says = match path.as_deref().map(gigae_broker::nics) {
-        None | Some(Err(BrokerError::Absent { .. })) => Says::Nothing,
-        Some(Ok(nics)) => Says::Nics(nics),
-        Some(Err(error)) => Says::No(error.to_string()),
+        None | Some(Err(BrokerError::Absent { .. })) => BrokerReply::Nothing,
+        Some(Ok(nics)) => BrokerReply::Nics(nics),
+        Some(Err(error)) => BrokerReply::No(error.to_string()),
     };
     BrokerFacts { path, says }
 }

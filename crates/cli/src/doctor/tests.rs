@@ -1,6 +1,6 @@
 //! What facts come to.
 
-use super::facts::{BrokerFacts, Facts, OpenedEndpoint, Provider, Says};
+use super::facts::{BrokerFacts, BrokerReply, Facts, OpenedEndpoint, Provider};
 use super::*;
 use gigae_confine::{Kernel, Landlock, Seccomp};
 use gigae_nic::{Level, Nic, Queues, Rings, Xdp};
@@ -36,7 +36,7 @@ fn healthy() -> Facts {
         }),
         users: Vec::new(),
         left_over: Vec::new(),
-        broker: BrokerFacts { path: Some("/run/gigae/broker.sock".into()), says: Says::Nothing },
+        broker: BrokerFacts { path: Some("/run/gigae/broker.sock".into()), says: BrokerReply::Nothing },
         libfabric: Some("1.17.0".into()),
         provider_path: None,
         provider: Provider::Found,
@@ -93,7 +93,7 @@ fn each_obstacle_is_one_line_with_what_to_do() {
         }),
         ("receive memory", Grade::Doubt, "rmem_max=16777216", |f| {
             (f.capabilities, f.rmem_max) = (!(1 << 12), Some(212_992));
-            f.broker.says = Says::Nics(vec!["eth1".into()]);
+            f.broker.says = BrokerReply::Nics(vec!["eth1".into()]);
         }),
         ("link", Grade::Fault, "ip link set eth1 up", |f| {
             f.nic.as_mut().unwrap().link_up = false;
@@ -166,13 +166,13 @@ fn without_privileges_all_depends_on_the_broker() {
         let texts: Vec<_> = found.into_iter().map(|(about, _, text)| (about, text)).collect();
         texts
     };
-    assert_eq!(says(Says::Nics(vec!["eth0".into(), "eth1".into()])), []);
+    assert_eq!(says(BrokerReply::Nics(vec!["eth0".into(), "eth1".into()])), []);
     let refusal = "user 7 is not among those that b.toml allows; ask the administrator";
     let cases = [
-        (Says::Nothing, "none at /run/gigae/broker.sock", "systemctl start gigae-broker"),
-        (Says::Nics(vec!["eth0".into()]), "makes ports on eth0 only", "name that NIC"),
-        (Says::No(refusal.into()), "user 7 is not among", "allows ask the administrator"),
-        (Says::No("no answer".into()), "no answer", "journalctl -u gigae-broker"),
+        (BrokerReply::Nothing, "none at /run/gigae/broker.sock", "systemctl start gigae-broker"),
+        (BrokerReply::Nics(vec!["eth0".into()]), "makes ports on eth0 only", "name that NIC"),
+        (BrokerReply::No(refusal.into()), "user 7 is not among", "allows ask the administrator"),
+        (BrokerReply::No("no answer".into()), "no answer", "journalctl -u gigae-broker"),
     ];
     for (case, found, next) in cases {
         let noticed = says(case);
@@ -184,12 +184,12 @@ fn without_privileges_all_depends_on_the_broker() {
     }
     // Its own memory is the broker's then.
     let limit = Some(8 << 20);
-    let served = || Says::Nics(vec!["eth1".into()]);
+    let served = || BrokerReply::Nics(vec!["eth1".into()]);
     assert!(
         noticed(|f| (f.capabilities, f.memlock, f.broker.says) = (0, limit, served())).is_empty()
     );
     // With privileges none of it matters.
-    assert!(noticed(|f| f.broker.says = Says::No(refusal.into())).is_empty());
+    assert!(noticed(|f| f.broker.says = BrokerReply::No(refusal.into())).is_empty());
     assert!(noticed(|f| f.broker.path = None).is_empty());
 }
 

@@ -24,7 +24,7 @@ pub use error::PlanError;
 pub use figure::{CellChoice, FigurePlan, PaperRow, ResolvedCell, RowPlan, Spot, Value};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
-pub use only::{Only, OnlyPair, shell_word};
+pub use only::{CellFilter, CellFilterPair, shell_word};
 pub use paper::{PaperPlan, SaidPlan};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, CongestionControl, DEFAULT, GigaeOptions, Recovery, Setting,

@@ -351,14 +351,14 @@ fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -
                 side.name));
         }
     }
-    doubts.extend(apart(reference, other));
+    doubts.extend(one_after_the_other(reference, other));
     doubts.extend(speed(reference, other));
     doubts.extend(in_common(&against.figures, judging.least));
     doubts
 }
 
 /// All runs of one side were made before all of the other, several of each.
-fn apart(reference: &Side, other: &Side) -> Option<Doubt> {
+fn one_after_the_other(reference: &Side, other: &Side) -> Option<Doubt> {
     let ((a, b), (c, d)) = (dates(reference)?, dates(other)?);
     let (several, same) = (reference.runs.len().min(other.runs.len()) > 1, a == c && b == d);
     (several && !same && (b <= c || d <= a)).then(|| {

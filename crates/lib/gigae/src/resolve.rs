@@ -209,15 +209,15 @@ impl Reservation {
                 Ok(route) => return Ok(route),
                 Err(dead_end) => dead_end,
             },
-            Err(e) if says_no_route(&e) => DeadEnd::NoRoute,
+            Err(e) if says_no_route(&e) => RouteUnusable::NoRoute,
             Err(e) => return Err(ResolveError::io("looking up the route", e.into())),
         };
         let interface = self.interface.clone();
         Err(match dead_end {
-            DeadEnd::NoRoute => ResolveError::NoRoute { to, interface },
-            DeadEnd::NoSource => ResolveError::NoSource { to, interface },
-            DeadEnd::Own => ResolveError::Own(to),
-            DeadEnd::NoNode => ResolveError::NoNode(to),
+            RouteUnusable::NoRoute => ResolveError::NoRoute { to, interface },
+            RouteUnusable::NoSource => ResolveError::NoSource { to, interface },
+            RouteUnusable::Own => ResolveError::Own(to),
+            RouteUnusable::NoNode => ResolveError::NoNode(to),
         })
     }
 
@@ -255,30 +255,30 @@ struct KernelRoute {
 
 /// Why a route is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeadEnd {
+enum RouteUnusable {
     NoRoute,
     NoSource,
     Own,
     NoNode,
 }
 
-fn read_route(route: &RouteInfo, to: IpAddr, index: u32) -> Result<KernelRoute, DeadEnd> {
+fn read_route(route: &RouteInfo, to: IpAddr, index: u32) -> Result<KernelRoute, RouteUnusable> {
     match route.kind {
         RouteType::Unicast => {}
-        RouteType::Local => return Err(DeadEnd::Own),
+        RouteType::Local => return Err(RouteUnusable::Own),
         RouteType::BlackHole
         | RouteType::Unreachable
         | RouteType::Prohibit
         | RouteType::Throw
-        | RouteType::Unspec => return Err(DeadEnd::NoRoute),
-        _ => return Err(DeadEnd::NoNode),
+        | RouteType::Unspec => return Err(RouteUnusable::NoRoute),
+        _ => return Err(RouteUnusable::NoNode),
     }
     // Given an interface, IPv4 takes every address for a neighbour on it if no table has a route.
     let assumed = to.is_ipv4() && route.table == 0;
     if assumed || route.interface != Some(index) {
-        return Err(DeadEnd::NoRoute);
+        return Err(RouteUnusable::NoRoute);
     }
-    let source = route.source.filter(|ip| !ip.is_unspecified()).ok_or(DeadEnd::NoSource)?;
+    let source = route.source.filter(|ip| !ip.is_unspecified()).ok_or(RouteUnusable::NoSource)?;
     Ok(KernelRoute { source, neighbour: route.gateway.unwrap_or(to) })
 }
 
@@ -387,31 +387,31 @@ mod tests {
     #[test]
     fn a_neighbour_that_is_only_assumed_is_no_route() {
         let route = RouteInfo { table: 0, ..route(RouteType::Unicast) };
-        assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(DeadEnd::NoRoute));
+        assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(RouteUnusable::NoRoute));
     }
 
     #[test]
     fn a_route_over_another_interface_is_no_route() {
         let route = RouteInfo { interface: Some(ETH + 1), ..route(RouteType::Unicast) };
-        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoRoute));
+        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(RouteUnusable::NoRoute));
     }
 
     #[test]
     fn without_an_own_address_there_is_nothing_to_send_from() {
         for source in [None, Some(ip("0.0.0.0"))] {
             let route = RouteInfo { source, ..route(RouteType::Unicast) };
-            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoSource));
+            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(RouteUnusable::NoSource));
         }
     }
 
     #[test]
     fn only_unicast_routes_lead_to_a_node() {
         for (kind, dead_end) in [
-            (RouteType::Local, DeadEnd::Own),
-            (RouteType::Broadcast, DeadEnd::NoNode),
-            (RouteType::Multicast, DeadEnd::NoNode),
-            (RouteType::Anycast, DeadEnd::NoNode),
-            (RouteType::Prohibit, DeadEnd::NoRoute),
+            (RouteType::Local, RouteUnusable::Own),
+            (RouteType::Broadcast, RouteUnusable::NoNode),
+            (RouteType::Multicast, RouteUnusable::NoNode),
+            (RouteType::Anycast, RouteUnusable::NoNode),
+            (RouteType::Prohibit, RouteUnusable::NoRoute),
         ] {
             assert_eq!(read_route(&route(kind), ip("198.18.0.2"), ETH), Err(dead_end));
         }

@@ -13,12 +13,12 @@ use std::time::Duration;
 pub trait Attend: Send {
     /// Does what is due, without waiting. Returns early once `wanted` is true: the program waits.
     /// `calls` is [`Owner::calls`] when the program left.
-    fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> Outlook;
+    fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> NextTurn;
 }
 
 /// When the thread is needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct NextTurn {
     /// Time until the next deadline. `None` if only a frame can change anything.
     pub due: Option<Duration>,
     /// The program itself sleeps on the endpoint's descriptor, and the same frames wake it. The
@@ -98,7 +98,7 @@ impl<T> SharedState<T> {
 
 impl<T: Attend> SharedState<T> {
     /// The thread is inside; it attends and leaves.
-    pub(crate) fn attend_inside(&self) -> Outlook {
+    pub(crate) fn attend_inside(&self) -> NextTurn {
         /// A turn that panics also ends, or the program would wait for it without end.
         struct Turn<'a>(&'a Gate);
         impl Drop for Turn<'_> {

@@ -1,7 +1,7 @@
 //! The thread: which endpoints it attends, and when.
 
 use crate::gate::{CallState, Gate, barrier};
-use crate::owner::{Attend, Outlook, Owner, SharedState};
+use crate::owner::{Attend, NextTurn, Owner, SharedState};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -41,7 +41,7 @@ enum UseState {
 /// An endpoint of any type.
 trait AnyEndpoint: Send + Sync {
     fn gate(&self) -> &Gate;
-    fn attend_inside(&self) -> Outlook;
+    fn attend_inside(&self) -> NextTurn;
 }
 
 impl<T: Attend> AnyEndpoint for SharedState<T> {
@@ -49,7 +49,7 @@ impl<T: Attend> AnyEndpoint for SharedState<T> {
         SharedState::gate(self)
     }
 
-    fn attend_inside(&self) -> Outlook {
+    fn attend_inside(&self) -> NextTurn {
         SharedState::attend_inside(self)
     }
 }
@@ -118,7 +118,7 @@ impl AttendedEndpoint {
     }
 
     fn attend(&mut self) {
-        let Outlook { mut due, program_watches } = self.endpoint.attend_inside();
+        let NextTurn { mut due, program_watches } = self.endpoint.attend_inside();
         if !self.watched {
             // The kernel had no memory for that, or the user watches too much already (epoll(7)).
             due = Some(due.map_or(TICK, |due| due.min(TICK)));

@@ -2,7 +2,7 @@
 //! without end.
 #![allow(missing_docs)]
 
-use gigae_progress::{Attend, Outlook, Owner, TICK, attend};
+use gigae_progress::{Attend, NextTurn, Owner, TICK, attend};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl CountedState {
 }
 
 impl Attend for CountedState {
-    fn attend(&mut self, _: u32, wanted: &dyn Fn() -> bool) -> Outlook {
+    fn attend(&mut self, _: u32, wanted: &dyn Fn() -> bool) -> NextTurn {
         for _ in 0..100 {
             self.touch();
             self.by_thread += 1;
@@ -39,7 +39,7 @@ impl Attend for CountedState {
             }
         }
         self.turns.fetch_add(1, Ordering::Relaxed);
-        Outlook { due: self.due, program_watches: false }
+        NextTurn { due: self.due, program_watches: false }
     }
 }
 
@@ -137,7 +137,7 @@ fn a_program_that_sleeps_inside_has_no_turn_taken_and_is_attended_after_it() {
 fn an_endpoint_whose_turn_panics_is_attended_no_more_and_others_are() {
     struct Panics;
     impl Attend for Panics {
-        fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> Outlook {
+        fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> NextTurn {
             panic!("as the test wants it");
         }
     }

@@ -1,6 +1,6 @@
 //! One end's events in the words of the checkers.
 
-use crate::event::{Event, Named, Operation, TaggedReceive, What};
+use crate::event::{Event, EventKind, Named, Operation, TaggedReceive};
 use gigae_torture::body::Id;
 use gigae_torture::{AccessEnding, NoticedRange};
 
@@ -38,14 +38,14 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
     for (n, Event { at, what }) in log.iter().enumerate() {
         let id = |number| Id { from: node, life: life.unwrap_or(0), to: 1 - node, number };
         let step = match what {
-            What::Opened(_) => {
+            EventKind::Opened(_) => {
                 life = Some(life.map_or(0, |life| life + 1));
                 CheckerEvent::Opened
             }
-            What::Intent(first, lens) => {
+            EventKind::Intent(first, lens) => {
                 let accepted = log[n + 1..].iter().find_map(|event| match event.what {
-                    What::Accepted(upto) => Some(upto),
-                    What::Gone => Some(u32::MAX),
+                    EventKind::Accepted(upto) => Some(upto),
+                    EventKind::Gone => Some(u32::MAX),
                     _ => None,
                 });
                 let numbers = *first..accepted.unwrap_or(u32::MAX);
@@ -53,27 +53,27 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
                 steps.extend(sent.map(|step| (*at, step)));
                 continue;
             }
-            What::Received(message) => CheckerEvent::Received(*message),
-            What::Torn(len) => CheckerEvent::Torn(*len),
-            What::Failed(reason, messages) => CheckerEvent::Failed(reason.clone(), messages.clone()),
-            What::Started(number, len) => CheckerEvent::Started(id(*number), *len),
-            What::Ended(number, success) => CheckerEvent::Ended(id(*number), *success),
-            What::Tagged(taken) => CheckerEvent::Tagged(*taken),
-            What::Began(number, of, operation) => {
+            EventKind::Received(message) => CheckerEvent::Received(*message),
+            EventKind::Torn(len) => CheckerEvent::Torn(*len),
+            EventKind::Failed(reason, messages) => CheckerEvent::Failed(reason.clone(), messages.clone()),
+            EventKind::Started(number, len) => CheckerEvent::Started(id(*number), *len),
+            EventKind::Ended(number, success) => CheckerEvent::Ended(id(*number), *success),
+            EventKind::Tagged(taken) => CheckerEvent::Tagged(*taken),
+            EventKind::Began(number, of, operation) => {
                 CheckerEvent::Began(life.unwrap_or(0), *number, *of, *operation)
             }
-            What::Done(number, ending, value, bytes) => {
+            EventKind::Done(number, ending, value, bytes) => {
                 CheckerEvent::Done(*number, *ending, *value, bytes.clone())
             }
-            What::Broken(number, text) => CheckerEvent::Broken(format!("operation {number}: {text}")),
-            What::Noticed(word, offset, len) => {
+            EventKind::Broken(number, text) => CheckerEvent::Broken(format!("operation {number}: {text}")),
+            EventKind::Noticed(word, offset, len) => {
                 CheckerEvent::Noticed(*word, NoticedRange { offset: *offset, len: *len })
             }
-            What::Memory(bytes) => CheckerEvent::Memory(bytes.clone()),
-            What::Drained => CheckerEvent::Drained,
-            What::Gone => CheckerEvent::Gone,
-            What::Accepted(_) | What::Error(..) | What::Recovered => continue,
-            What::Jumped(_) | What::Counted(..) | What::Paths(..) => continue,
+            EventKind::Memory(bytes) => CheckerEvent::Memory(bytes.clone()),
+            EventKind::Drained => CheckerEvent::Drained,
+            EventKind::Gone => CheckerEvent::Gone,
+            EventKind::Accepted(_) | EventKind::Error(..) | EventKind::Recovered => continue,
+            EventKind::Jumped(_) | EventKind::Counted(..) | EventKind::Paths(..) => continue,
         };
         steps.push((*at, step));
     }

@@ -4,7 +4,7 @@ use super::serial::Serial;
 use super::testbed::Testbed;
 use crate::job::{Job, Report};
 use gigae_eval_model::plan::Plan;
-use gigae_eval_run::{self as run, Config, RemoteEnd, With};
+use gigae_eval_run::{self as run, Config, ProgramRuns, RemoteEnd};
 use gigae_eval_session::control::Key;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(super) fn run(job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), S
     };
     let config = Config {
         plan,
-        with: With::default(),
+        with: ProgramRuns::default(),
         peer: Some(peer),
         serve: Vec::new(),
         command: "make niclab".into(),

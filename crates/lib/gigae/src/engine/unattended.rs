@@ -3,7 +3,7 @@
 
 use super::{BACKLOG_NAP, Engine};
 use gigae_link::LinkError;
-use gigae_progress::{Attend, Outlook};
+use gigae_progress::{Attend, NextTurn};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Engine {
 }
 
 impl Attend for Engine {
-    fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> Outlook {
+    fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> NextTurn {
         self.wakeup.turns += 1;
         let program_watches = self.wakeup.is_watched(calls);
         let turn = self.take_turn(wanted);
@@ -76,6 +76,6 @@ impl Attend for Engine {
             Ok(_) => self.time_left(),
             Err(_) => Some(AFTER_ERROR),
         };
-        Outlook { due, program_watches: program_watches && !self.wakeup.is_readable() }
+        NextTurn { due, program_watches: program_watches && !self.wakeup.is_readable() }
     }
 }
