@@ -28,7 +28,7 @@ const MOST_PADDING: usize = 16;
 
 /// The segments behind the first. Boxed, since a window has hundreds of frames, and few of them
 /// any.
-pub(crate) type Behind = Box<Vec<FrameSegment>>;
+pub(crate) type FurtherSegments = Box<Vec<FrameSegment>>;
 
 /// A transmit frame in the protocol's window, with one message or several, or with operations.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Outbound {
     operations: Option<PeerId>,
     /// Operations for which one transmit frame is not enough go on in these. The list is used
     /// again.
-    behind: Option<Behind>,
+    behind: Option<FurtherSegments>,
     /// The last bytes of the payload are not in the frame but in the program's memory.
     in_place: Option<InPlace>,
 }
@@ -115,7 +115,12 @@ impl Outbound {
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
     /// those in the segments behind it.
     #[inline]
-    pub(crate) fn operations(frame: TxFrame, len: u16, behind: Option<Behind>, to: PeerId) -> Self {
+    pub(crate) fn operations(
+        frame: TxFrame,
+        len: u16,
+        behind: Option<FurtherSegments>,
+        to: PeerId,
+    ) -> Self {
         Self { operations: Some(to), behind, ..Self::new(frame, len) }
     }
 
@@ -274,7 +279,7 @@ impl Outbound {
     /// The frame's window hold has ended. The list of its segments, now empty, is there to be used
     /// again.
     #[inline]
-    pub(crate) fn release(self, link: &mut impl Link) -> Option<Behind> {
+    pub(crate) fn release(self, link: &mut impl Link) -> Option<FurtherSegments> {
         self.frame.expect("a message keeps its frame").release(link);
         let mut behind = self.behind?;
         behind.drain(..).for_each(|segment| segment.release(link));

@@ -2,7 +2,7 @@
 
 use crate::frames::Frames;
 use crate::meeting::RingHello;
-use crate::neighbours::{Neighbours, Via, Written, key, words_for};
+use crate::neighbours::{Neighbours, RingPosition, Via, key, words_for};
 use gigae_link::{
     Filter, FrameMemory, Held, Info, Link, LinkCounters, LinkError, OpenError, Posted, Posting,
     RxFrame, Segment, TxFrame,
@@ -70,7 +70,7 @@ pub struct ShmLink<L> {
     begun: Option<PostTo>,
     bytes: Vec<u8>,
     /// For each transmit frame, where in a ring its last copy lies.
-    written: Box<[Option<Written>]>,
+    written: Box<[Option<RingPosition>]>,
     watch: Option<WatchDescriptor>,
     polls: u32,
     /// Looks since the caller last prepared to sleep by itself.
@@ -219,7 +219,7 @@ impl<L: Link> ShmLink<L> {
         early: bool,
         frame: &TxFrame,
         bytes: Range<usize>,
-    ) -> Option<Written> {
+    ) -> Option<RingPosition> {
         let piece = &self.link.memory().arena.unsent_bytes(frame)[bytes];
         self.posting.add(piece.len(), Segment::Last);
         let whole = match self.bytes.is_empty() {
@@ -257,7 +257,7 @@ impl<L: Link> ShmLink<L> {
     }
 
     #[inline]
-    fn note(&mut self, frame: &TxFrame, written: Option<Written>) {
+    fn note(&mut self, frame: &TxFrame, written: Option<RingPosition>) {
         if let Some(place) = self.written.get_mut(frame.slot() as usize) {
             *place = written;
         }

@@ -114,7 +114,7 @@ const NEVER: u32 = u32::MAX;
 
 /// Where a frame lies in a ring: which ring, and up to where.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
+pub(crate) struct RingPosition {
     ring: u32,
     head: u64,
 }
@@ -325,18 +325,18 @@ impl Neighbours {
 
     /// Writes a frame into a ring, if there is room. One copy.
     #[inline]
-    pub(crate) fn push(&mut self, number: usize, frame: &[u8]) -> Option<Written> {
+    pub(crate) fn push(&mut self, number: usize, frame: &[u8]) -> Option<RingPosition> {
         let outgoing = self.outgoing[number].as_mut()?;
         let pushed = outgoing.writer.push(&Ring::new(outgoing.memory.words()), frame);
         if !outgoing.due {
             outgoing.due = true;
             self.due.push(number);
         }
-        pushed.then(|| Written { ring: outgoing.id, head: outgoing.writer.head() })
+        pushed.then(|| RingPosition { ring: outgoing.id, head: outgoing.writer.head() })
     }
 
     /// Whether a frame still lies in its ring and will be read.
-    pub(crate) fn is_unread(&self, written: Written) -> bool {
+    pub(crate) fn is_unread(&self, written: RingPosition) -> bool {
         let of = |outgoing: &&OutgoingRing| outgoing.id == written.ring;
         self.outgoing.iter().flatten().find(of).is_some_and(|outgoing| {
             outgoing.writer.is_unread(&Ring::new(outgoing.memory.words()), written.head)

@@ -7,7 +7,7 @@ mod peers;
 mod receiving;
 mod starting;
 
-use crate::guesses::Guesses;
+use crate::guesses::GuessLimiter;
 use crate::matching::Matching;
 use crate::memory::{Accesses, Bytes, RegionKey, Regions, Rights};
 use crate::notices::Notices;
@@ -126,7 +126,7 @@ pub struct Transfer<M> {
     pub(crate) operations: SlotTable<Operation<M>>,
     pub(crate) matching: Matching,
     pub(crate) regions: Regions<M>,
-    pub(crate) guesses: Guesses,
+    pub(crate) guesses: GuessLimiter,
     pub(crate) now: Instant,
     pub(crate) completions: VecDeque<TransferCompletion<M>>,
     /// Receives of several messages that wait for room.
@@ -170,7 +170,7 @@ impl<M: Bytes> Transfer<M> {
             operations: SlotTable::default(),
             matching: Matching::default(),
             regions: Regions::new(keys),
-            guesses: Guesses::default(),
+            guesses: GuessLimiter::default(),
             now: Instant(0),
             completions: VecDeque::new(),
             stalled: Vec::new(),

@@ -23,7 +23,7 @@ const LONGEST: usize = 64 * 1024;
 
 /// A buffer of which some datagrams have no slot yet.
 #[derive(Debug)]
-struct Rest {
+struct UnsortedBuffer {
     received: ReceivedBuffer,
     segment: usize,
     /// Where in the buffer they begin.
@@ -48,7 +48,7 @@ pub(crate) struct DatagramReceiver {
     spill: Box<[u8]>,
     /// Takes all of a buffer that is not as expected.
     whole: Vec<u8>,
-    rest: Option<Rest>,
+    rest: Option<UnsortedBuffer>,
     /// The outer headers of the last sender's frames.
     headers: Option<(DatagramEnds, Route)>,
     /// System calls so far.
@@ -178,7 +178,7 @@ impl DatagramReceiver {
             }
         } else {
             self.gather(length, slots);
-            self.copy_out(Rest { received, segment, at: 0 }, filter);
+            self.copy_out(UnsortedBuffer { received, segment, at: 0 }, filter);
         }
         self.alone = count == 1;
         if count > 1 {
@@ -191,7 +191,7 @@ impl DatagramReceiver {
 
     /// Copies datagrams of the buffer that was put together into free slots; the rest waits for
     /// more.
-    fn copy_out(&mut self, mut rest: Rest, filter: &Filter) {
+    fn copy_out(&mut self, mut rest: UnsortedBuffer, filter: &Filter) {
         let whole = std::mem::take(&mut self.whole);
         while rest.at < whole.len() {
             let Some(slot) = self.free.pop() else { break };
@@ -283,7 +283,7 @@ mod tests {
         let ends = DatagramEnds { from: (from, 4791).into(), to };
         let received = ReceivedBuffer { length: 300, ends, to_all: false, segment: Some(100) };
         receiver.whole = (0..300).map(|i| (i / 100) as u8).collect();
-        receiver.copy_out(Rest { received, segment: 100, at: 0 }, &filter);
+        receiver.copy_out(UnsortedBuffer { received, segment: 100, at: 0 }, &filter);
         let first = receiver.pop().unwrap();
         let second = receiver.pop().unwrap();
         assert!(!receiver.is_ready(), "both slots are lent");

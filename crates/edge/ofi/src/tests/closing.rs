@@ -192,12 +192,12 @@ fn what_others_need_is_not_closed_before_them() {
 }
 
 /// Hands an object to another thread.
-struct Handed<T>(*mut T);
+struct SendPtr<T>(*mut T);
 
 // SAFETY: any thread may use an object.
-unsafe impl<T> Send for Handed<T> {}
+unsafe impl<T> Send for SendPtr<T> {}
 
-impl<T> Handed<T> {
+impl<T> SendPtr<T> {
     fn take(self) -> *mut T {
         self.0
     }
@@ -216,7 +216,7 @@ fn an_endpoint_is_closed_though_another_thread_binds_and_closes_memory() {
         // Nobody receives it.
         assert_eq!(call!(node.ep, msg, send, data, 100_000, null_mut(), to_a, context(1)), 0);
         let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
-        let (mr, counter) = (Handed(mr), Handed(writes));
+        let (mr, counter) = (SendPtr(mr), SendPtr(writes));
         let (core, barrier) = (Arc::downgrade(node.core()), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -246,7 +246,7 @@ fn an_endpoint_is_closed_though_another_thread_binds_and_closes_memory() {
 #[test]
 fn memory_is_closed_while_another_thread_opens_and_closes_endpoints() {
     let p = EndpointPair::new();
-    let domain = Handed(p.b.domain);
+    let domain = SendPtr(p.b.domain);
     let mut memories = [(); 16].map(|()| vec![0_u8; 64]);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {

@@ -173,21 +173,21 @@ fn ip(entry: &Spanned<String>) -> Result<IpAddr, FileIssue> {
 /// What was in the file so far, and the node that had it.
 #[derive(Default)]
 struct UsedValues {
-    names: Once<String>,
+    names: UniqueValues<String>,
     /// Endpoints on one NIC differ by their port ids.
-    macs: Once<(MacAddr, u16)>,
-    ips: Once<(IpAddr, u16)>,
+    macs: UniqueValues<(MacAddr, u16)>,
+    ips: UniqueValues<(IpAddr, u16)>,
 }
 
-struct Once<K>(HashMap<K, String>);
+struct UniqueValues<K>(HashMap<K, String>);
 
-impl<K> Default for Once<K> {
+impl<K> Default for UniqueValues<K> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<K: Hash + Eq> Once<K> {
+impl<K: Hash + Eq> UniqueValues<K> {
     fn add(&mut self, key: K, node: &str, entry: &Spanned<String>) -> Result<(), FileIssue> {
         match self.0.insert(key, node.to_owned()) {
             None => Ok(()),

@@ -12,7 +12,7 @@ use crate::link::AnyLink;
 use gigae_link::{LinkError, RxFrame};
 use gigae_proto::Arrival;
 use gigae_transfer::{Expected, PlacedPayload};
-use gigae_udp::{Placement, Polled};
+use gigae_udp::{Placement, PollResult};
 use gigae_wire::{HEADER_LEN, Kind, Pieces};
 
 /// Bytes of a frame in front of the data that are expected.
@@ -69,11 +69,11 @@ impl Engine {
         };
         let polled = link.poll_placing(&mut rx.batch, BATCH, Placement { head: HEAD, data });
         match polled {
-            Ok(Polled { placed: 0, count }) => {
+            Ok(PollResult { placed: 0, count }) => {
                 self.take_in_polled(1);
                 Ok(count)
             }
-            Ok(Polled { placed, count }) => {
+            Ok(PollResult { placed, count }) => {
                 if let Some(frame) = self.rx.batch.pop() {
                     self.take_in_placed(frame, expected, placed);
                 }

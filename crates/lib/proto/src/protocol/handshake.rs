@@ -6,7 +6,7 @@
 
 use super::{Protocol, ReplyKind, StatelessReply};
 use crate::log;
-use crate::secret::Offered;
+use crate::secret::OfferContents;
 use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
 use crate::{Arrival, PathTo, PeerId, PeerKey, Reason};
@@ -36,7 +36,7 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Sessions);
         }
         let local = self.epoch_for(&key, known, remote);
-        let offered = Offered { remote, token: handshake.token, local };
+        let offered = OfferContents { remote, token: handshake.token, local };
         let token = self.secret.answer(&key, offered, self.period());
         // A node that gets the answer can speak for the peer. So a further address counts only once
         // a session has named it.
@@ -100,7 +100,7 @@ impl<T, R> Protocol<T, R> {
         if !self.has_offered(
             &key,
             known,
-            Offered { remote, token: handshake.token, local },
+            OfferContents { remote, token: handshake.token, local },
             handshake.echo,
         ) {
             self.refuse(arrival);
@@ -154,12 +154,12 @@ impl<T, R> Protocol<T, R> {
         &self,
         key: &PeerKey,
         known: Option<PeerId>,
-        offered: Offered,
+        offered: OfferContents,
         echo: u64,
     ) -> bool {
         let now = self.period();
         let made = |period| echo == self.secret.answer(key, offered, period);
-        let Offered { remote, local, .. } = offered;
+        let OfferContents { remote, local, .. } = offered;
         !self.closed
             && remote != Epoch::UNKNOWN
             && local == self.epoch_for(key, known, remote)

@@ -125,8 +125,8 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Gives the oldest replaceable peer's entry to another peer. Its session ends without a frame: neither end has
-    /// sent data.
+    /// Gives the oldest replaceable peer's entry to another peer. Its session ends without a frame:
+    /// neither end has sent data.
     #[cold]
     fn replace_oldest(&mut self, key: PeerKey) -> Option<PeerId> {
         let peer = self.oldest_replaceable()?;

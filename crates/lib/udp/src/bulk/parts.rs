@@ -15,7 +15,7 @@ const PARTED_OF_PEER: usize = 2;
 
 /// A frame of which parts are missing.
 #[derive(Debug)]
-struct Parted {
+struct PartialFrame {
     /// Whose it is: the caller's number of the peer. The socket that a peer names may be another's.
     peer: u32,
     header: PartHeader,
@@ -26,7 +26,7 @@ struct Parted {
     slot: u32,
 }
 
-impl Parted {
+impl PartialFrame {
     fn is_of(&self, peer: u32, header: PartHeader) -> bool {
         self.peer == peer && PartHeader { index: 0, ..header } == self.header
     }
@@ -42,7 +42,7 @@ impl Parted {
 /// See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct PartAssembler {
-    frames: VecDeque<Parted>,
+    frames: VecDeque<PartialFrame>,
     /// Parts for which there was no room, and those of frames that never became whole.
     pub(super) dropped: u64,
 }
@@ -94,7 +94,7 @@ impl PartAssembler {
             return None;
         };
         let header = PartHeader { index: 0, ..header };
-        self.frames.push_back(Parted { peer, header, got: 0, last: 0, slot });
+        self.frames.push_back(PartialFrame { peer, header, got: 0, last: 0, slot });
         Some(self.frames.len() - 1)
     }
 }
