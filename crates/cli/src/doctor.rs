@@ -26,7 +26,7 @@ pub struct DoctorArgs {
 
 /// What a line comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grade {
+enum Severity {
     Good,
     /// Messages can be sent, but slower, or not by everybody, or not by everything.
     Doubt,
@@ -38,7 +38,7 @@ enum Grade {
 #[derive(Clone, Debug)]
 struct Check {
     about: &'static str,
-    grade: Grade,
+    grade: Severity,
     found: String,
     /// What to do next; empty if nothing.
     next: String,
@@ -46,15 +46,15 @@ struct Check {
 
 impl Check {
     fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Good, found: found.into(), next: String::new() }
+        Self { about, grade: Severity::Good, found: found.into(), next: String::new() }
     }
 
     fn doubt(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Doubt, found: found.into(), next: next.into() }
+        Self { about, grade: Severity::Doubt, found: found.into(), next: next.into() }
     }
 
     fn fault(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Fault, found: found.into(), next: next.into() }
+        Self { about, grade: Severity::Fault, found: found.into(), next: next.into() }
     }
 }
 
@@ -105,7 +105,7 @@ fn chosen(args: &DoctorArgs) -> Result<String, String> {
 }
 
 fn can_send(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.grade != Grade::Fault)
+    checks.iter().all(|check| check.grade != Severity::Fault)
 }
 
 fn checks(facts: &Facts) -> Vec<Check> {
@@ -453,9 +453,9 @@ fn table(nic: &str, checks: &[Check]) -> String {
     let mut text = String::new();
     for Check { about, grade, found, next } in checks {
         let word = match grade {
-            Grade::Good => "ok",
-            Grade::Doubt => "note",
-            Grade::Fault => "FAULT",
+            Severity::Good => "ok",
+            Severity::Doubt => "note",
+            Severity::Fault => "FAULT",
         };
         let found = found.replace('\n', " ");
         let _ = writeln!(text, "{about:width$}  {word:5}  {found}");

@@ -32,17 +32,17 @@
 //! other versions, bytes (headers are handed over as they are), and everything larger than the
 //! forms.
 //!
-//! A harness that can [lie](Lie) on request shows that the rules notice (`tests/notices.rs`).
+//! A harness that can [mutate](Mutation) the protocol on request shows that the rules notice (`tests/notices.rs`).
 
 #![forbid(unsafe_code)]
 
 mod check;
+mod check_report;
 mod form;
 pub mod forms;
-mod check_report;
 mod heal;
 mod history;
-mod lie;
+mod mutation;
 mod network;
 mod node;
 mod rule;
@@ -51,6 +51,6 @@ mod system;
 
 pub use check::check;
 pub use check_report::CheckReport;
-pub use form::{Budget, Form, Lie};
+pub use form::{Budget, Form, Mutation};
 pub use rule::Rule;
 pub use sight::Sight;

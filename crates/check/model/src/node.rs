@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// It forgets all and has a new secret, or the same as before ([`Lie`](crate::Lie)).
+    /// It forgets all and has a new secret, or the same as before ([`Mutation`](crate::Mutation)).
     pub(crate) fn restart(&mut self, same: bool) {
         let secret = if same { self.secret } else { self.secret.wrapping_add(1 << 64) };
         *self = Self::new(&self.proto.config().clone(), self.reported.len(), secret, self.life + 1);

@@ -1,9 +1,9 @@
 //! A state: nodes, frames in flight, what has become of every message, and which faults are
 //! left.
 
-use crate::form::{Budget, Form, Lie};
+use crate::form::{Budget, Form, Mutation};
 use crate::history::{Flow, Message, Report};
-use crate::lie::distort;
+use crate::mutation::distort;
 use crate::network::{LinkDirection, Network, digest};
 use crate::node::{Frame, Node, Payload, Reported, address, addresses};
 use crate::rule::Rule;
@@ -41,7 +41,7 @@ pub(crate) enum Transition {
     Restart(usize),
     /// A node closes its endpoint.
     Close(usize),
-    /// The network answers the oldest frame of a direction, which has not arrived ([`Lie`]).
+    /// The network answers the oldest frame of a direction, which has not arrived ([`Mutation`]).
     Forge(LinkDirection),
 }
 
@@ -165,7 +165,7 @@ impl System {
             if budget.copied > 0 {
                 steps.push(Transition::Copy(direction));
             }
-            let forges = matches!(form.lie, Lie::ForgedAck | Lie::ForgedReset);
+            let forges = matches!(form.mutation, Mutation::ForgedAck | Mutation::ForgedReset);
             if forges && frame.header.kind.is_data() {
                 steps.push(Transition::Forge(direction));
             }
@@ -284,7 +284,7 @@ impl System {
     pub(crate) fn restart(&mut self, form: &Form, node: usize) {
         let again = self.node(node);
         let planned = again.closed && !again.proto.is_closing();
-        again.restart(form.lie == Lie::SameEpochs);
+        again.restart(form.mutation == Mutation::SameEpochs);
         self.budget.restarts -= u8::from(!planned);
         self.flows.iter_mut().filter(|flow| flow.from == node).for_each(Flow::forget);
     }

@@ -25,7 +25,7 @@ pub use figure::{CellChoice, FigurePlan, PaperRow, ResolvedCell, RowPlan, Spot, 
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
 pub use only::{CellFilter, CellFilterPair, shell_word};
-pub use paper::{PaperPlan, SaidPlan};
+pub use paper::{PaperPlan, QuotePlan};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, CongestionControl, DEFAULT, GigaeOptions, Recovery, Setting,
     TcpOptions, XdpMode, XdpOptions,

@@ -2,7 +2,7 @@
 
 use crate::progress::ViewCost;
 use gigae_eval_measure::experiment;
-use gigae_eval_measure::experiment::incast::Crowds;
+use gigae_eval_measure::experiment::incast::IncastTotals;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::demand::Demand;
@@ -54,7 +54,7 @@ pub struct Gathered {
     remote: Cost,
     sent: u64,
     lost: u64,
-    crowds: Crowds,
+    crowds: IncastTotals,
     note: Option<Note>,
 }
 
@@ -90,7 +90,7 @@ impl Gathered {
             remote: Cost::default(),
             sent: 0,
             lost: 0,
-            crowds: Crowds::default(),
+            crowds: IncastTotals::default(),
             note: None,
         }
     }

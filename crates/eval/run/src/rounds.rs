@@ -6,11 +6,11 @@ use crate::gather::{self, Gathered};
 use crate::progress::{Made, RunProgress, title};
 use crate::repetition::BothEnds;
 use gigae_eval_measure::environment;
-use gigae_eval_model::beside::Beside;
 use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
 use gigae_eval_model::plan::{Cell, Plan};
+use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
 use gigae_eval_model::trials::Tuning;
 use gigae_eval_session::programs::Program;
@@ -32,7 +32,7 @@ pub(crate) struct Running<'a> {
     pub(crate) with: Vec<&'static dyn Program>,
     pub(crate) with_any: bool,
     pub(crate) pairs: u32,
-    pub(crate) programs: Vec<Beside>,
+    pub(crate) programs: Vec<ProgramFigure>,
     pub(crate) timer: TimerCost,
     pub(crate) overhead: Overhead,
     pub(crate) random: oorandom::Rand32,

@@ -46,7 +46,7 @@ pub fn answer(
     interrupted: &AtomicBool,
 ) -> Result<Option<Reply>, ControlError> {
     let opened = prepare(site, soak).and_then(|(endpoint, other)| {
-        let entrance = Entrance::open(site, soak);
+        let entrance = TcpListeners::open(site, soak);
         let entrance = entrance.map_err(|error| format!("listening for TCP: {error}"))?;
         Ok((endpoint, other, entrance))
     });
@@ -135,12 +135,12 @@ fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, SoakPeer), String> {
 /// Where the client's TCP connections come. This end connects nowhere, so that no client can point
 /// it at another machine; who made a connection has shown that it holds the address from which it
 /// comes.
-enum Entrance {
+enum TcpListeners {
     Own(TcpListener, Vec<SocketAddr>),
     SharedPort(Arc<SharedPort>),
 }
 
-impl Entrance {
+impl TcpListeners {
     fn open(site: &Site, soak: &Soak) -> io::Result<Self> {
         let peers = soak.ports.iter().map(|port| SocketAddr::new(soak.address.ip, *port));
         let peers: Vec<_> = peers.collect();

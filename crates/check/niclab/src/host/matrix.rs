@@ -97,7 +97,7 @@ struct GuestRun {
 }
 
 /// A kernel with all that its guests need.
-struct Equipped {
+struct GuestKernel {
     kernel: Kernel,
     image: Image,
     entries: Vec<GuestRun>,
@@ -112,7 +112,7 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
     let record = begin(args, &emulator)?;
     let kernels = args.kernels.iter().map(|asked| equip(args, asked, &entries));
     let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
-    let jobs: Vec<(&Equipped, &GuestRun)> = kernels
+    let jobs: Vec<(&GuestKernel, &GuestRun)> = kernels
         .iter()
         .flat_map(|with| with.entries.iter().map(move |entry| (with, entry)))
         .collect();
@@ -138,7 +138,7 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
 }
 
 /// A kernel with the entries that it can serve.
-fn equip(args: &RunArgs, asked: &str, entries: &[GuestRun]) -> Result<Equipped, LabError> {
+fn equip(args: &RunArgs, asked: &str, entries: &[GuestRun]) -> Result<GuestKernel, LabError> {
     let kernel = packages::fetch(asked, &args.cache)?;
     println!("kernel {} ({asked}, {})", kernel.release, kernel.version);
     let possible = |entry: &&GuestRun| is_possible(args, entry, &kernel);
@@ -146,7 +146,7 @@ fn equip(args: &RunArgs, asked: &str, entries: &[GuestRun]) -> Result<Equipped, 
     let mut models: Vec<Model> = entries.iter().map(|entry| entry.model).collect();
     models.dedup();
     let image = Image::make(&kernel, &models, &args.cache)?;
-    Ok(Equipped { kernel, image, entries })
+    Ok(GuestKernel { kernel, image, entries })
 }
 
 fn at_once(args: &RunArgs) -> usize {
@@ -317,10 +317,10 @@ fn guest(
     args: &RunArgs,
     entry: &GuestRun,
     emulator: &Emulator,
-    with: &Equipped,
+    with: &GuestKernel,
     interrupted: &AtomicBool,
 ) -> Result<Run, LabError> {
-    let Equipped { kernel, image, .. } = with;
+    let GuestKernel { kernel, image, .. } = with;
     let temporary = |source| LabError::File { what: "making a temporary directory".into(), source };
     let directory = tempfile::tempdir().map_err(temporary)?;
     let setup = Setup {

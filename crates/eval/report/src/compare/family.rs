@@ -45,7 +45,7 @@ pub(super) struct Row {
 
 /// What chance says about a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct CellTest {
     /// Share of the partings in which the largest difference of the family, by its scatter, is as
     /// large.
     pub(super) p: f64,
@@ -55,7 +55,7 @@ pub(super) struct Judged {
 
 /// Judges all cells of a family at `level`; `None` for a cell with fewer than two values on a side,
 /// and for all where there are so few units that no difference could reach the level.
-pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
+pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<CellTest>> {
     let units = rows.first().map_or((0, 0), |row| (row.reference.len(), row.other.len()));
     if !has_power(units.0, units.1, level) {
         return vec![None; rows.len()];
@@ -100,7 +100,7 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
             last = None;
         }
         let scatter = observed[cell].map_or(0.0, |(_, scatter)| scatter);
-        judged[cell] = Some(Judged { p: highest, visible: limit * scatter });
+        judged[cell] = Some(CellTest { p: highest, visible: limit * scatter });
     }
     judged
 }

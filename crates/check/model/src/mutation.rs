@@ -1,6 +1,6 @@
 //! What the harness does wrong on request, to show that the rules notice it.
 
-use crate::form::{Form, Lie};
+use crate::form::{Form, Mutation};
 use crate::network::LinkDirection;
 use crate::node::{Frame, Payload};
 use crate::system::System;
@@ -11,10 +11,10 @@ impl System {
     pub(crate) fn falsify(&self, form: &Form, direction: LinkDirection, frame: Frame) -> Frame {
         let reported = &self.nodes[direction.to].reported[direction.from];
         let mut header = frame.header;
-        if form.lie == Lie::BlindToEpochs && header.kind.is_of_session() {
+        if form.mutation == Mutation::BlindToEpochs && header.kind.is_of_session() {
             (header.dst_epoch, header.src_epoch) = reported.epochs;
         }
-        if matches!(form.lie, Lie::BlindToEpochs | Lie::BlindToNumbers) && header.kind.is_data() {
+        if matches!(form.mutation, Mutation::BlindToEpochs | Mutation::BlindToNumbers) && header.kind.is_data() {
             header.seq = reported.ack;
         }
         Frame { header, ..frame }
@@ -24,8 +24,8 @@ impl System {
     pub(crate) fn forge(&mut self, form: &Form, direction: LinkDirection) {
         let Some(frame) = self.network.first(direction) else { return };
         let asked = frame.header;
-        let (kind, flags) = match form.lie {
-            Lie::ForgedReset => (Kind::Reset, Flags::ANSWER),
+        let (kind, flags) = match form.mutation {
+            Mutation::ForgedReset => (Kind::Reset, Flags::ANSWER),
             _ => (Kind::Ack, Flags::NONE),
         };
         let header = Header {
@@ -48,10 +48,10 @@ impl System {
 pub(crate) fn distort(form: &Form, mut frame: Frame) -> Option<Frame> {
     let header = &mut frame.header;
     let is_ack = header.kind == Kind::Ack;
-    match form.lie {
-        Lie::MuteProbes if is_ack && header.flags.has(Flags::ASK) => return None,
-        Lie::AcksAhead if is_ack => header.ack += 1,
-        Lie::TakesCreditBack if is_ack => header.credit = 0,
+    match form.mutation {
+        Mutation::MuteProbes if is_ack && header.flags.has(Flags::ASK) => return None,
+        Mutation::AcksAhead if is_ack => header.ack += 1,
+        Mutation::TakesCreditBack if is_ack => header.credit = 0,
         _ => {}
     }
     Some(frame)
