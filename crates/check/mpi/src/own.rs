@@ -44,9 +44,9 @@ pub fn ping_pong(fabric: &Fabric) -> Result<GigaeResults, Error> {
     })
 }
 
-type Failure = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
-fn open(node: &Node, processor: usize) -> Result<Endpoint, Failure> {
+fn open(node: &Node, processor: usize) -> Result<Endpoint, BoxError> {
     pin(processor);
     let _inside = node.enter()?;
     Ok(Options::new(node.interface).wait(Wait::Spin).open()?)
@@ -60,7 +60,7 @@ fn pin(number: usize) {
     }
 }
 
-fn ask(node: &Node, other: &Node) -> Result<GigaeResults, Failure> {
+fn ask(node: &Node, other: &Node) -> Result<GigaeResults, BoxError> {
     let endpoint = open(node, 0)?;
     let peer = endpoint.peer(Address::from(MacAddr(other.mac)))?;
     let mut each = Vec::new();
@@ -91,7 +91,7 @@ fn ask(node: &Node, other: &Node) -> Result<GigaeResults, Failure> {
     })
 }
 
-fn answer(node: &Node, done: &AtomicBool) -> Result<(), Failure> {
+fn answer(node: &Node, done: &AtomicBool) -> Result<(), BoxError> {
     let endpoint = open(node, 1)?;
     while !done.load(Ordering::Relaxed) {
         if let Some(message) = endpoint.recv_timeout(Duration::from_millis(20))? {

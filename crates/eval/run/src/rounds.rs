@@ -1,7 +1,7 @@
 //! Round after round over the cells of a link, and what comes of it.
 
 use crate::config::Config;
-use crate::error::{Failure, RunError};
+use crate::error::{RepetitionError, RunError};
 use crate::gather::{self, Gathered};
 use crate::progress::{Made, RunProgress, title};
 use crate::repetition::BothEnds;
@@ -49,7 +49,7 @@ pub(crate) struct Running<'a> {
 }
 
 /// Carries out one repetition of a cell.
-pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<BothEnds, Failure> + 'a;
+pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<BothEnds, RepetitionError> + 'a;
 
 impl Running<'_> {
     /// Round after round over all cells that still need repetitions.
@@ -120,14 +120,14 @@ impl Running<'_> {
         self.report(link, &cells[index], &outcome);
         match outcome {
             Ok(_) => {}
-            Err(Failure::Fatal(error)) => return Err(error),
-            Err(Failure::Unavailable(reason)) => {
+            Err(RepetitionError::Fatal(error)) => return Err(error),
+            Err(RepetitionError::Unavailable(reason)) => {
                 self.skipped.push(skip(None, reason));
                 for cell in cells.iter_mut().filter(|cell| cell.cell.label() == transport) {
                     cell.failures = MOST_FAILURES;
                 }
             }
-            Err(Failure::Repetition(reason)) => {
+            Err(RepetitionError::Repetition(reason)) => {
                 cells[index].failures += 1;
                 if cells[index].failures == MOST_FAILURES {
                     let what = title(link, &cells[index].cell);
@@ -216,12 +216,12 @@ impl Running<'_> {
         &mut self,
         link: &str,
         of: &Gathered,
-        outcome: &Result<BothEnds, Failure>,
+        outcome: &Result<BothEnds, RepetitionError>,
     ) {
         let outcome = match outcome {
             Ok(BothEnds { asked, answered }) => Ok((asked, answered)),
-            Err(Failure::Unavailable(why) | Failure::Repetition(why)) => Err(&why[..]),
-            Err(Failure::Fatal(_)) => return,
+            Err(RepetitionError::Unavailable(why) | RepetitionError::Repetition(why)) => Err(&why[..]),
+            Err(RepetitionError::Fatal(_)) => return,
         };
         let (title, planned) = (title(link, &of.cell), self.plan.repetitions);
         let (cell, so_far) = (&of.cell, of.so_far());

@@ -18,7 +18,7 @@ mod presence;
 mod ready;
 mod rights;
 
-pub use config::{CONFIG, File, FileError, Network, ServeConfig, parse_rate};
+pub use config::{AddressRange, CONFIG, File, FileError, ServeConfig, parse_rate};
 pub use presence::Presence;
 pub use rights::confine;
 

@@ -1,8 +1,8 @@
 //! [`ShmLink`]: the contract of `gigae_link::Link` over another link and the rings.
 
 use crate::frames::Frames;
-use crate::meeting::RingHello;
 use crate::neighbours::{Neighbours, RingPosition, Via, key, words_for};
+use crate::rendezvous::RingHello;
 use gigae_link::{
     Filter, FrameMemory, Held, Info, Link, LinkCounters, LinkError, OpenError, Posted, Posting,
     RxFrame, Segment, TxFrame,

@@ -4,7 +4,7 @@ mod arriving;
 
 use crate::frames::Frames;
 use crate::lender::Lender;
-use crate::meeting::{self, RingHello};
+use crate::rendezvous::{self, RingHello};
 use crate::ring::{CONTROL, CorruptRing, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
 use gigae_memfd::SharedMemory;
@@ -216,7 +216,7 @@ impl Neighbours {
         epoll::add(&events, &listener, EventSource::Listener.data(), epoll::EventFlags::IN)?;
         Ok(Self {
             scope,
-            namespace: meeting::namespace(),
+            namespace: rendezvous::namespace(),
             hello,
             listener,
             listens: true,
@@ -275,11 +275,11 @@ impl Neighbours {
 
     fn connect(&mut self, key: u64) -> Result<usize, Errno> {
         let peer = mac(key);
-        let connect = || meeting::connect(&self.scope, peer);
-        let socket = match meeting::namespace() == self.namespace {
+        let connect = || rendezvous::connect(&self.scope, peer);
+        let socket = match rendezvous::namespace() == self.namespace {
             true => connect()?,
             // The progress thread of a process with endpoints in several namespaces.
-            false => meeting::in_namespace_of(&self.listener, connect)?,
+            false => rendezvous::in_namespace_of(&self.listener, connect)?,
         };
         let number = self.outgoing.iter().position(Option::is_none).unwrap_or(self.outgoing.len());
         if number >= MOST {

@@ -1,6 +1,6 @@
 //! [`UdpLink`]: the contract of `gigae_link::Link` over the socket, the slots and the queue.
 
-use crate::batch::{Batch, Sent};
+use crate::batch::{Batch, BatchResult};
 use crate::receive::{DatagramReceiver, HEADROOM};
 use crate::socket::UdpSocket;
 use crate::transmit::TxQueue;
@@ -240,7 +240,7 @@ impl Link for UdpLink {
         while !self.tx.frames().is_empty() {
             self.counters.doorbells += 1;
             let joins = self.may_join();
-            let Sent { frames, refused } =
+            let BatchResult { frames, refused } =
                 self.batch.send(self.tx.frames(), &self.socket, &self.arena, joins);
             self.on_sent(frames);
             if let Some((errno, frames)) = refused

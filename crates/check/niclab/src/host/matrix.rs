@@ -4,7 +4,7 @@ use super::emulator::Emulator;
 use super::image::Image;
 use super::machine::{self, Setup};
 use super::packages::{self, Kernel};
-use super::record::{Record, Run};
+use super::record::{LabRecord, Run};
 use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{self, MODELS, Model};
@@ -156,7 +156,7 @@ fn at_once(args: &RunArgs) -> usize {
 
 /// What came of all guests until now.
 struct MatrixResults {
-    record: Record,
+    record: LabRecord,
     faults: usize,
     /// Why there will be no more.
     error: Option<LabError>,
@@ -195,14 +195,14 @@ fn take<T: Copy>(
 }
 
 /// An empty record, or the one that is there already.
-fn begin(args: &RunArgs, emulator: &Emulator) -> Result<Record, LabError> {
+fn begin(args: &RunArgs, emulator: &Emulator) -> Result<LabRecord, LabError> {
     let (date, gigae) = (environment::now(), env!("CARGO_PKG_VERSION").to_owned());
-    let new = Record { date, gigae, qemu: emulator.version.clone(), runs: Vec::new() };
+    let new = LabRecord { date, gigae, qemu: emulator.version.clone(), runs: Vec::new() };
     let path = args.out.join("niclab.json");
     if !args.add || !path.exists() {
         return Ok(new);
     }
-    let former = Record::read(&path)?;
+    let former = LabRecord::read(&path)?;
     let differs = |what: &str, there: &str, here: &str| {
         LabError::Package(format!(
             "{} was made with {what} {there}, and this is {here}; leave --add out, or name another --out",
@@ -212,7 +212,7 @@ fn begin(args: &RunArgs, emulator: &Emulator) -> Result<Record, LabError> {
     match () {
         () if former.qemu != new.qemu => Err(differs("QEMU", &former.qemu, &new.qemu)),
         () if former.gigae != new.gigae => Err(differs("gigae", &former.gigae, &new.gigae)),
-        () => Ok(Record { runs: former.runs, ..new }),
+        () => Ok(LabRecord { runs: former.runs, ..new }),
     }
 }
 
@@ -230,7 +230,7 @@ fn is_all(args: &RunArgs) -> bool {
 }
 
 /// Writes the reports of a record.
-pub fn write(out: &Path, record: &Record) -> Result<(), LabError> {
+pub fn write(out: &Path, record: &LabRecord) -> Result<(), LabError> {
     let mut json = serde_json::to_string_pretty(record).expect("a record is plain data");
     json.push('\n');
     let (page, text) = (html::page(record), markdown::page(record));

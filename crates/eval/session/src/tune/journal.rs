@@ -29,7 +29,7 @@ pub(super) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// The file's content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct JournalRecord {
     /// Who changed it.
     pub(super) owner: OwnerProcess,
     /// The number by which the kernel distinguishes namespaces.
@@ -119,7 +119,7 @@ impl JournalEntry {
 /// A journal that is being kept.
 pub(super) struct Journal {
     pub(super) path: PathBuf,
-    pub(super) record: Record,
+    pub(super) record: JournalRecord,
 }
 
 impl Journal {
@@ -130,7 +130,7 @@ impl Journal {
         fs::create_dir_all(DIRECTORY)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(DIRECTORY).join(format!("{}-{number}.json", owner.pid));
-        let journal = Self { path, record: Record { owner, namespace, entries } };
+        let journal = Self { path, record: JournalRecord { owner, namespace, entries } };
         journal.write()?;
         Ok(journal)
     }
@@ -153,12 +153,12 @@ impl Journal {
 }
 
 /// Reads one; `None` where there is none any more, or none that can be understood.
-pub(super) fn read(path: &Path) -> Option<Record> {
+pub(super) fn read(path: &Path) -> Option<JournalRecord> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 /// Writes what is left of one after it was put back.
-pub(super) fn rewrite(path: &Path, record: Record) -> io::Result<()> {
+pub(super) fn rewrite(path: &Path, record: JournalRecord) -> io::Result<()> {
     Journal { path: path.to_owned(), record }.write()
 }
 

@@ -1,6 +1,6 @@
 //! Puts back what a dead run left changed.
 
-use super::journal::{self, JournalEntry, Lock, NAMESPACE, Record, RestoreResult};
+use super::journal::{self, JournalEntry, JournalRecord, Lock, NAMESPACE, RestoreResult};
 use super::quota;
 use rustix::thread::LinkNameSpaceType;
 use std::fs::{self, File};
@@ -46,7 +46,7 @@ pub(super) fn of_journal(path: &Path) -> io::Result<Vec<String>> {
 
 /// Puts back what a journal says, the last entry first, and removes it, or leaves in it what could
 /// not be.
-fn put_back(path: &Path, mut record: Record) -> io::Result<Vec<String>> {
+fn put_back(path: &Path, mut record: JournalRecord) -> io::Result<Vec<String>> {
     let Some(namespace) = find(record.namespace) else {
         // The interfaces went with their namespace.
         journal::remove(path)?;

@@ -105,7 +105,7 @@ impl Engine {
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
         }
-        let route = self.route_to_asker(path, *from).ok_or(Discard::Malformed)?;
+        let route = self.route_to_requester(path, *from).ok_or(Discard::Malformed)?;
         if !self.discovery.may_answer(self.clock.now()) || self.proto.is_closing() {
             return Err(Discard::Sessions);
         }
@@ -172,7 +172,7 @@ impl Engine {
     }
 
     /// `None` for who is no neighbour: a group, this node itself, an address of another subnet.
-    fn route_to_asker(&self, path: usize, from: NodeAddr) -> Option<Route> {
+    fn route_to_requester(&self, path: usize, from: NodeAddr) -> Option<Route> {
         let own = self.links.info(path).mac;
         let is_own = |mac| self.links.all().any(|link| link.info().mac == mac);
         let may_ask = |mac: MacAddr| !mac.is_group() && !is_own(mac);

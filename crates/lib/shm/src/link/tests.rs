@@ -1,6 +1,6 @@
 use super::*;
 use crate::ring::{CONTROL, Ring, Writer};
-use crate::{bind, meeting, name_in_ip};
+use crate::{bind, name_in_ip, rendezvous};
 use gigae_link::conformance::{self as suite, CHANNEL, LinkPair, Maker, PairOptions, frame};
 use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
@@ -378,7 +378,7 @@ fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
 fn nobody_sleeps_while_connections_wait_to_be_accepted() {
     let node = TestNetwork::new();
     let mut b = node.open();
-    let connect = |_| meeting::connect(&node.scope, b.info().mac).unwrap();
+    let connect = |_| rendezvous::connect(&node.scope, b.info().mac).unwrap();
     let silent: Vec<_> = (0..17).map(connect).collect();
     assert!(!b.prepare_to_wait());
     assert_eq!(b.poll(&mut Vec::new(), 64).unwrap(), 0);

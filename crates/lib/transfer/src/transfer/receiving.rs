@@ -62,12 +62,12 @@ impl<M: Bytes> Transfer<M> {
             return Ok(OpId(id));
         }
         self.matching.post_several(id, selector);
-        self.take_kept(id);
+        self.take_unexpected(id);
         Ok(OpId(id))
     }
 
     /// Gives kept messages to a posted receive of several, as long as it takes any.
-    pub(super) fn take_kept(&mut self, id: u32) {
+    pub(super) fn take_unexpected(&mut self, id: u32) {
         let Some(selector) = self.matching.selector(id) else { return };
         while self.is_open(id) {
             let Some(taken) = self.matching.unexpected.take(&selector) else { return };

@@ -14,7 +14,7 @@ impl Attacker {
     const WORDS: u32 = 1 << 12;
 
     fn new(node: &TestNetwork, to: &dyn Link) -> Self {
-        let socket = meeting::connect(&node.scope, to.info().mac).unwrap();
+        let socket = rendezvous::connect(&node.scope, to.info().mac).unwrap();
         let (memory, fd) =
             SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
         let filter = PairOptions::new(Envelope::DEFAULT).filter;
@@ -151,8 +151,8 @@ fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
     let (at_b, mac) = (b.info().mac, MacAddr([2, 9, 9, 9, 9, 9]));
     let listener = bind(&node.scope, mac).unwrap();
     send(&mut a, mac, 0);
-    let socket = meeting::accept(&listener).unwrap().unwrap();
-    let (hello, fd) = meeting::greeting(&socket).unwrap();
+    let socket = rendezvous::accept(&listener).unwrap().unwrap();
+    let (hello, fd) = rendezvous::greeting(&socket).unwrap();
     let memory = SharedMemory::map(&fd, CONTROL + hello.words as usize).unwrap();
     Ring::new(memory.words()).welcome(false);
     let mut state = 1u64;
