@@ -29,10 +29,8 @@ impl Engine {
     #[inline]
     fn receive(&mut self, path: usize, frame: RxFrame) {
         let bytes = self.links.arenas.bytes(&frame);
-        let envelope = match path {
-            0 => self.route_table.envelope,
-            _ => self.links[path].envelope,
-        };
+        let envelope =
+            if path == 0 { self.route_table.envelope } else { self.links[path].envelope };
         let parsed = match parse(envelope, bytes) {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
