@@ -6,10 +6,10 @@
 //! taken while an endpoint's is held and never the other way round. A domain's lock comes before
 //! all of these.
 
-use crate::error::Outcome;
+use crate::error::OfiResult;
 use crate::object::lock;
 use crate::state::EndpointState;
-use crate::wait::Wait;
+use crate::wait::WaitObject;
 use gigae::{Address, Endpoint};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(endpoint: Endpoint) -> Outcome<Arc<Self>> {
+    pub(crate) fn new(endpoint: Endpoint) -> OfiResult<Arc<Self>> {
         let address = endpoint.identity().address;
         let state = Mutex::new(EndpointState::new(endpoint));
         Ok(Arc::new(Self { state, address }))
@@ -32,12 +32,12 @@ impl Core {
     }
 
     /// Has a queue or counter wake for this endpoint, if it has a descriptor.
-    pub(crate) fn wake(&self, wait: &Wait) -> Outcome<()> {
+    pub(crate) fn wake(&self, wait: &WaitObject) -> OfiResult<()> {
         self.lock().endpoint.fd().map_or(Ok(()), |fd| wait.watch(fd))
     }
 
     /// Ends that.
-    pub(crate) fn wake_no_more(&self, wait: &Wait) {
+    pub(crate) fn wake_no_more(&self, wait: &WaitObject) {
         if let Some(fd) = self.lock().endpoint.fd() {
             wait.unwatch(fd);
         }
@@ -49,12 +49,12 @@ impl Core {
     }
 
     /// Takes in what has arrived and reports ended operations.
-    pub(crate) fn progress(&self) -> Outcome<()> {
+    pub(crate) fn progress(&self) -> OfiResult<()> {
         self.lock().progress()
     }
 
     /// How long the program may sleep on the descriptor.
-    pub(crate) fn prepare_to_wait(&self) -> Outcome<Option<Duration>> {
+    pub(crate) fn prepare_to_wait(&self) -> OfiResult<Option<Duration>> {
         let mut state = self.lock();
         // An access of a peer brings no completion, and another call may have taken it in. Before
         // the endpoint prepares: to count is a look, which may take in more.

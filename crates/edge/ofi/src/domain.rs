@@ -3,8 +3,8 @@
 //! it.
 
 use crate::core::Core;
-use crate::error::Outcome;
-use crate::object::{Keep, lock};
+use crate::error::OfiResult;
+use crate::object::{KeepAlive, lock};
 use crate::region::Region;
 use crate::request::Request;
 use gigae::{Endpoint, OpenError, Rights};
@@ -20,7 +20,7 @@ pub(crate) struct Domain {
     /// The program chooses the keys of registered memory.
     own_keys: bool,
     /// The fabric that opened it, unless a test did.
-    _fabric: Option<Keep>,
+    _fabric: Option<KeepAlive>,
 }
 
 /// The library's endpoints, and the memory that is registered with all of them.
@@ -41,7 +41,7 @@ impl Ports {
     }
 
     /// Opens one more endpoint. Registered memory can also be used through it.
-    fn open(&mut self, opener: &Opener) -> Outcome<Arc<Core>> {
+    fn open(&mut self, opener: &Opener) -> OfiResult<Arc<Core>> {
         // The code that the program gets says little.
         let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
         for region in self.regions.iter().filter_map(Weak::upgrade) {
@@ -54,12 +54,12 @@ impl Ports {
 
 impl Domain {
     /// A domain of a fabric, which stays open as long.
-    pub(crate) fn new(opener: Opener, own_keys: bool, fabric: Option<Keep>) -> Self {
+    pub(crate) fn new(opener: Opener, own_keys: bool, fabric: Option<KeepAlive>) -> Self {
         Self { opener, ports: Mutex::default(), own_keys, _fabric: fabric }
     }
 
     /// The library's endpoint for one of the program's.
-    pub(crate) fn take(&self) -> Outcome<Arc<Core>> {
+    pub(crate) fn take(&self) -> OfiResult<Arc<Core>> {
         let mut ports = lock(&self.ports);
         ports.tidy();
         // From now on the program's endpoint keeps it.
@@ -92,7 +92,7 @@ impl Domain {
         memory: Box<Request>,
         rights: Rights,
         key: u64,
-    ) -> Outcome<Arc<Region>> {
+    ) -> OfiResult<Arc<Region>> {
         let mut ports = lock(&self.ports);
         ports.tidy();
         let first = match ports.all.iter().find_map(Weak::upgrade) {

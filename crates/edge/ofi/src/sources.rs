@@ -1,9 +1,9 @@
 //! The endpoints that report to a queue or a counter. A reader of that makes progress at them.
 
 use crate::core::Core;
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::object::lock;
-use crate::wait::Wait;
+use crate::wait::WaitObject;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(crate) struct Sources(Mutex<Vec<Arc<Core>>>);
 
 impl Sources {
     /// Also makes progress at this endpoint, and wakes for it.
-    pub(crate) fn follow(&self, core: &Arc<Core>, wait: Option<&Wait>) -> Outcome<()> {
+    pub(crate) fn follow(&self, core: &Arc<Core>, wait: Option<&WaitObject>) -> OfiResult<()> {
         {
             let mut all = lock(&self.0);
             if !all.iter().any(|known| Arc::ptr_eq(known, core)) {
@@ -24,7 +24,7 @@ impl Sources {
     }
 
     /// Ends that. Call this before an endpoint is closed: it is kept open until then.
-    pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&Wait>) {
+    pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&WaitObject>) {
         lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
         if let Some(wait) = wait {
             core.wake_no_more(wait);
@@ -33,7 +33,7 @@ impl Sources {
 
     /// Makes progress at all of them. Returns the first error, which is for a program that finds
     /// nothing else.
-    pub(crate) fn progress(&self) -> Outcome<()> {
+    pub(crate) fn progress(&self) -> OfiResult<()> {
         let mut first = Ok(());
         for core in lock(&self.0).iter() {
             first = first.and(core.progress());
@@ -48,7 +48,7 @@ impl Sources {
 
     /// When one of them must be called again. [`Code::AGAIN`] if something already waits for a
     /// call, or else the first error.
-    pub(crate) fn prepare(&self) -> Outcome<Option<Duration>> {
+    pub(crate) fn prepare(&self) -> OfiResult<Option<Duration>> {
         let (mut least, mut first): (Option<Duration>, _) = (None, Ok(()));
         for core in lock(&self.0).iter() {
             match core.prepare_to_wait() {

@@ -7,7 +7,7 @@ use super::tips;
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::short;
-use gigae_eval_model::plan::{Condition, OnlyPair, Wait};
+use gigae_eval_model::plan::{CellFilterPair, Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::svg::{Axis, Chart, Mark, SvgLine, SvgPoint};
@@ -139,7 +139,7 @@ fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
             columns.iter().map(|column| (column_name(*column), buffers(results, &rows, *column))),
         )
         .filter_map(|(name, part)| {
-            let part: repeat::Part = whole.iter().cloned().chain(part).collect();
+            let part: repeat::RepeatedCells = whole.iter().cloned().chain(part).collect();
             Some((name, repeat::command(results, &part)?))
         });
     let chart = Chart {
@@ -161,7 +161,7 @@ fn buffers(
     results: &Results,
     rows: &BTreeMap<u32, BTreeMap<BufferColumn, &Series>>,
     column: BufferColumn,
-) -> repeat::Part {
+) -> repeat::RepeatedCells {
     let cells = rows.values().filter_map(|row| row.get(&column));
     let settings = cells.map(|one| OnlyPair::new("transport", repeat::transport(results, one)));
     settings.chain(repeat::size(results, column.size)).collect()
@@ -224,7 +224,7 @@ fn load(results: &Results, link: &str, wait: Wait) -> Option<ChartFigure> {
     let commands = std::iter::once(("all lines".to_owned(), vec![OnlyPair::new("bulk", "0")]))
         .chain(curves.iter().map(|(name, curve)| (name.clone(), repeat::curve(results, curve[0]))))
         .filter_map(|(name, part)| {
-            let part: repeat::Part = whole.iter().cloned().chain(part).collect();
+            let part: repeat::RepeatedCells = whole.iter().cloned().chain(part).collect();
             Some((name, repeat::command(results, &part)?))
         });
     let repeat = commands.collect();

@@ -17,7 +17,7 @@ const BUFFERS: usize = 16;
 const PIECES: usize = 256;
 
 /// What became of some frames at the head of the queue.
-pub(crate) struct Sent {
+pub(crate) struct BatchResult {
     /// So many frames are done.
     pub(crate) frames: usize,
     /// Why the next buffer was not taken, and how many frames it has.
@@ -63,14 +63,14 @@ impl Batch {
         socket: &UdpSocket,
         arena: &Arena,
         joins: bool,
-    ) -> Sent {
+    ) -> BatchResult {
         self.fill(queue, socket, arena, joins);
         match socket.send(&mut self.messages) {
-            Ok(count) => Sent {
+            Ok(count) => BatchResult {
                 frames: self.buffers[..count].iter().map(ExactSizeIterator::len).sum(),
                 refused: None,
             },
-            Err(errno) => Sent { frames: 0, refused: Some((errno, self.buffers[0].len())) },
+            Err(errno) => BatchResult { frames: 0, refused: Some((errno, self.buffers[0].len())) },
         }
     }
 

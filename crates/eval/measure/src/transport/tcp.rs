@@ -53,7 +53,7 @@ pub(super) fn open(
         }
     };
     let beside =
-        task.setting.tcp().beside.map(|mode| super::gigae::bystander(site, mode)).transpose()?;
+        task.setting.tcp().beside.map(|mode| super::gigae::idle_endpoint(site, mode)).transpose()?;
     Ok(Box::new(TcpOpening {
         socket,
         address: site.address(port),

@@ -1,31 +1,31 @@
 //! What the harness does wrong on request, to show that the rules notice it.
 
-use crate::form::{Form, Lie};
-use crate::network::Way;
+use crate::form::{Form, Mutation};
+use crate::network::LinkDirection;
 use crate::node::{Frame, Payload};
 use crate::system::System;
 use gigae_wire::{Flags, Header, Kind};
 
 impl System {
     /// What a late frame looks like to a receiver that does not look at epochs, or at numbers.
-    pub(crate) fn falsify(&self, form: &Form, way: Way, frame: Frame) -> Frame {
-        let reported = &self.nodes[way.to].reported[way.from];
+    pub(crate) fn falsify(&self, form: &Form, direction: LinkDirection, frame: Frame) -> Frame {
+        let reported = &self.nodes[direction.to].reported[direction.from];
         let mut header = frame.header;
-        if form.lie == Lie::BlindToEpochs && header.kind.is_of_session() {
+        if form.mutation == Mutation::BlindToEpochs && header.kind.is_of_session() {
             (header.dst_epoch, header.src_epoch) = reported.epochs;
         }
-        if matches!(form.lie, Lie::BlindToEpochs | Lie::BlindToNumbers) && header.kind.is_data() {
+        if matches!(form.mutation, Mutation::BlindToEpochs | Mutation::BlindToNumbers) && header.kind.is_data() {
             header.seq = reported.ack;
         }
         Frame { header, ..frame }
     }
 
-    /// The network answers the oldest frame of a way, which has not arrived.
-    pub(crate) fn forge(&mut self, form: &Form, way: Way) {
-        let Some(frame) = self.network.first(way) else { return };
+    /// The network answers the oldest frame of a direction, which has not arrived.
+    pub(crate) fn forge(&mut self, form: &Form, direction: LinkDirection) {
+        let Some(frame) = self.network.first(direction) else { return };
         let asked = frame.header;
-        let (kind, flags) = match form.lie {
-            Lie::ForgedReset => (Kind::Reset, Flags::ANSWER),
+        let (kind, flags) = match form.mutation {
+            Mutation::ForgedReset => (Kind::Reset, Flags::ANSWER),
             _ => (Kind::Ack, Flags::NONE),
         };
         let header = Header {
@@ -38,9 +38,9 @@ impl System {
             flags,
             ..asked
         };
-        let life = self.nodes[way.to].life;
+        let life = self.nodes[direction.to].life;
         let frame = Frame { header, body: Payload::Control(Vec::new()), life };
-        self.arrive(form, Way { from: way.to, to: way.from, ..way }, frame);
+        self.arrive(form, LinkDirection { from: direction.to, to: direction.from, ..direction }, frame);
     }
 }
 
@@ -48,10 +48,10 @@ impl System {
 pub(crate) fn distort(form: &Form, mut frame: Frame) -> Option<Frame> {
     let header = &mut frame.header;
     let is_ack = header.kind == Kind::Ack;
-    match form.lie {
-        Lie::MuteProbes if is_ack && header.flags.has(Flags::ASK) => return None,
-        Lie::AcksAhead if is_ack => header.ack += 1,
-        Lie::TakesCreditBack if is_ack => header.credit = 0,
+    match form.mutation {
+        Mutation::MuteProbes if is_ack && header.flags.has(Flags::ASK) => return None,
+        Mutation::AcksAhead if is_ack => header.ack += 1,
+        Mutation::TakesCreditBack if is_ack => header.credit = 0,
         _ => {}
     }
     Some(frame)
