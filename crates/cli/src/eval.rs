@@ -246,7 +246,8 @@ fn measure(
         gigae_fabric::Fabric::preflight()?;
         gigae_fabric::Fabric::down_abandoned()?;
     }
-    let (serve, with) = (serve.to_vec(), run::ProgramRuns { names: args.with.clone(), pairs: args.pairs });
+    let (serve, with) =
+        (serve.to_vec(), run::ProgramRuns { names: args.with.clone(), pairs: args.pairs });
     let mut config = Config { plan, peer, serve, with, command: command(args) };
     let mut runs = Vec::new();
     for number in 1..=args.runs {

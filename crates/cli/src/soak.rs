@@ -100,7 +100,9 @@ impl SoakArgs {
     /// Whether the clients are on a virtual network.
     pub fn lays_fabric(&self) -> bool {
         match &self.resume {
-            Some(place) => SoakState::read(place).is_ok_and(|state| state.settings.peers.is_empty()),
+            Some(place) => {
+                SoakState::read(place).is_ok_and(|state| state.settings.peers.is_empty())
+            }
             None => self.peer.is_empty(),
         }
     }

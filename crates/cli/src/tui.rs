@@ -127,7 +127,10 @@ impl View {
     }
 
     fn took_so_far(&self) -> ViewCost {
-        ViewCost { share: self.own.share(), separate_cpus: self.own.separate_cpus.load(Ordering::Relaxed) }
+        ViewCost {
+            share: self.own.share(),
+            separate_cpus: self.own.separate_cpus.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -111,7 +111,8 @@ impl TerminalCommand {
         command.envs(set.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let [rows, columns] = [24, 80].map(|n| NonZero::new(n).unwrap());
-        let said = TerminalOutput { bytes: Vec::new(), terminal: vt100::Parser::new(rows, columns, 0) };
+        let said =
+            TerminalOutput { bytes: Vec::new(), terminal: vt100::Parser::new(rows, columns, 0) };
         let (said, mut out) = (Arc::new(Mutex::new(said)), child.stdout.take().unwrap());
         let kept = Arc::clone(&said);
         std::thread::spawn(move || {
@@ -288,7 +289,8 @@ fn a_second_q_puts_the_terminal_back_too() {
 fn results_go_to_a_file_while_the_view_stands() {
     let place = TestDirectory::new();
     let file = place.path("json");
-    let shown = TerminalCommand::start(&place.eval(PLAN, &format!("--json > {}", file.display())), &[]);
+    let shown =
+        TerminalCommand::start(&place.eval(PLAN, &format!("--json > {}", file.display())), &[]);
     shown.until("round trip");
     let (status, after) = shown.end();
     assert!(status.success(), "{after}");
@@ -318,7 +320,10 @@ fn a_soak_is_shown() {
     let place = TestDirectory::new();
     let (gigae, out) = (env!("CARGO_BIN_EXE_gigae"), place.path("soak"));
     let options = "--clients 2 --duration 8s --rate 50mbit";
-    let shown = TerminalCommand::start(&format!("{gigae} soak {options} --out {} --tui", out.display()), &[]);
+    let shown = TerminalCommand::start(
+        &format!("{gigae} soak {options} --out {} --tui", out.display()),
+        &[],
+    );
     for wanted in ["no deviation", "GigaE", "TCP", "sent again", "memory", "server", "client 2"] {
         shown.until(wanted);
     }

@@ -449,7 +449,8 @@ impl Bench {
                 events[side] = before;
             }
             let mut last = events[side].iter().rev();
-            let mut life = last.by_ref().take_while(|event| !matches!(event.what, EventKind::Opened(_)));
+            let mut life =
+                last.by_ref().take_while(|event| !matches!(event.what, EventKind::Opened(_)));
             if !life.any(|event| matches!(event.what, EventKind::Memory(_))) {
                 return Err(format!("end {side} did not say what its memory is"));
             }

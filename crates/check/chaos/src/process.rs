@@ -70,7 +70,10 @@ impl History {
                     *sum += more;
                 }
             }
-            EventKind::Intent(..) | EventKind::Accepted(_) | EventKind::Torn(_) | EventKind::Gone => {}
+            EventKind::Intent(..)
+            | EventKind::Accepted(_)
+            | EventKind::Torn(_)
+            | EventKind::Gone => {}
             EventKind::Started(..) | EventKind::Ended(..) | EventKind::Tagged(_) => {}
             EventKind::Began(..) | EventKind::Done(..) | EventKind::Broken(..) => {}
             EventKind::Noticed(..) | EventKind::Memory(_) => {}
@@ -80,7 +83,8 @@ impl History {
 
     /// The longest time without a message since this one, in nanoseconds of the monotonic clock.
     pub fn longest_pause(&self, since: u64) -> Duration {
-        let received = self.events.iter().filter(|event| matches!(event.what, EventKind::Received(..)));
+        let received =
+            self.events.iter().filter(|event| matches!(event.what, EventKind::Received(..)));
         let times: Vec<u64> = received.map(|event| event.at).collect();
         // Together with the last one before.
         let first = times.partition_point(|&at| at <= since).saturating_sub(1);

@@ -64,7 +64,9 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
             CheckerEvent::Received(Named(id, len)) => {
                 messages.received(id.from, node, &bytes(id, len), at)?
             }
-            CheckerEvent::Torn(len) => messages.received(1 - node, node, &vec![0; len.max(16)], at)?,
+            CheckerEvent::Torn(len) => {
+                messages.received(1 - node, node, &vec![0; len.max(16)], at)?
+            }
             CheckerEvent::Failed(reason, failed) => {
                 *tally.failed.entry(reason).or_default() += failed.len() as u64;
                 let bodies: Vec<_> =
@@ -180,7 +182,8 @@ mod tests {
 
     #[test]
     fn what_a_killed_process_was_about_to_send_may_arrive() {
-        let killed = [at(1, opened()), at(10, EventKind::Intent(0, vec![16, 20])), at(12, EventKind::Gone)];
+        let killed =
+            [at(1, opened()), at(10, EventKind::Intent(0, vec![16, 20])), at(12, EventKind::Gone)];
         for count in 0..=2 {
             let arrived = [
                 at(20, EventKind::Received(Named(id(0), 16))),

@@ -528,7 +528,10 @@ impl Worker {
     fn say_paths(&mut self, endpoint: &Endpoint) {
         let paths = endpoint.paths();
         let sum = |of: fn(&gigae::PathStatistics) -> u64| paths.iter().map(of).sum();
-        self.say(EventKind::Paths(sum(|path| path.counters.deaths), sum(|path| path.counters.returns)));
+        self.say(EventKind::Paths(
+            sum(|path| path.counters.deaths),
+            sum(|path| path.counters.returns),
+        ));
     }
 
     fn mind_the_clock(&mut self) {

@@ -118,8 +118,13 @@ fn passes(
         let input = random.input(&kept);
         count += 1;
         let file = format!("search-{seed}-{count}");
-        let running =
-            RunningInput { begin: Instant::now(), worked: worked(), name, file, input: input.clone() };
+        let running = RunningInput {
+            begin: Instant::now(),
+            worked: worked(),
+            name,
+            file,
+            input: input.clone(),
+        };
         *worker.lock().expect("no panic holds it") = Some(running);
         let outcome = catch_unwind(AssertUnwindSafe(|| target(&input)));
         let running = worker.lock().expect("no panic holds it").take();

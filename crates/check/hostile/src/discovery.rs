@@ -102,7 +102,8 @@ fn frame(
 ) -> Vec<u8> {
     let ask = way < 5;
     let attacker = MacAddr([2, 0, 0xbb, 1, script.byte(), script.byte()]);
-    let from = script.pick(&[own, own, attacker, attacker, attacker, honest[0], MacAddr::BROADCAST]);
+    let from =
+        script.pick(&[own, own, attacker, attacker, attacker, honest[0], MacAddr::BROADCAST]);
     let to = script.pick(&[MacAddr::BROADCAST, honest[0], honest[0], honest[1]]);
     let right = script.byte() < 240;
     let number = Epoch(script.u32());

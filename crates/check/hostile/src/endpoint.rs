@@ -100,7 +100,16 @@ impl Scenario for Endpoints {
         let ends = ends.map(|endpoint| {
             let mac = others.next().expect("two");
             let other = endpoint.peer(Address::from(mac)).expect("the table is empty");
-            EndpointEnd { endpoint, other, sent: 0, got: 0, tagged: 0, taken: 0, posted: None, reads: true }
+            EndpointEnd {
+                endpoint,
+                other,
+                sent: 0,
+                got: 0,
+                tagged: 0,
+                taken: 0,
+                posted: None,
+                reads: true,
+            }
         });
         let words = [0; WORDS];
         let mut all = Self { net, ends, hostile, secret, words, accesses: 0, done: 0, looks: 0 };

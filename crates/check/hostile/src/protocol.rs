@@ -74,7 +74,10 @@ impl Scenario for Protocols {
         let links = [0, 1].map(|_| (0..count).map(|_| PortLink::add(&net)).collect::<Vec<_>>());
         let macs = links.clone().map(|l| l.iter().map(|link| link.mac).collect::<Vec<_>>());
         let [first, second] = links;
-        let ends = [ProtocolEnd::new(0, first, setup, secret), ProtocolEnd::new(1, second, setup, !secret)];
+        let ends = [
+            ProtocolEnd::new(0, first, setup, secret),
+            ProtocolEnd::new(1, second, setup, !secret),
+        ];
         let hostile = Hostile::new(&net, macs);
         let mut all = Self { net, ends, hostile, transmitted: 0 };
         for (end, other) in [(0, 1), (1, 0)] {

@@ -14,7 +14,9 @@ impl System {
         if form.mutation == Mutation::BlindToEpochs && header.kind.is_of_session() {
             (header.dst_epoch, header.src_epoch) = reported.epochs;
         }
-        if matches!(form.mutation, Mutation::BlindToEpochs | Mutation::BlindToNumbers) && header.kind.is_data() {
+        if matches!(form.mutation, Mutation::BlindToEpochs | Mutation::BlindToNumbers)
+            && header.kind.is_data()
+        {
             header.seq = reported.ack;
         }
         Frame { header, ..frame }
@@ -40,7 +42,11 @@ impl System {
         };
         let life = self.nodes[direction.to].life;
         let frame = Frame { header, body: Payload::Control(Vec::new()), life };
-        self.arrive(form, LinkDirection { from: direction.to, to: direction.from, ..direction }, frame);
+        self.arrive(
+            form,
+            LinkDirection { from: direction.to, to: direction.from, ..direction },
+            frame,
+        );
     }
 }
 

@@ -96,7 +96,8 @@ impl Network {
     /// Nothing arrives by a path any more.
     pub(crate) fn cut(&mut self, path: usize) {
         self.cut = Some(path);
-        let directions: Vec<_> = self.directions().filter(|direction| direction.path == path).collect();
+        let directions: Vec<_> =
+            self.directions().filter(|direction| direction.path == path).collect();
         for direction in directions {
             let i = self.index(direction);
             self.queues[i].clear();

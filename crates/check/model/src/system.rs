@@ -130,7 +130,9 @@ impl System {
         if self.broken.is_some() {
             return;
         }
-        steps.extend((0..self.flows.len()).filter(|&flow| self.is_ready(flow)).map(Transition::Send));
+        steps.extend(
+            (0..self.flows.len()).filter(|&flow| self.is_ready(flow)).map(Transition::Send),
+        );
         let budget = self.budget;
         for (i, node) in self.nodes.iter().enumerate() {
             if !node.held.is_empty() {

@@ -33,7 +33,10 @@ fn main() {
         ("open_mpi_of_a_user_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_on_each),
         ("mpich_of_a_user_holds_with_two_ranks_on_each_host", mpich_holds_with_two_on_each),
         ("a_killed_rank_of_a_user_leaves_no_port", a_killed_rank_leaves_no_port),
-        ("a_user_who_is_not_allowed_reads_so_in_what_mpirun_says", a_user_that_is_not_allowed_reads_so),
+        (
+            "a_user_who_is_not_allowed_reads_so_in_what_mpirun_says",
+            a_user_that_is_not_allowed_reads_so,
+        ),
         ("open_mpi_of_a_user_holds_without_a_broker", open_mpi_holds_without_a_broker),
         ("mpich_of_a_user_holds_without_a_broker", mpich_holds_without_a_broker),
         ("a_user_reads_that_the_broker_has_another_nic", a_user_that_names_another_nic_reads_so),

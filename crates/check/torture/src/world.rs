@@ -127,7 +127,8 @@ impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, watch: &Watch) -> Self {
         let count = usize::from(scenario.nodes);
         let trace = Trace::new(watch.verbose);
-        let nowhere = KnownPeer { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
+        let nowhere =
+            KnownPeer { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
         let mut simulation = Self {
             scenario,
             net: Network::new(scenario.seed, scenario.quiet(0)),

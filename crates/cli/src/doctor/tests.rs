@@ -36,7 +36,10 @@ fn healthy() -> Facts {
         }),
         users: Vec::new(),
         left_over: Vec::new(),
-        broker: BrokerFacts { path: Some("/run/gigae/broker.sock".into()), says: BrokerReply::Nothing },
+        broker: BrokerFacts {
+            path: Some("/run/gigae/broker.sock".into()),
+            says: BrokerReply::Nothing,
+        },
         libfabric: Some("1.17.0".into()),
         provider_path: None,
         provider: Provider::Found,
@@ -129,7 +132,9 @@ fn each_obstacle_is_one_line_with_what_to_do() {
             f.ip = Some("fd00::1".parse().unwrap());
             f.endpoint.as_mut().ok().unwrap().udp = Some((4791, false));
         }),
-        ("left over", Severity::Doubt, "ip link del gigae0", |f| f.left_over = vec!["gigae0".into()]),
+        ("left over", Severity::Doubt, "ip link del gigae0", |f| {
+            f.left_over = vec!["gigae0".into()]
+        }),
         ("provider", Severity::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
             f.provider = Provider::Missing { place: Some("/opt/lib/libgigae-fi.so".into()) };
         }),
@@ -224,7 +229,8 @@ fn a_socket_without_an_address_sends_nothing() {
         let opened = f.endpoint.as_mut().ok().unwrap();
         (opened.is_socket, opened.udp) = (true, Some((4791, false)));
     });
-    let [("endpoint", Severity::Doubt, _), ("bulk socket", Severity::Fault, text)] = &found[..] else {
+    let [("endpoint", Severity::Doubt, _), ("bulk socket", Severity::Fault, text)] = &found[..]
+    else {
         panic!("{found:?}")
     };
     assert!(text.contains("ip address add"), "{text}");

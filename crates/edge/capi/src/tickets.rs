@@ -47,7 +47,8 @@ impl OperationTickets {
         {
             self.keep(ended);
         }
-        let ticket = self.started.insert(StartedOperation { op, context }).map_err(|_| Code::TooMany)?;
+        let ticket =
+            self.started.insert(StartedOperation { op, context }).map_err(|_| Code::TooMany)?;
         self.tickets.insert(op, ticket);
         Ok(ticket)
     }

@@ -117,13 +117,27 @@ fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> OfiResult<()> 
     };
     let Some((peer, label, len)) = found else {
         let error = Some(CompletionFailure { code: Code::NO_MESSAGE, number: 11, beyond: 0 });
-        queue.push(CompletionEntry { context, flags, tag: wanted.tag, error, ..CompletionEntry::NONE });
+        queue.push(CompletionEntry {
+            context,
+            flags,
+            tag: wanted.tag,
+            error,
+            ..CompletionEntry::NONE
+        });
         return Ok(());
     };
     let source = state.number(peer);
     let flags = flags | label.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
     let data = label.data.unwrap_or_default();
-    queue.push(CompletionEntry { context, flags, len, data, tag: label.tag, source, ..CompletionEntry::NONE });
+    queue.push(CompletionEntry {
+        context,
+        flags,
+        len,
+        data,
+        tag: label.tag,
+        source,
+        ..CompletionEntry::NONE
+    });
     Ok(())
 }
 

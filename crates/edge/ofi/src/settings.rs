@@ -134,7 +134,10 @@ impl ProviderSettings {
                 let is_meant = |name: &str| first.split('/').any(|one| one == name);
                 let here = all.iter().filter(|(name, _)| is_meant(name));
                 let address = here.filter_map(|(one, mac)| address(one, *mac)).next();
-                address.map(|address| UsableNic { name: name.clone(), address }).into_iter().collect()
+                address
+                    .map(|address| UsableNic { name: name.clone(), address })
+                    .into_iter()
+                    .collect()
             }
             None => {
                 let nic = |(name, mac): (String, MacAddr)| {

@@ -43,7 +43,8 @@ impl SharedPort {
     /// From now on the connections from these addresses and ports are for [`SharedPort::wait`], and
     /// no others. What came for those before is closed.
     pub fn expect(&self, peers: &[SocketAddr]) {
-        *self.state() = SharedPortState { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
+        *self.state() =
+            SharedPortState { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
     }
 
     /// Keeps a connection that is expected, and gives back any other.

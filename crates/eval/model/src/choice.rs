@@ -120,7 +120,9 @@ impl Judgement {
 
     /// Whether anything differs.
     pub fn differs(&self) -> bool {
-        self.all().iter().any(|change| matches!(change, RatioChange::Better(_) | RatioChange::Worse(_)))
+        self.all()
+            .iter()
+            .any(|change| matches!(change, RatioChange::Better(_) | RatioChange::Worse(_)))
     }
 
     /// Whether something is worse.

@@ -220,8 +220,15 @@ fn against(
     });
     let figures = judged(figures.collect(), judging);
     let costs = judged(common.iter().flat_map(costs).collect(), judging);
-    let mut against =
-        SideComparison { side, unit, units: units(unit), figures, costs, alone, doubts: Vec::new() };
+    let mut against = SideComparison {
+        side,
+        unit,
+        units: units(unit),
+        figures,
+        costs,
+        alone,
+        doubts: Vec::new(),
+    };
     against.doubts = doubts(reference, other, &against, judging);
     Ok(against)
 }

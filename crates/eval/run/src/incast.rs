@@ -156,7 +156,9 @@ fn send(
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         let beside = beside.join().unwrap_or_default();
         let each = ends.into_iter().map(|end| {
-            end.unwrap_or_else(|_| Err(RepetitionError::Repetition("a sender's thread panicked".into())))
+            end.unwrap_or_else(|_| {
+                Err(RepetitionError::Repetition("a sender's thread panicked".into()))
+            })
         });
         Ok((each.collect::<Result<_, _>>()?, beside))
     })

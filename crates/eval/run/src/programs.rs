@@ -211,7 +211,9 @@ fn theirs(
     let said = match (said, ended) {
         (Ok(said), Reply::Cancelled) => said,
         (Err(here), Reply::Failed { reason, .. }) => {
-            return Err(RepetitionError::Repetition(format!("{here}; at the answering end: {reason}")));
+            return Err(RepetitionError::Repetition(format!(
+                "{here}; at the answering end: {reason}"
+            )));
         }
         (Err(here), Reply::Cancelled) => return Err(RepetitionError::Repetition(here.to_string())),
         (_, other) => return Err(reply_failure(&other)),

@@ -81,7 +81,9 @@ pub(crate) fn repetition(
         return incast::repetition(stage, task, interrupted);
     }
     let site = place(stage, cell)?;
-    site.pin().map_err(|error| RepetitionError::Repetition(format!("pinning to a CPU failed: {error}")))?;
+    site.pin().map_err(|error| {
+        RepetitionError::Repetition(format!("pinning to a CPU failed: {error}"))
+    })?;
     let own = Task { wait: cell.experiment.measuring_wait(cell.wait), ..task.clone() };
     let opening = open(&site, &own, Side::Client)?;
     let run = Request::Run { task, address: opening.address() };
@@ -154,6 +156,8 @@ pub(crate) fn in_memory(
     match memory::measure(method, cell.size, cell.warmup, cell.measure, interrupted) {
         Ok(Some(asked)) => Ok(BothEnds { asked, answered: Answered::default() }),
         Ok(None) => Err(RepetitionError::Fatal(RunError::Interrupted)),
-        Err(error) => Err(RepetitionError::Unavailable(format!("memory could not be mapped: {error}"))),
+        Err(error) => {
+            Err(RepetitionError::Unavailable(format!("memory could not be mapped: {error}")))
+        }
     }
 }

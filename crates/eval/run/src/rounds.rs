@@ -220,7 +220,9 @@ impl Running<'_> {
     ) {
         let outcome = match outcome {
             Ok(BothEnds { asked, answered }) => Ok((asked, answered)),
-            Err(RepetitionError::Unavailable(why) | RepetitionError::Repetition(why)) => Err(&why[..]),
+            Err(RepetitionError::Unavailable(why) | RepetitionError::Repetition(why)) => {
+                Err(&why[..])
+            }
             Err(RepetitionError::Fatal(_)) => return,
         };
         let (title, planned) = (title(link, &of.cell), self.plan.repetitions);

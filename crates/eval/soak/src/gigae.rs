@@ -446,9 +446,10 @@ impl<'a> Worker<'a> {
     fn send(&mut self, place: usize, now: Duration) -> Result<Duration, LinkError> {
         let mut wait = self.send_messages(place, now)?;
         let state = &self.peers[place];
-        for (stream, free) in
-            [(Stream::Tagged, state.going < AHEAD), (Stream::Memory, state.step == WriteState::Idle)]
-        {
+        for (stream, free) in [
+            (Stream::Tagged, state.going < AHEAD),
+            (Stream::Memory, state.step == WriteState::Idle),
+        ] {
             if free && self.peers[place].pacers[stream as usize].due(now) {
                 self.start(place, stream);
                 wait = Duration::ZERO;

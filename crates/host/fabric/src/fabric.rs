@@ -273,7 +273,9 @@ fn refuse_taken_names(prefix: &str) -> Result<(), FabricError> {
                 NetnsState::Namespace { mark } if mark != topology::mark(prefix) => {
                     FabricError::Foreign { name }
                 }
-                NetnsState::Remnant if state::read(prefix).is_none() => FabricError::Foreign { name },
+                NetnsState::Remnant if state::read(prefix).is_none() => {
+                    FabricError::Foreign { name }
+                }
                 _ => FabricError::InUse { prefix: prefix.to_owned() },
             });
         }

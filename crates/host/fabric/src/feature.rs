@@ -50,7 +50,9 @@ fn kind(name: &str) -> FeatureKind {
         "tx-generic-segmentation" => FeatureKind::Other,
         "tx-gso-list" => FeatureKind::Segmentation,
         _ if name.starts_with("tx-checksum-") => FeatureKind::Checksum,
-        _ if name.starts_with("tx-") && name.ends_with("-segmentation") => FeatureKind::Segmentation,
+        _ if name.starts_with("tx-") && name.ends_with("-segmentation") => {
+            FeatureKind::Segmentation
+        }
         _ => FeatureKind::Other,
     }
 }

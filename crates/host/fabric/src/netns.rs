@@ -136,7 +136,11 @@ pub(crate) fn look(name: &str) -> Result<NetnsState, FabricError> {
         .f_type;
     if kind != NSFS_MAGIC {
         let remnant = metadata.is_file() && metadata.len() == 0;
-        return Ok(if remnant { NetnsState::Remnant } else { NetnsState::Namespace { mark: String::new() } });
+        return Ok(if remnant {
+            NetnsState::Remnant
+        } else {
+            NetnsState::Namespace { mark: String::new() }
+        });
     }
     let link = inside(name, || tool::json("ip", &["link", "show", "dev", "lo"]))?;
     let mark = link[0]["ifalias"].as_str().unwrap_or_default().to_owned();

@@ -45,7 +45,8 @@ fn raw(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         Route::new(Envelope::DEFAULT, ends[from], ends[1 - from]).ok_or("no Ethernet")
     };
     let (mut there, mut back) = (route(0)?, route(1)?);
-    let mut steps = Steps::new(["raw: prepare", "raw: doorbell", "raw: receive", "raw: empty poll"]);
+    let mut steps =
+        Steps::new(["raw: prepare", "raw: doorbell", "raw: receive", "raw: empty poll"]);
     let mut batch = Vec::with_capacity(1);
     for _ in 0..MESSAGES {
         steps.begin();

@@ -129,16 +129,8 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Self {
-        let EngineParts {
-            links,
-            segments,
-            proto,
-            transfer,
-            clock,
-            route_table,
-            discovery,
-            ..
-        } = parts;
+        let EngineParts { links, segments, proto, transfer, clock, route_table, discovery, .. } =
+            parts;
         let longest = usize::from(proto.config().max_operations);
         let tx_segments = longest.div_ceil(links.info(0).frame_size);
         let mut engine = Self {

@@ -299,7 +299,9 @@ impl Inbox {
     /// The next message of the open frame, unless that was copied.
     #[inline]
     pub(crate) fn next(&mut self, arenas: &Arenas) -> Option<RxPart> {
-        let OpenFrame { source: FrameSource::Slot(slot), at } = self.open.as_mut()? else { return None };
+        let OpenFrame { source: FrameSource::Slot(slot), at } = self.open.as_mut()? else {
+            return None;
+        };
         let shared = self.frames[*slot as usize].as_mut().expect("the frame is there");
         let place = shared.payload();
         let payload = &arenas.bytes(shared.frame.frame())[place.clone()];
@@ -316,7 +318,8 @@ impl Inbox {
     /// The next message of the open frame, if that was copied.
     #[cold]
     pub(crate) fn next_copy(&mut self) -> Option<Box<Copied>> {
-        let OpenFrame { source: FrameSource::Copy(copied, several), at } = self.open.as_mut()? else {
+        let OpenFrame { source: FrameSource::Copy(copied, several), at } = self.open.as_mut()?
+        else {
             return None;
         };
         let all = copied.message.clone();

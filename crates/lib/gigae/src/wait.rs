@@ -94,7 +94,9 @@ impl Waiter {
             Wait::Spin => Idle::Spin,
             Wait::Sleep => Idle::Sleep,
             Wait::Adaptive if napped => Idle::Sleep,
-            Wait::Adaptive if wanted == WaitFor::Room && waited >= SHORTEST_SPIN => Idle::Nap(self.nap),
+            Wait::Adaptive if wanted == WaitFor::Room && waited >= SHORTEST_SPIN => {
+                Idle::Nap(self.nap)
+            }
             Wait::Adaptive if self.one_way >= STREAM => Idle::Nap(self.nap),
             Wait::Adaptive if wanted == WaitFor::Rest && waited < LONGEST_SPIN => Idle::Spin,
             Wait::Adaptive if waited < self.spin => Idle::Spin,

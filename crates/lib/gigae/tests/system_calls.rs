@@ -68,7 +68,8 @@ impl EndpointPair {
         let fabric = testing::fabric("calls", |config| config.cable = true);
         let open = |n: u16| {
             let _inside = fabric.node(n).enter().unwrap();
-            let options = Options::new("eth0").backend(case.backend).wait(Wait::Spin).bulk(case.bulk);
+            let options =
+                Options::new("eth0").backend(case.backend).wait(Wait::Spin).bulk(case.bulk);
             // Stopped at each call, the program is away for so long that the thread would come.
             let options = options.progress(Progress::Manual);
             let options = options.linger(Duration::from_millis(100)).tuned(256, |config| {
@@ -127,7 +128,8 @@ impl EndpointPair {
 
 /// What this program does under strace.
 fn traced(name: &str) {
-    let pair = EndpointPair::new(CASES.iter().find(|case| case.name == name).expect("one of these"));
+    let pair =
+        EndpointPair::new(CASES.iter().find(|case| case.name == name).expect("one of these"));
     let full = pair.a.max_message();
     type Case<'a> = (&'a str, usize, Box<dyn Fn() + 'a>);
     let cases: [Case<'_>; 4] = [

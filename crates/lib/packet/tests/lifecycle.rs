@@ -27,7 +27,10 @@ fn main() {
         ("what_cannot_be_opened_is_refused_in_one_line", what_cannot_be_opened_is_refused),
         ("a_missing_capability_is_named", a_missing_capability_is_named),
         ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),
-        ("an_outage_that_is_over_keeps_no_program_awake", an_outage_that_is_over_keeps_no_program_awake),
+        (
+            "an_outage_that_is_over_keeps_no_program_awake",
+            an_outage_that_is_over_keeps_no_program_awake,
+        ),
         ("an_interface_that_is_deleted_is_reported", deletion_is_reported),
     ]);
 }

@@ -333,7 +333,11 @@ impl<R> ReceiveWindow<R> {
     /// What is owed to the peer, for a header that goes out on a slow way: [`owe`](Self::owe) it
     /// again after its [`fields`](Self::fields).
     pub(crate) fn owed(&self) -> PendingAck {
-        PendingAck { unacknowledged: self.unacknowledged, waiting: self.waiting, urgent: self.urgent }
+        PendingAck {
+            unacknowledged: self.unacknowledged,
+            waiting: self.waiting,
+            urgent: self.urgent,
+        }
     }
 
     /// See [`owed`](Self::owed).

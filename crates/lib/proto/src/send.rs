@@ -114,7 +114,8 @@ impl<T> SendWindow<T> {
             return true;
         }
         let count = (before * 2).max(FEWEST_SLOTS).min(most);
-        let mut slots: WindowSlots<T> = std::iter::repeat_with(WindowSlot::empty).take(count).collect();
+        let mut slots: WindowSlots<T> =
+            std::iter::repeat_with(WindowSlot::empty).take(count).collect();
         let mut seq = self.base;
         while seq != self.next {
             std::mem::swap(&mut slots[seq.0 as usize & (count - 1)], self.slot(seq));

@@ -141,7 +141,11 @@ fn an_offer_holds_for_the_node_and_the_proposal_that_it_was_made_for_and_for_som
     let same: fn(&mut Header) = |_| ();
     let wrong = Offer { token: offer.token ^ 1, ..offer };
     assert_eq!(answered(&mut end, BOB, 1000, offer, same), Err(Discard::Epoch), "another node");
-    assert_eq!(answered(&mut end, ATTACKER, 1001, offer, same), Err(Discard::Epoch), "another epoch");
+    assert_eq!(
+        answered(&mut end, ATTACKER, 1001, offer, same),
+        Err(Discard::Epoch),
+        "another epoch"
+    );
     assert_eq!(answered(&mut end, ATTACKER, 1000, wrong, same), Err(Discard::Epoch));
     assert_eq!(answered(&mut end, ATTACKER, 1000, offer, |h| h.src_port = 1), Err(Discard::Epoch));
     assert_eq!(answered(&mut end, ATTACKER, 1000, offer, |h| h.channel = 1), Err(Discard::Epoch));

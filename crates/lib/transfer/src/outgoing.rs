@@ -297,13 +297,17 @@ impl<M: Bytes> Transfer<M> {
     fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> FillResult {
         let state = self.peer(peer);
         let limit = state.limit_due.then(|| OperationReply::Plain(state.limit()));
-        let Some(answer) = limit.as_ref().or(state.answers.front()) else { return FillResult::Nothing };
+        let Some(answer) = limit.as_ref().or(state.answers.front()) else {
+            return FillResult::Nothing;
+        };
         let (op, data) = match answer {
             OperationReply::Plain(op) => (*op, &[][..]),
             OperationReply::Fetched(id, values) => {
                 (Op::Done { id: *id, status: Status::Ok }, values.bytes())
             }
-            OperationReply::Confirmed { id, .. } => (Op::Done { id: *id, status: Status::Ok }, &[][..]),
+            OperationReply::Confirmed { id, .. } => {
+                (Op::Done { id: *id, status: Status::Ok }, &[][..])
+            }
         };
         let len = op.header_len() + data.len();
         if len > room.len() {

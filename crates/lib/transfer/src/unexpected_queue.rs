@@ -280,7 +280,9 @@ mod tests {
         queue.drop_oldest(PeerId(1));
         assert_eq!(queue.former(PeerId(1)), 2 * cost(10));
         assert!(queue.take(&of(Some(1), 0)).is_none());
-        let taken = |queue: &mut UnexpectedQueue, tag| queue.take(&of(Some(1), tag)).map(|taken| taken.former);
+        let taken = |queue: &mut UnexpectedQueue, tag| {
+            queue.take(&of(Some(1), tag)).map(|taken| taken.former)
+        };
         assert_eq!(
             [2, 5, 1].map(|tag| taken(&mut queue, tag)),
             [Some(true), Some(false), Some(true)]

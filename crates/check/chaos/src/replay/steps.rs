@@ -49,13 +49,16 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
                     _ => None,
                 });
                 let numbers = *first..accepted.unwrap_or(u32::MAX);
-                let sent = numbers.zip(lens).map(|(number, &len)| CheckerEvent::Sent(id(number), len));
+                let sent =
+                    numbers.zip(lens).map(|(number, &len)| CheckerEvent::Sent(id(number), len));
                 steps.extend(sent.map(|step| (*at, step)));
                 continue;
             }
             EventKind::Received(message) => CheckerEvent::Received(*message),
             EventKind::Torn(len) => CheckerEvent::Torn(*len),
-            EventKind::Failed(reason, messages) => CheckerEvent::Failed(reason.clone(), messages.clone()),
+            EventKind::Failed(reason, messages) => {
+                CheckerEvent::Failed(reason.clone(), messages.clone())
+            }
             EventKind::Started(number, len) => CheckerEvent::Started(id(*number), *len),
             EventKind::Ended(number, success) => CheckerEvent::Ended(id(*number), *success),
             EventKind::Tagged(taken) => CheckerEvent::Tagged(*taken),
@@ -65,7 +68,9 @@ pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
             EventKind::Done(number, ending, value, bytes) => {
                 CheckerEvent::Done(*number, *ending, *value, bytes.clone())
             }
-            EventKind::Broken(number, text) => CheckerEvent::Broken(format!("operation {number}: {text}")),
+            EventKind::Broken(number, text) => {
+                CheckerEvent::Broken(format!("operation {number}: {text}"))
+            }
             EventKind::Noticed(word, offset, len) => {
                 CheckerEvent::Noticed(*word, NoticedRange { offset: *offset, len: *len })
             }

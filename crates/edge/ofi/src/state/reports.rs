@@ -84,7 +84,12 @@ impl Reports {
         if let Some(queue) = &self.tx {
             match result {
                 Ok(()) if reported => {
-                    queue.push(CompletionEntry { context, flags, len: *len, ..CompletionEntry::NONE });
+                    queue.push(CompletionEntry {
+                        context,
+                        flags,
+                        len: *len,
+                        ..CompletionEntry::NONE
+                    });
                 }
                 Ok(()) => {}
                 Err(error) => {

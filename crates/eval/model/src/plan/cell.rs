@@ -134,7 +134,8 @@ impl Plan {
                 for size in &plan.sizes {
                     if let Size::Bytes(size) = *size {
                         let (method, condition) = (method.name(), Condition::default());
-                        let cell = plan.cell(method, NamedSetting::PLAIN, condition, Wait::Spin, size);
+                        let cell =
+                            plan.cell(method, NamedSetting::PLAIN, condition, Wait::Spin, size);
                         add(&mut cells, cell);
                     }
                 }

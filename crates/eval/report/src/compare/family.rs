@@ -73,7 +73,8 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<CellTest>> {
     let observed: Vec<Option<(f64, f64)>> =
         values.iter().map(|values| scratch.separation(values, &partings[0])).collect();
     // From the clearest difference on; cells without a statistic take no part.
-    let statistic = |cell: usize| observed[cell].map_or(0.0, |(separation, scatter)| separation / scatter);
+    let statistic =
+        |cell: usize| observed[cell].map_or(0.0, |(separation, scatter)| separation / scatter);
     let mut order: Vec<usize> = (0..rows.len()).filter(|&cell| observed[cell].is_some()).collect();
     order.sort_by(|&a, &b| statistic(b).total_cmp(&statistic(a)));
     let mut largest = vec![0.0f64; partings.len()];

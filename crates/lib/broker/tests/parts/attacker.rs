@@ -197,7 +197,8 @@ pub(crate) fn they_get_no_more() {
         assert!(memory <= had + 8192, "{memory} KiB after {had}");
     };
     let said = std::thread::scope(|scope| {
-        let said: Vec<_> = attackers.iter_mut().map(|attacker| scope.spawn(|| attacker.line())).collect();
+        let said: Vec<_> =
+            attackers.iter_mut().map(|attacker| scope.spawn(|| attacker.line())).collect();
         while !said.iter().all(|said| said.is_finished()) {
             look();
             std::thread::sleep(2 * PAUSE);

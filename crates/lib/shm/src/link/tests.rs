@@ -92,7 +92,14 @@ fn met(options: &PairOptions) -> LinkPair {
     let (mut a, mut b) = (open(), open());
     meet(&mut a, &mut b);
     let (to_b, to_a) = (route(&a, &b), route(&b, &a));
-    LinkPair { to_b, to_a, a: Box::new(a), b: Box::new(b), kernels: None, keep_alive: Box::new(network) }
+    LinkPair {
+        to_b,
+        to_a,
+        a: Box::new(a),
+        b: Box::new(b),
+        kernels: None,
+        keep_alive: Box::new(network),
+    }
 }
 
 /// All of the suite that neither counts from the beginning nor wants frames dropped or completed
@@ -394,8 +401,7 @@ fn nobody_sleeps_while_connections_wait_to_be_accepted() {
 fn a_neighbour_without_a_free_descriptor_is_refused_and_comes_again() {
     const ALONE: &str = "GIGAE_SHM_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        let name =
-            "link::tests::a_neighbour_without_a_free_descriptor_is_refused_and_comes_again";
+        let name = "link::tests::a_neighbour_without_a_free_descriptor_is_refused_and_comes_again";
         let mut test = std::process::Command::new(std::env::current_exe().unwrap());
         let status = test.args(["--exact", name, "--nocapture"]).env(ALONE, "1").status();
         return assert!(status.unwrap().success());

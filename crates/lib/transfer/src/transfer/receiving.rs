@@ -103,7 +103,8 @@ impl<M: Bytes> Transfer<M> {
             several.state = MultiReceiveState::Full;
             self.matching.withdraw(of);
         }
-        let receive = Receive { target: ReceiveTarget::Part { of, at }, room, matched: Some(matched) };
+        let receive =
+            Receive { target: ReceiveTarget::Part { of, at }, room, matched: Some(matched) };
         let id = self.operations.insert(Operation::Receive(receive)).ok().expect("there is room");
         *self.engaged_with(matched.peer) += 1;
         self.parts.push_back(MultiReceivePart { id, peer: matched.peer, ended: None });
