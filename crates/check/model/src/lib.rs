@@ -32,7 +32,8 @@
 //! other versions, bytes (headers are handed over as they are), and everything larger than the
 //! forms.
 //!
-//! A harness that can [mutate](Mutation) the protocol on request shows that the rules notice (`tests/notices.rs`).
+//! A harness that can [mutate](Mutation) the protocol on request shows that the rules notice
+//! (`tests/notices.rs`).
 
 #![forbid(unsafe_code)]
 
