@@ -3,11 +3,12 @@
 
 use crate::address::NOT_AVAILABLE;
 use crate::error::{Code, OfiResult};
-use crate::state_lock::{StateLock, Threads};
+use crate::object::lock;
 use crate::wait::WaitObject;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// An operation has ended.
@@ -52,7 +53,7 @@ impl CompletionEntry {
 
 /// See the module's description. It grows if the reader is slow: nothing is ever lost.
 pub(crate) struct Completions {
-    entries: StateLock<VecDeque<CompletionEntry>>,
+    entries: Mutex<VecDeque<CompletionEntry>>,
     /// Number of entries, so a read of an empty queue takes no lock.
     count: AtomicUsize,
     /// An endpoint waits for a read with its doorbell.
@@ -62,8 +63,8 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// With room for so many entries.
-    pub(crate) fn new(room: usize, wait: Option<WaitObject>, threads: Threads) -> Self {
-        let entries = StateLock::new(VecDeque::with_capacity(room), threads);
+    pub(crate) fn new(room: usize, wait: Option<WaitObject>) -> Self {
+        let entries = Mutex::new(VecDeque::with_capacity(room));
         let is_expected = AtomicBool::new(false);
         Self { entries, count: AtomicUsize::new(0), is_expected, wait }
     }
@@ -80,7 +81,7 @@ impl Completions {
 
     pub(crate) fn push(&self, entry: CompletionEntry) {
         {
-            let mut entries = self.entries.lock();
+            let mut entries = lock(&self.entries);
             entries.push_back(entry);
             self.count.store(entries.len(), Ordering::Release);
         }
@@ -90,7 +91,7 @@ impl Completions {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.lock().is_empty()
+        lock(&self.entries).is_empty()
     }
 
     /// Takes up to `count` entries without error and passes each to `hand` with its index. Holds
@@ -103,7 +104,7 @@ impl Completions {
         if self.count.load(Ordering::Acquire) == 0 {
             return Err(Code::AGAIN);
         }
-        let mut entries = self.entries.lock();
+        let mut entries = lock(&self.entries);
         let mut taken = 0;
         while taken < count {
             match entries.front() {
@@ -121,7 +122,7 @@ impl Completions {
 
     /// Takes the first entry if it has an error.
     pub(crate) fn take_failed(&self) -> OfiResult<(CompletionEntry, CompletionFailure)> {
-        let mut entries = self.entries.lock();
+        let mut entries = lock(&self.entries);
         let entry = *entries.front().ok_or(Code::AGAIN)?;
         let failure = entry.error.ok_or(Code::AGAIN)?;
         entries.pop_front();

@@ -2,33 +2,33 @@
 //!
 //! One lock per endpoint, taken once per operation and per poll for completions. The list of the
 //! endpoints that report to a queue or counter has a lock that is held while they make progress, so
-//! it comes before theirs. Entries of queues have a lock of their own, which is taken while an
-//! endpoint's is held and never the other way round. A domain's lock comes before all of these.
-//! Where the program serializes its calls, only the domain's is a real one (`state_lock.rs`).
+//! it comes before theirs. Entries of queues and values of counters have their own locks, which are
+//! taken while an endpoint's is held and never the other way round. A domain's lock comes before
+//! all of these.
 
 use crate::error::OfiResult;
+use crate::object::lock;
 use crate::state::EndpointState;
-use crate::state_lock::{Locked, StateLock, Threads};
 use crate::wait::WaitObject;
 use gigae::{Address, Endpoint};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Core {
-    state: StateLock<EndpointState>,
+    state: Mutex<EndpointState>,
     pub(crate) address: Address,
 }
 
 impl Core {
-    pub(crate) fn new(endpoint: Endpoint, threads: Threads) -> OfiResult<Arc<Self>> {
+    pub(crate) fn new(endpoint: Endpoint) -> OfiResult<Arc<Self>> {
         let address = endpoint.identity().address;
-        let state = StateLock::new(EndpointState::new(endpoint), threads);
+        let state = Mutex::new(EndpointState::new(endpoint));
         Ok(Arc::new(Self { state, address }))
     }
 
-    pub(crate) fn lock(&self) -> Locked<'_, EndpointState> {
-        self.state.lock()
+    pub(crate) fn lock(&self) -> MutexGuard<'_, EndpointState> {
+        lock(&self.state)
     }
 
     /// Has a queue or counter wake for this endpoint, if it has a descriptor.

@@ -6,7 +6,6 @@ use crate::error::{Code, OfiResult, Stub, status};
 use crate::object::{self, KeepAlive, descriptor, inner, table};
 use crate::sources::Sources;
 use crate::spin::Spin;
-use crate::state_lock::Threads;
 use crate::sys::{self, fi_cntr_attr, fi_ops, fi_ops_cntr, fid, fid_cntr};
 use crate::wait::{WaitObject, end_of, wait_control, wait_of};
 use std::ffi::{c_int, c_void};
@@ -108,7 +107,6 @@ static COUNTER_OPS: fi_ops_cntr = fi_ops_cntr {
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
     domain: KeepAlive,
-    threads: Threads,
     attr: *mut fi_cntr_attr,
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
@@ -121,7 +119,7 @@ pub(crate) unsafe fn open(
     };
     let counter = Counter {
         count: Arc::new(Count::new(wait)),
-        sources: Sources::new(threads),
+        sources: Sources::default(),
         spin: Spin::new(),
         seen: Count::new(None),
         _domain: domain,

@@ -6,7 +6,6 @@ use crate::error::{Code, OfiResult, Stub, explain, explanation, guard, status};
 use crate::object::{self, KeepAlive, descriptor, inner, table};
 use crate::sources::Sources;
 use crate::spin::Spin;
-use crate::state_lock::Threads;
 use crate::sys::{
     self, fi_cq_attr, fi_cq_err_entry, fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq,
 };
@@ -134,7 +133,6 @@ static CQ_OPS: fi_ops_cq = fi_ops_cq {
 /// Pointers are NULL or to what their types say.
 pub(crate) unsafe fn open(
     domain: KeepAlive,
-    threads: Threads,
     attr: *mut fi_cq_attr,
     cq: *mut *mut fid_cq,
     context: *mut c_void,
@@ -154,8 +152,8 @@ pub(crate) unsafe fn open(
     };
     let room = size.clamp(USUAL_SIZE, 1 << 16);
     let queue = Queue {
-        completions: Arc::new(Completions::new(room, wait, threads)),
-        sources: Sources::new(threads),
+        completions: Arc::new(Completions::new(room, wait)),
+        sources: Sources::default(),
         entry_size,
         spin: Spin::new(),
         _domain: domain,

@@ -7,7 +7,6 @@ use crate::error::OfiResult;
 use crate::object::{KeepAlive, lock};
 use crate::region::Region;
 use crate::request::Request;
-use crate::state_lock::Threads;
 use gigae::{Endpoint, OpenError, Rights};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -20,8 +19,6 @@ pub(crate) struct Domain {
     ports: Mutex<Ports>,
     /// The program chooses the keys of registered memory.
     own_keys: bool,
-    /// How the program uses the domain's objects.
-    pub(crate) threads: Threads,
     /// The fabric that opened it, unless a test did.
     _fabric: Option<KeepAlive>,
 }
@@ -44,10 +41,9 @@ impl Ports {
     }
 
     /// Opens one more endpoint. Registered memory can also be used through it.
-    fn open(&mut self, opener: &Opener, threads: Threads) -> OfiResult<Arc<Core>> {
+    fn open(&mut self, opener: &Opener) -> OfiResult<Arc<Core>> {
         // The code that the program gets says little.
-        let endpoint = opener().inspect_err(|error| eprintln!("gigae: {error}"))?;
-        let core = Core::new(endpoint, threads)?;
+        let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
         for region in self.regions.iter().filter_map(Weak::upgrade) {
             region.join(&core)?;
         }
@@ -58,13 +54,8 @@ impl Ports {
 
 impl Domain {
     /// A domain of a fabric, which stays open as long.
-    pub(crate) fn new(
-        opener: Opener,
-        own_keys: bool,
-        threads: Threads,
-        fabric: Option<KeepAlive>,
-    ) -> Self {
-        Self { opener, ports: Mutex::default(), own_keys, threads, _fabric: fabric }
+    pub(crate) fn new(opener: Opener, own_keys: bool, fabric: Option<KeepAlive>) -> Self {
+        Self { opener, ports: Mutex::default(), own_keys, _fabric: fabric }
     }
 
     /// The library's endpoint for one of the program's.
@@ -74,7 +65,7 @@ impl Domain {
         // From now on the program's endpoint keeps it.
         match ports.kept.take() {
             Some(core) => Ok(core),
-            None => ports.open(&self.opener, self.threads),
+            None => ports.open(&self.opener),
         }
     }
 
@@ -107,7 +98,7 @@ impl Domain {
         let first = match ports.all.iter().find_map(Weak::upgrade) {
             Some(core) => core,
             None => {
-                let core = ports.open(&self.opener, self.threads)?;
+                let core = ports.open(&self.opener)?;
                 ports.kept = Some(Arc::clone(&core));
                 core
             }

@@ -18,7 +18,6 @@ use crate::object::{self, descriptor, inner, keep, table};
 use crate::poll;
 use crate::provider;
 use crate::settings::ProviderSettings;
-use crate::state_lock::Threads;
 use crate::sys::{
     self, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_eq_attr, fi_info, fi_ops, fi_ops_domain,
     fi_ops_fabric, fi_poll_attr, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_eq, fid_fabric,
@@ -149,9 +148,8 @@ unsafe extern "C" fn open_domain2(
             }
             Ok(endpoint)
         });
-        let threads = Threads::asked(attr.threading);
         let own_keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int == 0;
-        let inner = Domain::new(opener, own_keys, threads, Some(Arc::clone(fabric) as _));
+        let inner = Domain::new(opener, own_keys, Some(Arc::clone(fabric) as _));
         put_domain(inner, domain, context)
     })
 }
@@ -211,10 +209,7 @@ unsafe extern "C" fn open_cq(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let threads = inner::<_, Domain>(domain)?.threads;
-        cq::open(keep::<_, Domain>(domain)?, threads, attr, cq, context)
-    })
+    status(|| unsafe { cq::open(keep::<_, Domain>(domain)?, attr, cq, context) })
 }
 
 unsafe extern "C" fn open_counter(
@@ -224,10 +219,7 @@ unsafe extern "C" fn open_counter(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let threads = inner::<_, Domain>(domain)?.threads;
-        counter::open(keep::<_, Domain>(domain)?, threads, attr, counter, context)
-    })
+    status(|| unsafe { counter::open(keep::<_, Domain>(domain)?, attr, counter, context) })
 }
 
 unsafe extern "C" fn open_poll(

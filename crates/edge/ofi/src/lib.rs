@@ -55,7 +55,6 @@ mod settings;
 mod sources;
 mod spin;
 mod state;
-mod state_lock;
 #[allow(
     dead_code,
     missing_docs,

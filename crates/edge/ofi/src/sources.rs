@@ -2,23 +2,20 @@
 
 use crate::core::Core;
 use crate::error::{Code, OfiResult};
-use crate::state_lock::{StateLock, Threads};
+use crate::object::lock;
 use crate::wait::WaitObject;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The endpoints. The lock is held while they make progress, so it is taken before theirs.
-pub(crate) struct Sources(StateLock<Vec<Arc<Core>>>);
+#[derive(Default)]
+pub(crate) struct Sources(Mutex<Vec<Arc<Core>>>);
 
 impl Sources {
-    pub(crate) fn new(threads: Threads) -> Self {
-        Self(StateLock::new(Vec::new(), threads))
-    }
-
     /// Also makes progress at this endpoint, and wakes for it.
     pub(crate) fn follow(&self, core: &Arc<Core>, wait: Option<&WaitObject>) -> OfiResult<()> {
         {
-            let mut all = self.0.lock();
+            let mut all = lock(&self.0);
             if !all.iter().any(|known| Arc::ptr_eq(known, core)) {
                 all.push(Arc::clone(core));
             }
@@ -28,7 +25,7 @@ impl Sources {
 
     /// Ends that. Call this before an endpoint is closed: it is kept open until then.
     pub(crate) fn leave(&self, core: &Arc<Core>, wait: Option<&WaitObject>) {
-        self.0.lock().retain(|known| !Arc::ptr_eq(known, core));
+        lock(&self.0).retain(|known| !Arc::ptr_eq(known, core));
         if let Some(wait) = wait {
             core.wake_no_more(wait);
         }
@@ -38,7 +35,7 @@ impl Sources {
     /// nothing else.
     pub(crate) fn progress(&self) -> OfiResult<()> {
         let mut first = Ok(());
-        for core in self.0.lock().iter() {
+        for core in lock(&self.0).iter() {
             first = first.and(core.progress());
         }
         first
@@ -46,14 +43,14 @@ impl Sources {
 
     /// Whether all of them have a descriptor to sleep on.
     pub(crate) fn have_fd(&self) -> bool {
-        self.0.lock().iter().all(|core| core.has_fd())
+        lock(&self.0).iter().all(|core| core.has_fd())
     }
 
     /// When one of them must be called again. [`Code::AGAIN`] if something already waits for a
     /// call, or else the first error.
     pub(crate) fn prepare(&self) -> OfiResult<Option<Duration>> {
         let (mut least, mut first): (Option<Duration>, _) = (None, Ok(()));
-        for core in self.0.lock().iter() {
+        for core in lock(&self.0).iter() {
             match core.prepare_to_wait() {
                 Ok(Some(Duration::ZERO)) => return Err(Code::AGAIN),
                 Ok(Some(time)) => least = Some(least.map_or(time, |least| least.min(time))),

@@ -7,7 +7,6 @@ use crate::endpoint::Ep;
 use crate::error::Code;
 use crate::object::inner;
 use crate::request::one;
-use crate::state_lock::Threads;
 use crate::sys::*;
 use crate::{atomic, fabric};
 use gigae::{Endpoint, Options, Progress};
@@ -72,8 +71,6 @@ struct NodeOptions {
     caps: u64,
     /// Keys of registered memory are the program's.
     own_keys: bool,
-    /// The threads that call at a time.
-    threads: Threads,
     /// So many links as one, if there are several.
     links: usize,
     /// No progress while the program makes none.
@@ -98,7 +95,7 @@ impl TestEndpoint {
     /// One whose endpoint the opener opens.
     fn opened(opener: Opener, asked: NodeOptions) -> Self {
         let mut domain = null_mut();
-        let inner = Domain::new(opener, asked.own_keys, asked.threads, None);
+        let inner = Domain::new(opener, asked.own_keys, None);
         // SAFETY: a place to write to.
         unsafe { fabric::put_domain(inner, &mut domain, null_mut()).unwrap() };
         Self::within(domain, asked)

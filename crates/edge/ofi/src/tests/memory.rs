@@ -403,12 +403,7 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     let (mut domain, mut memory) = (null_mut(), [0_u8; 64]);
     // SAFETY: a place to write to.
     unsafe {
-        fabric::put_domain(
-            Domain::new(opener, false, Threads::Several, None),
-            &mut domain,
-            null_mut(),
-        )
-        .unwrap()
+        fabric::put_domain(Domain::new(opener, false, None), &mut domain, null_mut()).unwrap()
     };
     for _ in 0..3 {
         let (mut mr, at) = (null_mut(), memory.as_mut_ptr().cast());

@@ -6,17 +6,7 @@ use crate::request::{Call, IoVecs, RequestKind};
 
 #[test]
 fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
-    messages_of_all_sizes_arrive(Threads::Several);
-}
-
-#[test]
-fn messages_arrive_where_the_program_serializes_its_calls() {
-    messages_of_all_sizes_arrive(Threads::Serialized);
-}
-
-fn messages_of_all_sizes_arrive(threads: Threads) {
-    let caps = FI_DIRECTED_RECV;
-    let p = EndpointPair::having(NodeOptions { caps, threads, ..NodeOptions::default() });
+    let p = EndpointPair::new();
     for (n, len) in [0, 1, 1468, 5000, 40_000, 300_000].into_iter().enumerate() {
         let (tagged, plain) = (body(len, n), body(len, n + 50));
         let (mut first, mut second) = (vec![0; len], vec![0; len]);

@@ -220,16 +220,3 @@ fn an_endpoint_over_several_links_exchanges_messages_with_others_and_itself() {
     }
     p.close();
 }
-
-/// In a domain of `FI_THREAD_DOMAIN`, no lock makes the second call wait.
-#[test]
-fn two_calls_at_a_time_are_refused_where_the_program_promised_to_serialize_them() {
-    let threads = Threads::Serialized;
-    let p = EndpointPair::having(NodeOptions { threads, ..NodeOptions::default() });
-    let first = p.a.core().lock();
-    assert_eq!(call!(p.a.cq, ops, read, null_mut(), 0), minus(Code::OTHER));
-    assert_eq!(call!(p.a.ep, msg, inject, null(), 0, p.to_b), minus(Code::OTHER));
-    drop(first);
-    assert_eq!(call!(p.a.cq, ops, read, null_mut(), 0), minus(Code::AGAIN));
-    p.close();
-}
