@@ -1,10 +1,10 @@
 //! `gigae capture`: the frames of endpoints as a pcapng file.
 
-use crate::endpoints::Which;
+use crate::endpoints::EndpointSelector;
 use crate::outcome::complain;
 use clap::Args;
-use gigae_observe::pcapng::{Frame, Interface, Writer};
-use gigae_observe::{Activity, Capture, ObservedEndpoint, Record};
+use gigae_observe::pcapng::{CaptureWriter, CapturedFrame, InterfaceDescription};
+use gigae_observe::{Activity, Capture, CaptureRecord, ObservedEndpoint};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -42,7 +42,7 @@ const AT_ONCE: usize = 16_384;
 #[derive(Args, Debug)]
 pub struct CaptureArgs {
     #[command(flatten)]
-    which: Which,
+    which: EndpointSelector,
     /// File to write; '-' is standard output
     #[arg(short = 'w', long = "write", default_value = "-", value_name = "FILE")]
     write: PathBuf,
@@ -88,7 +88,7 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
     } else {
         Box::new(File::create(&args.write).map_err(cannot)?)
     };
-    let writer = Writer::new(BufWriter::with_capacity(1 << 20, out)).map_err(cannot)?;
+    let writer = CaptureWriter::new(BufWriter::with_capacity(1 << 20, out)).map_err(cannot)?;
     let mut session = Session {
         args,
         writer,
@@ -125,13 +125,13 @@ struct Captured {
 /// A frame that waits to be written.
 struct Held {
     interface: u32,
-    record: Record,
+    record: CaptureRecord,
     bytes: Vec<u8>,
 }
 
 struct Session<'a> {
     args: &'a CaptureArgs,
-    writer: Writer<BufWriter<Box<dyn Write>>>,
+    writer: CaptureWriter<BufWriter<Box<dyn Write>>>,
     taken: Vec<Captured>,
     /// Endpoints that were taken or refused.
     known: HashSet<u64>,
@@ -160,7 +160,7 @@ impl Session<'_> {
         let ObservedEndpoint { about, pid, command, .. } = &capture.endpoint;
         for link in &about.links {
             let description = format!("{command}[{pid}], {}, port {}", link.mode, about.port);
-            let interface = Interface {
+            let interface = InterfaceDescription {
                 name: Some(&link.interface),
                 description: Some(&description),
                 mac: Some(link.mac),
@@ -254,7 +254,7 @@ impl Session<'_> {
             if self.args.count.is_some_and(|count| self.frames >= count) {
                 break;
             }
-            self.writer.frame(&Frame {
+            self.writer.frame(&CapturedFrame {
                 interface,
                 at: record.at,
                 direction: Some(record.direction),

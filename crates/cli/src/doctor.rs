@@ -8,7 +8,7 @@ mod facts;
 use crate::discover::only_one_up;
 use crate::outcome::complain;
 use clap::Args;
-use facts::{Facts, Provider, Says};
+use facts::{BrokerReply, Facts, Provider};
 use gigae::{Cluster, Offload};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ pub struct DoctorArgs {
 
 /// What a line comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grade {
+enum Severity {
     Good,
     /// Messages can be sent, but slower, or not by everybody, or not by everything.
     Doubt,
@@ -38,7 +38,7 @@ enum Grade {
 #[derive(Clone, Debug)]
 struct Check {
     about: &'static str,
-    grade: Grade,
+    grade: Severity,
     found: String,
     /// What to do next; empty if nothing.
     next: String,
@@ -46,15 +46,15 @@ struct Check {
 
 impl Check {
     fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Good, found: found.into(), next: String::new() }
+        Self { about, grade: Severity::Good, found: found.into(), next: String::new() }
     }
 
     fn doubt(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Doubt, found: found.into(), next: next.into() }
+        Self { about, grade: Severity::Doubt, found: found.into(), next: next.into() }
     }
 
     fn fault(about: &'static str, found: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { about, grade: Grade::Fault, found: found.into(), next: next.into() }
+        Self { about, grade: Severity::Fault, found: found.into(), next: next.into() }
     }
 }
 
@@ -105,7 +105,7 @@ fn chosen(args: &DoctorArgs) -> Result<String, String> {
 }
 
 fn can_send(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.grade != Grade::Fault)
+    checks.iter().all(|check| check.grade != Severity::Fault)
 }
 
 fn checks(facts: &Facts) -> Vec<Check> {
@@ -137,7 +137,7 @@ fn missing_capabilities(facts: &Facts) -> Vec<(&'static str, &'static str)> {
 /// Whether a broker makes ports on this NIC for this user.
 fn is_served(facts: &Facts) -> bool {
     let nic = facts.nic.as_ref().map(|nic| &nic.name);
-    matches!(&facts.broker.says, Says::Nics(nics) if nics.iter().any(|name| Some(name) == nic))
+    matches!(&facts.broker.says, BrokerReply::Nics(nics) if nics.iter().any(|name| Some(name) == nic))
 }
 
 fn kernel(facts: &Facts) -> Check {
@@ -380,19 +380,19 @@ fn broker(facts: &Facts) -> Check {
         return Check::good("broker", "none is asked: GIGAE_BROKER says never");
     };
     let (found, next) = match &facts.broker.says {
-        Says::Nics(nics) if is_served(facts) => {
+        BrokerReply::Nics(nics) if is_served(facts) => {
             let found = format!("at {path}, makes ports on {} for this user", nics.join(", "));
             return Check::good("broker", found);
         }
-        Says::Nics(nics) => (
+        BrokerReply::Nics(nics) => (
             format!("at {path}, makes ports on {} only", nics.join(", ")),
             "name that NIC, or have this one added to nics in /etc/gigae/broker.toml",
         ),
-        Says::No(why) => match why.rsplit_once("; ") {
+        BrokerReply::No(why) => match why.rsplit_once("; ") {
             Some((found, next)) => (format!("at {path}: {found}"), next),
             None => (format!("at {path}: {why}"), "see what it says: journalctl -u gigae-broker"),
         },
-        Says::Nothing => (
+        BrokerReply::Nothing => (
             format!("none at {path}"),
             "have the administrator start one: systemctl start gigae-broker (docs/reference/broker.md)",
         ),
@@ -453,9 +453,9 @@ fn table(nic: &str, checks: &[Check]) -> String {
     let mut text = String::new();
     for Check { about, grade, found, next } in checks {
         let word = match grade {
-            Grade::Good => "ok",
-            Grade::Doubt => "note",
-            Grade::Fault => "FAULT",
+            Severity::Good => "ok",
+            Severity::Doubt => "note",
+            Severity::Fault => "FAULT",
         };
         let found = found.replace('\n', " ");
         let _ = writeln!(text, "{about:width$}  {word:5}  {found}");

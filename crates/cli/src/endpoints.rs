@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// Which endpoints are meant.
 #[derive(Args, Debug)]
-pub(crate) struct Which {
+pub(crate) struct EndpointSelector {
     /// Only endpoints of this process
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -15,7 +15,7 @@ pub(crate) struct Which {
     nic: Option<String>,
 }
 
-impl Which {
+impl EndpointSelector {
     /// Those that there are now, perhaps none.
     pub(crate) fn now(&self) -> std::io::Result<Vec<ObservedEndpoint>> {
         let mut found = find(self.pid)?.endpoints;

@@ -12,7 +12,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use gigae_eval_measure::environment;
 use gigae_eval_model::number::hundredths;
-use gigae_eval_model::plan::{Only, Plan, SHIPPED, shell_word};
+use gigae_eval_model::plan::{CellFilter, Plan, SHIPPED, shell_word};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::{duration, figures, transport};
 use gigae_eval_page::files::{self, TextFile};
@@ -48,7 +48,7 @@ pub struct EvalArgs {
     /// Values of one key are alternatives. All keys must match. Repeat the option to narrow
     /// further. Bounds of the plan are not checked
     #[arg(long, value_name = "KEY=VALUE,...", conflicts_with_all = ["render", "list"])]
-    pub only: Vec<Only>,
+    pub only: Vec<CellFilter>,
     /// List the shipped plans and the transports, then exit
     #[arg(long)]
     pub list: bool,
@@ -247,7 +247,8 @@ fn measure(
         gigae_fabric::Fabric::preflight()?;
         gigae_fabric::Fabric::down_abandoned()?;
     }
-    let (serve, with) = (serve.to_vec(), run::With { names: args.with.clone(), pairs: args.pairs });
+    let (serve, with) =
+        (serve.to_vec(), run::ProgramRuns { names: args.with.clone(), pairs: args.pairs });
     let mut config = Config { plan, peer, serve, with, command: command(args) };
     let mut runs = Vec::new();
     for number in 1..=args.runs {

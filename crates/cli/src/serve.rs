@@ -8,7 +8,7 @@ use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
 use gigae_eval_serve::{
-    self as serving, File, Network, Presence, ServeConfig, Service, parse_rate,
+    self as serving, AddressRange, File, Presence, ServeConfig, Service, parse_rate,
 };
 use gigae_eval_session::control::{KEY_FILE, Key, Limits, PORT};
 use gigae_eval_session::remark::remark;
@@ -48,7 +48,7 @@ pub struct ServeArgs {
     pub one_port: bool,
     /// Serve only clients from this network, such as 192.0.2.0/24. Repeat the option for more
     #[arg(long, value_name = "NETWORK")]
-    pub allow: Vec<Network>,
+    pub allow: Vec<AddressRange>,
     /// Let clients run this machine's iperf3, sockperf, NetPIPE, qperf and netperf ('gigae eval
     /// --with'). While such a program listens, any host can connect to it
     #[arg(long)]

@@ -16,7 +16,7 @@ use gigae_eval_session::remark::remark;
 use gigae_eval_soak::report::verified;
 use gigae_eval_soak::rules::SETTLED;
 use gigae_eval_soak::run;
-use gigae_eval_soak::state::{FILE, Settings, SoakVerdict, State};
+use gigae_eval_soak::state::{FILE, Settings, SoakState, SoakVerdict};
 use gigae_eval_soak::watch::{ProgressSink, unix};
 use gigae_nic as nic;
 use std::fmt::Write as _;
@@ -100,7 +100,9 @@ impl SoakArgs {
     /// Whether the clients are on a virtual network.
     pub fn lays_fabric(&self) -> bool {
         match &self.resume {
-            Some(place) => State::read(place).is_ok_and(|state| state.settings.peers.is_empty()),
+            Some(place) => {
+                SoakState::read(place).is_ok_and(|state| state.settings.peers.is_empty())
+            }
             None => self.peer.is_empty(),
         }
     }
@@ -135,14 +137,14 @@ fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, Co
     Ok(state.verdict)
 }
 
-fn resumed(place: &Path) -> Result<State, CommandError> {
-    let mut state = State::read(place).map_err(CommandError::Error)?;
+fn resumed(place: &Path) -> Result<SoakState, CommandError> {
+    let mut state = SoakState::read(place).map_err(CommandError::Error)?;
     state.resume(&environment::now(), unix() as u64).map_err(CommandError::Error)?;
     Ok(state)
 }
 
-fn begun(args: &SoakArgs) -> Result<State, CommandError> {
-    if let Ok(state) = State::read(&args.out.join(FILE))
+fn begun(args: &SoakArgs) -> Result<SoakState, CommandError> {
+    if let Ok(state) = SoakState::read(&args.out.join(FILE))
         && matches!(state.verdict, SoakVerdict::Running | SoakVerdict::Interrupted)
     {
         return Err(CommandError::Error(format!(
@@ -178,7 +180,7 @@ fn begun(args: &SoakArgs) -> Result<State, CommandError> {
     };
     let (seed, rate) = (settings.seed, settings.rate / f64::from(clients));
     Traffic { seed, round: 0, rate, message: 1 }.check().map_err(CommandError::Error)?;
-    Ok(State::new(settings, command(args), &environment::now()))
+    Ok(SoakState::new(settings, command(args), &environment::now()))
 }
 
 /// Bytes per second of the interface, of several the first's; the virtual network is a Gigabit one.
@@ -245,7 +247,7 @@ impl ProgressSink for Terminal {
         self.bar.above(|| remark(text));
     }
 
-    fn progress(&mut self, state: &State) {
+    fn progress(&mut self, state: &SoakState) {
         let text = now(state);
         if self.is_terminal {
             let (done, total) = (state.elapsed, state.settings.duration);
@@ -260,7 +262,7 @@ impl ProgressSink for Terminal {
 }
 
 /// How it is now, in a line.
-fn now(state: &State) -> String {
+fn now(state: &SoakState) -> String {
     let last = state.points.last().copied().unwrap_or_default();
     let per_second = |bytes: u64| megabytes(bytes as f64 / last.seconds.max(f64::MIN_POSITIVE));
     let deviations = match state.deviated() {
@@ -274,7 +276,7 @@ fn now(state: &State) -> String {
     )
 }
 
-fn summary(state: &State, out: &Path) -> String {
+fn summary(state: &SoakState, out: &Path) -> String {
     let mut text = state.say() + "\n";
     for stream in STREAMS {
         let all = verified(state, stream);

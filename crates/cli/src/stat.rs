@@ -3,7 +3,7 @@
 mod show;
 
 use crate::capture::seconds;
-use crate::endpoints::Which;
+use crate::endpoints::EndpointSelector;
 use crate::outcome::complain;
 use clap::Args;
 use gigae_eval_model::duration::tenths;
@@ -32,7 +32,7 @@ const STALLED: Duration = Duration::from_millis(250);
 #[derive(Args, Debug)]
 pub struct StatArgs {
     #[command(flatten)]
-    which: Which,
+    which: EndpointSelector,
     /// Interval between updates, in seconds
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     interval: Duration,
@@ -63,7 +63,7 @@ struct Known {
 }
 
 /// An endpoint at a look.
-struct Seen<'a> {
+struct EndpointSample<'a> {
     endpoint: &'a ObservedEndpoint,
     state: Activity,
     /// Nanoseconds for which it was not used, at least; none if it is.
@@ -120,7 +120,7 @@ fn keep_looking(
     false
 }
 
-fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> Seen<'a> {
+fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> EndpointSample<'a> {
     let now = now();
     let known = known.entry(endpoint.key).or_insert_with(|| Known { since: now, figures: None });
     let figures = endpoint.statistics();
@@ -128,7 +128,7 @@ fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> S
     let last = figures.as_ref().map_or(0, |figures| figures.at).max(known.since);
     let unused = now.saturating_sub(last);
     let stalled = state == Activity::Used && unused > STALLED.as_nanos() as u64;
-    Seen {
+    EndpointSample {
         endpoint,
         state,
         unused: stalled.then_some(unused),
@@ -137,7 +137,7 @@ fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> S
     }
 }
 
-impl Seen<'_> {
+impl EndpointSample<'_> {
     fn state(&self) -> String {
         match (self.state, self.unused) {
             (_, Some(time)) => format!("not polled for {}", tenths(time as f64 / 1e9)),

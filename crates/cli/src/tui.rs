@@ -28,7 +28,7 @@ pub use screen::{ViewError, ready, restore};
 
 use gigae_eval_measure::cost;
 use gigae_eval_model::number::hundredths;
-use gigae_eval_run::Took;
+use gigae_eval_run::ViewCost;
 use gigae_host::affinity;
 use live::{Live, Source};
 use model::{Act, Event, Model};
@@ -57,7 +57,7 @@ const YIELDING: i32 = 19;
 pub struct View {
     events: Sender<Event>,
     wake: Arc<OwnedFd>,
-    own: Arc<Own>,
+    own: Arc<ViewUsage>,
     thread: Option<JoinHandle<()>>,
     course: run::Course,
     /// What was sent again in a soak, as it was reported last: GigaE's and TCP's.
@@ -65,16 +65,16 @@ pub struct View {
 }
 
 /// What the view's thread says of itself.
-struct Own {
+struct ViewUsage {
     begin: Instant,
     /// CPU time in nanoseconds.
     cpu: AtomicU64,
     /// Whether it has kept off the CPUs of the ends so far.
-    apart: AtomicBool,
+    separate_cpus: AtomicBool,
     closing: AtomicBool,
 }
 
-impl Own {
+impl ViewUsage {
     fn share(&self) -> f64 {
         let seconds = self.begin.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         self.cpu.load(Ordering::Relaxed) as f64 / 1e9 / seconds
@@ -95,10 +95,10 @@ impl View {
     fn open(model: Model) -> Result<Self, ViewError> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| ViewError::Io(e.into()))?;
         let wake = Arc::new(wake);
-        let own = Arc::new(Own {
+        let own = Arc::new(ViewUsage {
             begin: Instant::now(),
             cpu: AtomicU64::new(0),
-            apart: AtomicBool::new(true),
+            separate_cpus: AtomicBool::new(true),
             closing: AtomicBool::new(false),
         });
         let (screen, keyboard) = screen::take()?;
@@ -127,8 +127,11 @@ impl View {
         let _ = self.events.send(event);
     }
 
-    fn took_so_far(&self) -> Took {
-        Took { share: self.own.share(), apart: self.own.apart.load(Ordering::Relaxed) }
+    fn took_so_far(&self) -> ViewCost {
+        ViewCost {
+            share: self.own.share(),
+            separate_cpus: self.own.separate_cpus.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -149,7 +152,7 @@ fn show(
     mut model: Model,
     received: &Receiver<Event>,
     (screen, mut keyboard): (Screen, Option<Keyboard>),
-    (wake, own): (Arc<OwnedFd>, Arc<Own>),
+    (wake, own): (Arc<OwnedFd>, Arc<ViewUsage>),
 ) -> io::Result<()> {
     // Where it may not yield, it still takes next to nothing.
     let _ = rustix::process::nice(YIELDING);
@@ -159,7 +162,7 @@ fn show(
         let at = own.begin.elapsed();
         for event in received.try_iter() {
             if let Event::Link { source, .. } = &event {
-                own.apart.fetch_and(keep_off(source, &allowed), Ordering::Relaxed);
+                own.separate_cpus.fetch_and(keep_off(source, &allowed), Ordering::Relaxed);
                 live = Some(Live::new((**source).clone()));
             }
             model.update(event, at);
@@ -189,7 +192,7 @@ fn show(
 fn keep_off(source: &Source, allowed: &[usize]) -> bool {
     let theirs = |cpu: &usize| source.cpus.contains(&Some(*cpu));
     let others: Vec<usize> = allowed.iter().copied().filter(|cpu| !theirs(cpu)).collect();
-    let apart = !others.is_empty();
+    let separate = !others.is_empty();
     // Without it the kernel chooses among all.
-    affinity::keep_to(if apart { &others } else { allowed }).is_ok() && apart
+    affinity::keep_to(if separate { &others } else { allowed }).is_ok() && separate
 }

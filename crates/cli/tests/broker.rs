@@ -22,18 +22,18 @@ fn says(output: &[u8]) -> String {
 }
 
 /// Two nodes, of which the first may have a broker.
-struct Place {
+struct BrokerNodes {
     fabric: Fabric,
     directory: tempfile::TempDir,
 }
 
 /// A process that is ended with its test, and what it says on standard error.
-struct Part {
+struct ChildProcess {
     process: Child,
     lines: Receiver<String>,
 }
 
-impl Place {
+impl BrokerNodes {
     fn new(test: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let open = std::fs::Permissions::from_mode(0o755);
@@ -43,9 +43,9 @@ impl Place {
         std::fs::hard_link(built, &here)
             .or_else(|_| std::fs::copy(built, &here).map(drop))
             .unwrap();
-        let place = Self { fabric: testing::fabric(test, |_| ()), directory };
-        std::fs::write(place.config(), format!("nics = ['eth0']\nusers = [{NOBODY}]\n")).unwrap();
-        place
+        let nodes = Self { fabric: testing::fabric(test, |_| ()), directory };
+        std::fs::write(nodes.config(), format!("nics = ['eth0']\nusers = [{NOBODY}]\n")).unwrap();
+        nodes
     }
 
     fn config(&self) -> PathBuf {
@@ -83,18 +83,18 @@ impl Place {
         command
     }
 
-    fn start_broker(&self) -> Part {
-        let part = Part::start(self.broker(0));
-        part.until("makes ports on eth0 for those who ask at");
-        part
+    fn start_broker(&self) -> ChildProcess {
+        let child = ChildProcess::start(self.broker(0));
+        child.until("makes ports on eth0 for those who ask at");
+        child
     }
 
     /// A command of a user's that has a port for a while.
-    fn listener(&self, broker: &Part) -> Part {
+    fn listener(&self, broker: &ChildProcess) -> ChildProcess {
         let discover = ["discover", "--interface", "eth0", "--time", "600"];
-        let part = Part::start(self.gigae(1, NOBODY, &discover));
+        let child = ChildProcess::start(self.gigae(1, NOBODY, &discover));
         broker.until("is user 65534's (process");
-        part
+        child
     }
 
     fn until_no_port_is_left(&self) {
@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-impl Part {
+impl ChildProcess {
     fn start(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (said, lines) = channel();
@@ -123,13 +123,13 @@ impl Part {
     }
 
     /// Reads on until it says this.
-    fn until(&self, part: &str) {
+    fn until(&self, text: &str) {
         let mut said = Vec::new();
         loop {
             match self.lines.recv_timeout(BOUND) {
-                Ok(line) if line.contains(part) => return,
+                Ok(line) if line.contains(text) => return,
                 Ok(line) => said.push(line),
-                Err(_) => panic!("no '{part}' in: {said:?}"),
+                Err(_) => panic!("no '{text}' in: {said:?}"),
             }
         }
     }
@@ -153,7 +153,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -166,19 +166,19 @@ fn line(text: &str, about: &str) -> String {
 }
 
 fn users_commands_work_over_a_broker() {
-    let place = Place::new("users");
-    let _broker = place.start_broker();
-    assert!(std::fs::metadata(place.socket()).unwrap().file_type().is_socket());
+    let nodes = BrokerNodes::new("users");
+    let _broker = nodes.start_broker();
+    assert!(std::fs::metadata(nodes.socket()).unwrap().file_type().is_socket());
     // Somebody to be found.
-    let key = place.config().with_file_name("key");
+    let key = nodes.config().with_file_name("key");
     std::fs::write(&key, "0123456789abcdef").unwrap();
     std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
     let key = key.display().to_string();
     let serve = ["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"];
-    let serving = Part::start(place.gigae(2, 0, &serve));
+    let serving = ChildProcess::start(nodes.gigae(2, 0, &serve));
     serving.until("serving on");
 
-    let output = place.run(NOBODY, &["doctor", "eth0"]);
+    let output = nodes.run(NOBODY, &["doctor", "eth0"]);
     let text = says(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert!(line(&text, "privileges").contains("none needed: the broker opens links"), "{text}");
@@ -186,80 +186,80 @@ fn users_commands_work_over_a_broker() {
     assert!(line(&text, "broker").contains("makes ports on eth0 for this user"), "{text}");
     assert!(!text.contains("locked memory"), "{text}");
 
-    let output = place.run(NOBODY, &["discover", "--interface", "eth0", "--time", "10"]);
+    let output = nodes.run(NOBODY, &["discover", "--interface", "eth0", "--time", "10"]);
     let (text, error) = (says(&output.stdout), says(&output.stderr));
     assert!(output.status.success(), "{error}");
     assert!(text.contains("02:67:69:00:00:02"), "{text}");
     // What commands had goes with them, once the broker has learnt of their end.
-    place.until_no_port_is_left();
+    nodes.until_no_port_is_left();
 
     // A port's address is no node's: nothing is written with it.
-    let file = place.directory.path().join("cluster.toml").display().to_string();
+    let file = nodes.directory.path().join("cluster.toml").display().to_string();
     let write = ["discover", "--interface", "eth0", "--write", &file];
-    assert_eq!(place.run(NOBODY, &write).status.code(), Some(1));
+    assert_eq!(nodes.run(NOBODY, &write).status.code(), Some(1));
 }
 
-fn who_is_not_allowed_reads_why() {
-    let place = Place::new("refused");
-    let broker = place.start_broker();
+fn a_user_that_is_not_allowed_reads_why() {
+    let nodes = BrokerNodes::new("refused");
+    let broker = nodes.start_broker();
     let refusal = format!("user {OTHER} is not among those that ");
-    let output = place.run(OTHER, &["doctor", "eth0"]);
+    let output = nodes.run(OTHER, &["doctor", "eth0"]);
     let text = says(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert!(line(&text, "privileges").contains("without CAP_NET_RAW"), "{text}");
     assert!(line(&text, "endpoint").contains("note   udp"), "{text}");
     assert!(line(&text, "broker").contains(&refusal), "{text}");
     assert!(text.contains("-> ask the administrator of this machine"), "{text}");
-    let output = place.run(OTHER, &["discover", "--interface", "eth0"]);
+    let output = nodes.run(OTHER, &["discover", "--interface", "eth0"]);
     let error = says(&output.stderr);
     assert!(error.contains(&refusal) && error.lines().count() == 1, "{error}");
 
     drop(broker);
-    let output = place.run(NOBODY, &["doctor", "eth0"]);
+    let output = nodes.run(NOBODY, &["doctor", "eth0"]);
     let text = says(&output.stdout);
     assert!(output.status.success(), "{text}");
     assert!(line(&text, "broker").contains("note   none at "), "{text}");
     assert!(text.contains("systemctl start gigae-broker"), "{text}");
-    let error = says(&place.run(NOBODY, &["discover", "--interface", "eth0"]).stderr);
+    let error = says(&nodes.run(NOBODY, &["discover", "--interface", "eth0"]).stderr);
     assert!(error.contains("with a broker ('gigae broker')"), "{error}");
 }
 
 /// SIGTERM of a supervisor's, Ctrl-C of a person's: those who have ports keep them, and the next
 /// broker removes what they leave.
 fn a_broker_ends_in_order_after_a_signal() {
-    let place = Place::new("signals");
+    let nodes = BrokerNodes::new("signals");
     for signal in ["TERM", "INT", "HUP"] {
-        let mut broker = place.start_broker();
-        let client = place.listener(&broker);
+        let mut broker = nodes.start_broker();
+        let client = nodes.listener(&broker);
         broker.signal(signal);
         let (status, said) = broker.ended();
         assert!(status.success(), "{signal}: {status}: {said}");
         assert!(said.contains("ends; 1 ports stay in use"), "{signal}: {said}");
-        assert!(place.ports().contains("gigae0@eth0"), "{signal}");
+        assert!(nodes.ports().contains("gigae0@eth0"), "{signal}");
         drop(client);
-        let next = Part::start(place.broker(0));
+        let next = ChildProcess::start(nodes.broker(0));
         next.until("removed gigae0, which a killed process left");
-        assert_eq!(place.ports(), "", "{signal}");
+        assert_eq!(nodes.ports(), "", "{signal}");
     }
 }
 
 /// A client that hangs, stopped in the middle of its work, holds nobody up, and its port goes when
 /// it is killed.
 fn a_client_that_hangs_holds_nobody_up() {
-    let place = Place::new("hangs");
-    let broker = place.start_broker();
-    let client = place.listener(&broker);
+    let nodes = BrokerNodes::new("hangs");
+    let broker = nodes.start_broker();
+    let client = nodes.listener(&broker);
     client.signal("STOP");
-    let output = place.run(NOBODY, &["doctor", "eth0"]);
+    let output = nodes.run(NOBODY, &["doctor", "eth0"]);
     assert!(output.status.success(), "{}", says(&output.stdout));
     broker.until("gigae1 is removed");
-    assert!(place.ports().contains("gigae0@eth0"));
+    assert!(nodes.ports().contains("gigae0@eth0"));
     client.signal("KILL");
     broker.until("gigae0 is removed");
-    assert_eq!(place.ports(), "");
+    assert_eq!(nodes.ports(), "");
     // A broker that is stopped is waited for: its clients go on when it does.
     broker.signal("STOP");
-    let mut asking = place.gigae(1, NOBODY, &["doctor", "eth0"]);
+    let mut asking = nodes.gigae(1, NOBODY, &["doctor", "eth0"]);
     let asking = asking.stdout(Stdio::piped()).spawn().unwrap();
     broker.signal("CONT");
     let output = asking.wait_with_output().unwrap();
@@ -267,37 +267,37 @@ fn a_client_that_hangs_holds_nobody_up() {
 }
 
 fn a_broker_that_cannot_start_says_why_in_one_line() {
-    let place = Place::new("cannot");
-    let fails = |mut command: Command, part: &str| {
+    let nodes = BrokerNodes::new("cannot");
+    let fails = |mut command: Command, text: &str| {
         let output = command.output().unwrap();
         let error = says(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.starts_with("gigae: ") && error.lines().count() == 1, "{error}");
-        assert!(error.contains(part), "{error}");
+        assert!(error.contains(text), "{error}");
     };
-    let first = place.start_broker();
-    fails(place.broker(0), "another broker does");
+    let first = nodes.start_broker();
+    fails(nodes.broker(0), "another broker does");
     drop(first);
-    let mut missing = place.gigae(1, 0, &["broker", "--config", "/nowhere/broker.toml"]);
-    missing.arg("--socket").arg(place.socket());
+    let mut missing = nodes.gigae(1, 0, &["broker", "--config", "/nowhere/broker.toml"]);
+    missing.arg("--socket").arg(nodes.socket());
     fails(missing, "docs/reference/broker.md");
-    let mut bare = place.fabric.node(1).command("setpriv").unwrap();
+    let mut bare = nodes.fabric.node(1).command("setpriv").unwrap();
     bare.args(["--bounding-set", "-all", "--inh-caps", "-all"]);
-    bare.arg(place.directory.path().join("gigae")).args(["broker", "--config"]);
-    bare.arg(place.config()).arg("--socket").arg(place.directory.path().join("other.sock"));
+    bare.arg(nodes.directory.path().join("gigae")).args(["broker", "--config"]);
+    bare.arg(nodes.config()).arg("--socket").arg(nodes.directory.path().join("other.sock"));
     fails(bare, "run it as root or by its systemd unit");
-    std::fs::write(place.config(), "nics = ['eth0']\nusres = ['alice']\n").unwrap();
-    fails(place.broker(0), "broker.toml:2: unknown field `usres`");
-    std::fs::write(place.config(), "nics = ['eth0']\nusers = ['no-such-user']\n").unwrap();
-    fails(place.broker(0), "broker.toml:2: no user 'no-such-user' here");
-    std::fs::write(place.config(), "nics = ['eth0']\nuser = 'no-such-user'\n").unwrap();
-    fails(place.broker(0), "broker.toml:2: no user 'no-such-user' here; make one");
+    std::fs::write(nodes.config(), "nics = ['eth0']\nusres = ['alice']\n").unwrap();
+    fails(nodes.broker(0), "broker.toml:2: unknown field `usres`");
+    std::fs::write(nodes.config(), "nics = ['eth0']\nusers = ['no-such-user']\n").unwrap();
+    fails(nodes.broker(0), "broker.toml:2: no user 'no-such-user' here");
+    std::fs::write(nodes.config(), "nics = ['eth0']\nuser = 'no-such-user'\n").unwrap();
+    fails(nodes.broker(0), "broker.toml:2: no user 'no-such-user' here; make one");
 }
 
 fn main() {
     let tests: [(&str, fn()); 5] = [
         ("users_commands_work_over_a_broker", users_commands_work_over_a_broker),
-        ("who_is_not_allowed_reads_why", who_is_not_allowed_reads_why),
+        ("a_user_that_is_not_allowed_reads_why", a_user_that_is_not_allowed_reads_why),
         ("a_broker_ends_in_order_after_a_signal", a_broker_ends_in_order_after_a_signal),
         ("a_client_that_hangs_holds_nobody_up", a_client_that_hangs_holds_nobody_up),
         (

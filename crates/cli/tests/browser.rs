@@ -9,7 +9,7 @@ mod program;
 
 use gigae_eval_model::results::Results;
 use gigae_eval_report::html;
-use gigae_eval_soak::{report, state::State};
+use gigae_eval_soak::{report, state::SoakState};
 use gigae_fabric::testing;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn use_pages(browser: &Path, pages: &[(&str, String)]) {
 
 fn pages_of_saved_results_are_easy_to_use(browser: &Path) {
     let results = |text| html::page(&Results::parse(text).unwrap());
-    let soak = State::parse(include_str!("../../eval/model/fixtures/soak.json")).unwrap();
+    let soak = SoakState::parse(include_str!("../../eval/model/fixtures/soak.json")).unwrap();
     use_pages(
         browser,
         &[

@@ -70,9 +70,9 @@ fn on(fabric: &Fabric, node: u16, arguments: &[&str]) -> Command {
 }
 
 /// A server, which is ended with its test.
-struct Serving(Child);
+struct TestServer(Child);
 
-impl Serving {
+impl TestServer {
     fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -82,7 +82,7 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -113,7 +113,7 @@ fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
     let (file, key) = (path("cluster.toml"), path("key"));
     succeeds(&["key", &key]);
     let started = [2, 3].map(|n| {
-        Serving::start(on(&fabric, n, &["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"]))
+        TestServer::start(on(&fabric, n, &["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"]))
     });
     let run = |node: u16, arguments: &[&str]| {
         let output = on(&fabric, node, arguments).output().unwrap();
@@ -144,7 +144,7 @@ fn what_is_discovered_fills_a_cluster_file_that_the_commands_read() {
     let second = |node: &&gigae::Node| node.nics[0].ip == Some(fabric.node(2).ipv4.into());
     let name = cluster.nodes().iter().find(second).unwrap().name.clone();
     let serve = ["serve", "--cluster", &file, "--key", &key, "--cpu", "0"];
-    let _serving = Serving::start(on(&fabric, 2, &serve));
+    let _serving = TestServer::start(on(&fabric, 2, &serve));
     let found = run(3, &["discover", "--cluster", &file, "--time", "10"]);
     assert!(found.lines().any(|line| line.starts_with(&format!("{name} "))), "{found}");
     let (plan, out) = (path("plan.toml"), path("out"));
@@ -187,7 +187,7 @@ fn the_doctor_says_what_is_missing_and_what_to_do() {
     let key = directory.path().join("key").to_str().unwrap().to_owned();
     succeeds(&["key", &key]);
     let serving = ["serve", "--nic", "eth0", "--key", &key, "--cpu", "0"];
-    let serving = [1, 2].map(|node| Serving::start(on(&fabric, node, &serving)));
+    let serving = [1, 2].map(|node| TestServer::start(on(&fabric, node, &serving)));
     let text = says(&ask(&["eth0"]).stdout);
     assert!(line(&text, "in use by").contains("gigae ("), "{text}");
     assert!(line(&text, "endpoint").contains("1 answer"), "{text}");

@@ -5,7 +5,7 @@
 mod tshark;
 
 use gigae::{Address, Options};
-use gigae_observe::pcapng::{Frame, Interface, Writer};
+use gigae_observe::pcapng::{CaptureWriter, CapturedFrame, InterfaceDescription};
 use gigae_sim::{Faults, Network};
 use gigae_wire::{
     Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Hello, Here, Kind, MacAddr, NodeAddr,
@@ -80,12 +80,13 @@ fn enveloped(route: &Route, inner: &[u8]) -> Vec<u8> {
 /// A file with these frames, of each so many bytes at most.
 fn file(directory: &tempfile::TempDir, frames: &[Vec<u8>], snaplen: usize) -> PathBuf {
     let path = directory.path().join("frames.pcapng");
-    let mut writer = Writer::new(File::create(&path).unwrap()).unwrap();
-    let interface = writer.interface(Interface::default()).unwrap();
+    let mut writer = CaptureWriter::new(File::create(&path).unwrap()).unwrap();
+    let interface = writer.interface(InterfaceDescription::default()).unwrap();
     for (at, frame) in (0..).zip(frames) {
         let bytes = &frame[..frame.len().min(snaplen)];
         let (direction, dropped, original_len) = (None, 0, frame.len());
-        writer.frame(&Frame { interface, at, direction, dropped, original_len, bytes }).unwrap();
+        let frame = CapturedFrame { interface, at, direction, dropped, original_len, bytes };
+        writer.frame(&frame).unwrap();
     }
     path
 }
@@ -404,15 +405,16 @@ fn of_a_frame_that_was_cut_anywhere_what_is_there_is_read_and_no_more() {
     let [(route, options), ..] = envelopes();
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cut.pcapng");
-    let mut writer = Writer::new(File::create(&path).unwrap()).unwrap();
-    let interface = writer.interface(Interface::default()).unwrap();
+    let mut writer = CaptureWriter::new(File::create(&path).unwrap()).unwrap();
+    let interface = writer.interface(InterfaceDescription::default()).unwrap();
     let mut count = 0;
     for kind in kinds() {
         let frame = enveloped(&route, &sealed(&header(kind), &payload(kind)));
         for len in 14..frame.len() {
             let (direction, dropped, original_len) = (None, 0, frame.len());
             let bytes = &frame[..len];
-            let frame = Frame { interface, at: count, direction, dropped, original_len, bytes };
+            let at = count;
+            let frame = CapturedFrame { interface, at, direction, dropped, original_len, bytes };
             writer.frame(&frame).unwrap();
             count += 1;
         }

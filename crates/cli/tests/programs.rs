@@ -120,9 +120,9 @@ warmup = 0.02
 "#;
 
 /// A place for a test's files.
-struct Place(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         std::fs::write(place.path("plan.toml"), PLAN).unwrap();
@@ -169,7 +169,7 @@ impl Place {
 }
 
 fn installed_programs_stand_beside_ours_in_every_report() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let named = "iperf3,sockperf,netpipe,qperf";
     let output = place.eval(named, "1").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -220,7 +220,7 @@ fn installed_programs_stand_beside_ours_in_every_report() {
 }
 
 fn a_program_that_lies_hangs_floods_or_dies_is_reported_and_the_run_goes_on() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let path = place.fakes(&["iperf3", "sockperf", "NPtcp", "qperf"]);
     let mut command = place.eval("iperf3,sockperf,netpipe,qperf", "3");
     let output = command.env("PATH", path).output().unwrap();
@@ -252,7 +252,7 @@ fn a_program_that_lies_hangs_floods_or_dies_is_reported_and_the_run_goes_on() {
 }
 
 fn a_killed_run_leaves_no_program_and_none_of_its_children() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let path = place.fakes(&["NPtcp"]);
     let file = place.path("pids");
     let mut command = place.eval("netpipe", "1");
@@ -280,9 +280,9 @@ fn a_killed_run_leaves_no_program_and_none_of_its_children() {
 }
 
 /// Ends the server with the test.
-struct Serving(Child);
+struct TestServer(Child);
 
-impl Drop for Serving {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -290,7 +290,7 @@ impl Drop for Serving {
 }
 
 fn another_machine_runs_programs_only_if_its_owner_allows_it() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let path = place.fakes(&["iperf3"]);
     // The server is another user, who may not reach the directory of this program.
     std::fs::set_permissions(place.path(""), PermissionsExt::from_mode(0o755)).unwrap();
@@ -306,7 +306,7 @@ fn another_machine_runs_programs_only_if_its_owner_allows_it() {
         let mut line = String::new();
         BufReader::new(serve.stderr.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("serving on"), "{line}");
-        Serving(serve)
+        TestServer(serve)
     };
     let eval = |with: &str| {
         let command = fabric.node(1).command(std::env::current_exe().unwrap()).unwrap();
@@ -338,7 +338,7 @@ fn another_machine_runs_programs_only_if_its_owner_allows_it() {
 }
 
 fn a_program_that_is_not_installed_names_its_package() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let directory = place.path("few");
     std::fs::create_dir(&directory).unwrap();
     for tool in ["ip", "tc", "sh"] {

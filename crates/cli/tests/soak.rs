@@ -6,7 +6,7 @@ mod program;
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
-use gigae_eval_soak::state::{SoakVerdict, State};
+use gigae_eval_soak::state::{SoakState, SoakVerdict};
 use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -37,9 +37,9 @@ fn main() -> ExitCode {
 }
 
 /// A directory for a soak, removed with its test.
-struct Place(tempfile::TempDir);
+struct SoakDirectory(tempfile::TempDir);
 
-impl Place {
+impl SoakDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -48,8 +48,8 @@ impl Place {
         self.0.path().join("out")
     }
 
-    fn state(&self) -> State {
-        State::read(&self.out()).unwrap()
+    fn state(&self) -> SoakState {
+        SoakState::read(&self.out()).unwrap()
     }
 
     /// The program, with what can be said of its output.
@@ -69,7 +69,7 @@ impl Place {
     /// Waits until a saved state shows that so much has run.
     fn wait_for(&self, seconds: f64) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while State::read(&self.out()).map_or(true, |state| state.elapsed < seconds) {
+        while SoakState::read(&self.out()).map_or(true, |state| state.elapsed < seconds) {
             assert!(Instant::now() < deadline, "no state was saved");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -91,7 +91,7 @@ fn left_by(pid: u32) -> Vec<String> {
 }
 
 /// Every stream has brought something to every end, and nothing deviated.
-fn is_whole(state: &State, ends: usize) {
+fn is_whole(state: &SoakState, ends: usize) {
     assert_eq!((state.deviated(), state.ends.len()), (0, ends), "{:?}", state.deviations);
     for end in &state.ends {
         for stream in STREAMS {
@@ -102,7 +102,7 @@ fn is_whole(state: &State, ends: usize) {
 }
 
 fn a_soak_passes_and_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let child = place.begin("10s");
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
@@ -126,7 +126,7 @@ fn a_soak_passes_and_leaves_nothing_behind() {
 }
 
 fn a_killed_soak_goes_on_where_it_was_saved() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let mut child = place.begin("15s");
     place.wait_for(2.0);
     child.kill().unwrap();
@@ -156,7 +156,7 @@ fn a_link_that_flaps_is_reported_with_its_time() {
     /// An end that does not answer the other for ten seconds ends the round. TCP doubles its
     /// pauses: what it sends while the link is down arrives within twice that time, and a second.
     const SHORT: Duration = Duration::from_secs(4);
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let child = place.begin("7s");
     place.wait_for(1.0);
     let fabric = Fabric::attach(&format!("ge{}-0", child.id())).unwrap();
@@ -196,7 +196,7 @@ fn a_link_that_flaps_is_reported_with_its_time() {
 }
 
 fn ctrl_c_ends_it_with_a_verdict_and_no_fabric() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let child = place.begin("20s");
     place.wait_for(2.0);
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
@@ -213,7 +213,7 @@ fn ctrl_c_ends_it_with_a_verdict_and_no_fabric() {
 
 fn machines_that_serve_are_soaked() {
     let fabric = testing::fabric("serve", |config| config.nodes = 3);
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let key = place.0.path().join("key");
     gigae_eval_session::control::Key::create(&key).unwrap();
     let program = std::env::current_exe().unwrap();
@@ -244,7 +244,7 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
     use gigae_eval_model::traffic::Traffic;
     use gigae_eval_session::control::{Key, Reply, Request, Soak, connect};
     let fabric = testing::fabric("third", |config| config.nodes = 3);
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let file = place.0.path().join("key");
     Key::create(&file).unwrap();
     let mut command = fabric.node(2).command(std::env::current_exe().unwrap()).unwrap();
@@ -300,7 +300,7 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
 }
 
 fn bad_input_is_one_line_and_a_failure() {
-    let place = Place::new();
+    let place = SoakDirectory::new();
     let fails = |arguments: &[&str], part: &str| {
         let output = place.soak(arguments).arg("--out").arg(place.out()).output().unwrap();
         let said = says(&output.stderr);
@@ -326,8 +326,8 @@ fn bad_input_is_one_line_and_a_failure() {
 const FIXTURE: &str = include_str!("../../eval/model/fixtures/soak.json");
 
 fn the_report_is_a_pure_function_of_the_state() {
-    let state = State::parse(FIXTURE).unwrap();
-    assert_eq!(State::parse(&state.to_json()).as_ref(), Ok(&state));
+    let state = SoakState::parse(FIXTURE).unwrap();
+    assert_eq!(SoakState::parse(&state.to_json()).as_ref(), Ok(&state));
     let (page, text) = (report::html(&state), report::markdown(&state));
     assert_eq!((&page, &text), (&report::html(&state), &report::markdown(&state)));
     assert!(page.len() < 300_000, "{} bytes", page.len());
@@ -349,7 +349,7 @@ fn the_report_is_a_pure_function_of_the_state() {
 }
 
 fn hostile_text_in_the_state_stays_text() {
-    let mut state = State::parse(FIXTURE).unwrap();
+    let mut state = SoakState::parse(FIXTURE).unwrap();
     let hostile = "<script>alert(1)</script>|\n# x";
     state.deviations[0].what = hostile.into();
     state.command = hostile.into();

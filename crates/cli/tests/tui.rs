@@ -66,9 +66,9 @@ warmup = 0.01
 "#;
 
 /// A place for one test's files.
-struct Place(tempfile::TempDir);
+struct TestDirectory(tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -88,18 +88,18 @@ impl Place {
 }
 
 /// A command on a terminal of its own, 80 by 24.
-struct Shown {
+struct TerminalCommand {
     child: Child,
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<TerminalOutput>>,
 }
 
 /// All that came, and what a terminal makes of it.
-struct Said {
+struct TerminalOutput {
     bytes: Vec<u8>,
     terminal: vt100::Parser,
 }
 
-impl Shown {
+impl TerminalCommand {
     /// Runs a line of a shell. The shell prints its process, and the terminal's modes before and
     /// after.
     fn start(line: &str, set: &[(&str, &str)]) -> Self {
@@ -111,7 +111,8 @@ impl Shown {
         command.envs(set.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let [rows, columns] = [24, 80].map(|n| NonZero::new(n).unwrap());
-        let said = Said { bytes: Vec::new(), terminal: vt100::Parser::new(rows, columns, 0) };
+        let said =
+            TerminalOutput { bytes: Vec::new(), terminal: vt100::Parser::new(rows, columns, 0) };
         let (said, mut out) = (Arc::new(Mutex::new(said)), child.stdout.take().unwrap());
         let kept = Arc::clone(&said);
         std::thread::spawn(move || {
@@ -205,10 +206,10 @@ fn left_by(process: u32) -> Vec<String> {
 }
 
 fn a_run_is_shown_and_its_keys_too() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     // As long as it takes to see all that.
     let plan = PLAN.replace("= 3\n", "= 500\n");
-    let mut shown = Shown::start(&place.eval(&plan, ""), &[]);
+    let mut shown = TerminalCommand::start(&place.eval(&plan, ""), &[]);
     for wanted in ["round trip", "goodput", "CPU here", "CPU there", "sent again", "q end"] {
         shown.until(wanted);
     }
@@ -225,8 +226,8 @@ fn a_run_is_shown_and_its_keys_too() {
 }
 
 fn a_summary_is_on_the_first_screen() {
-    let place = Place::new();
-    let (status, after) = Shown::start(&place.eval(PLAN, ""), &[]).end();
+    let place = TestDirectory::new();
+    let (status, after) = TerminalCommand::start(&place.eval(PLAN, ""), &[]).end();
     assert!(status.success(), "{after}");
     assert!(after.contains("results.json") && after.contains("Doubts"), "{after}");
     let text = std::fs::read_to_string(place.path("out/results.json")).unwrap();
@@ -243,7 +244,7 @@ fn long() -> String {
     PLAN.replace("seconds = 0.3", "seconds = 20.0")
 }
 
-fn ends(shown: Shown, process: u32, place: &Place) {
+fn ends(shown: TerminalCommand, process: u32, place: &TestDirectory) {
     let (status, after) = shown.end();
     assert_eq!(status.code(), Some(130), "{after}");
     assert!(after.contains("gigae: interrupted; nothing was written"), "{after}");
@@ -253,8 +254,8 @@ fn ends(shown: Shown, process: u32, place: &Place) {
 
 fn q_ends_a_run_and_nothing_is_left() {
     for key in ["q", "\x03"] {
-        let place = Place::new();
-        let mut shown = Shown::start(&place.eval(&long(), ""), &[]);
+        let place = TestDirectory::new();
+        let mut shown = TerminalCommand::start(&place.eval(&long(), ""), &[]);
         let process = shown.process();
         shown.until("repetition 1 of 9");
         shown.press(key);
@@ -264,8 +265,8 @@ fn q_ends_a_run_and_nothing_is_left() {
 
 fn signals_end_a_run_and_nothing_is_left() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
-        let place = Place::new();
-        let shown = Shown::start(&place.eval(&long(), ""), &[]);
+        let place = TestDirectory::new();
+        let shown = TerminalCommand::start(&place.eval(&long(), ""), &[]);
         let process = shown.process();
         shown.until("repetition 1 of 9");
         let pid = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
@@ -276,8 +277,8 @@ fn signals_end_a_run_and_nothing_is_left() {
 
 /// Whether the first or the second was quicker: the terminal is as it was.
 fn a_second_q_puts_the_terminal_back_too() {
-    let place = Place::new();
-    let mut shown = Shown::start(&place.eval(&long(), ""), &[]);
+    let place = TestDirectory::new();
+    let mut shown = TerminalCommand::start(&place.eval(&long(), ""), &[]);
     shown.until("repetition 1 of 9");
     shown.press("qq");
     let (status, _) = shown.end();
@@ -286,9 +287,10 @@ fn a_second_q_puts_the_terminal_back_too() {
 }
 
 fn results_go_to_a_file_while_the_view_stands() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let file = place.path("json");
-    let shown = Shown::start(&place.eval(PLAN, &format!("--json > {}", file.display())), &[]);
+    let shown =
+        TerminalCommand::start(&place.eval(PLAN, &format!("--json > {}", file.display())), &[]);
     shown.until("round trip");
     let (status, after) = shown.end();
     assert!(status.success(), "{after}");
@@ -298,8 +300,8 @@ fn results_go_to_a_file_while_the_view_stands() {
 
 fn nothing_is_coloured_with_no_color() {
     for (no_color, coloured) in [("", true), ("1", false)] {
-        let place = Place::new();
-        let mut shown = Shown::start(&place.eval(&long(), ""), &[("NO_COLOR", no_color)]);
+        let place = TestDirectory::new();
+        let mut shown = TerminalCommand::start(&place.eval(&long(), ""), &[("NO_COLOR", no_color)]);
         shown.until("repetition 1 of 9");
         shown.press("q");
         shown.until("interrupted");
@@ -315,10 +317,13 @@ fn nothing_is_coloured_with_no_color() {
 }
 
 fn a_soak_is_shown() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let (gigae, out) = (env!("CARGO_BIN_EXE_gigae"), place.path("soak"));
     let options = "--clients 2 --duration 8s --rate 50mbit";
-    let shown = Shown::start(&format!("{gigae} soak {options} --out {} --tui", out.display()), &[]);
+    let shown = TerminalCommand::start(
+        &format!("{gigae} soak {options} --out {} --tui", out.display()),
+        &[],
+    );
     for wanted in ["no deviation", "GigaE", "TCP", "sent again", "memory", "server", "client 2"] {
         shown.until(wanted);
     }
@@ -329,7 +334,7 @@ fn a_soak_is_shown() {
 
 fn a_panic_is_said_on_the_first_screen() {
     let this = std::env::current_exe().unwrap();
-    let (status, after) = Shown::start(&format!("{} panic", this.display()), &[]).end();
+    let (status, after) = TerminalCommand::start(&format!("{} panic", this.display()), &[]).end();
     assert!(!status.success());
     assert!(after.contains("just so"), "{after}");
 }

@@ -158,21 +158,21 @@ fn await_values(node: &Node, what: &str, so: impl Fn(&[String]) -> bool) -> Vec<
 }
 
 /// Two nodes, a server in the second that allows tuning or not, and what belongs to it.
-struct Ground {
+struct TuningFixture {
     fabric: Fabric,
     place: tempfile::TempDir,
     server: Child,
     before: [Vec<String>; 2],
 }
 
-impl Drop for Ground {
+impl Drop for TuningFixture {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
 }
 
-impl Ground {
+impl TuningFixture {
     fn new(test: &str, allow: bool) -> Self {
         let fabric = testing::fabric(test, |config| config.cable = true);
         let place = tempfile::tempdir().unwrap();
@@ -395,17 +395,17 @@ fn every_knob_that_a_virtual_interface_has_is_turned_and_put_back() {
 
 fn both_ends_of_a_run_are_as_before_when_it_is_done() {
     let _alone = alone();
-    let ground = Ground::new("as_before", true);
-    let mut run = ground.change();
+    let fixture = TuningFixture::new("as_before", true);
+    let mut run = fixture.change();
     signal(run.id(), Signal::KILL);
     run.wait().unwrap();
-    ground.await_as_before();
+    fixture.await_as_before();
     let plan = SWEEP.replace("links = [\"cable\", \"gigabit\"]", "links = [\"cable\"]");
     let plan =
         plan.replace("[link.gigabit]\nrate_mbit = 1000\n", "").replace("busy-read = [50]\n", "");
-    let output = ground.eval(&plan).output().unwrap();
+    let output = fixture.eval(&plan).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    let results = fs::read_to_string(ground.path("out").join("results.json")).unwrap();
+    let results = fs::read_to_string(fixture.path("out").join("results.json")).unwrap();
     let results = Results::parse(&results).unwrap();
     assert_eq!(results.tuning[0].link, "network");
     assert!(
@@ -414,32 +414,32 @@ fn both_ends_of_a_run_are_as_before_when_it_is_done() {
             .iter()
             .any(|trial| trial.name == "mtu 9000" && trial.failed.is_none())
     );
-    let now = [1, 2].map(|number| values(&ground.fabric.node(number)));
-    assert_eq!(now, ground.before);
+    let now = [1, 2].map(|number| values(&fixture.fabric.node(number)));
+    assert_eq!(now, fixture.before);
 }
 
 fn ctrl_c_puts_both_ends_back() {
     let _alone = alone();
-    let ground = Ground::new("ctrl_c", true);
-    let run = ground.change();
+    let fixture = TuningFixture::new("ctrl_c", true);
+    let run = fixture.change();
     let pid = run.id();
     assert_eq!(journals(pid), 1);
     signal(pid, Signal::INT);
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", text(&output));
-    assert_eq!(values(&ground.fabric.node(1)), ground.before[0], "at the end of the run");
+    assert_eq!(values(&fixture.fabric.node(1)), fixture.before[0], "at the end of the run");
     assert_eq!(journals(pid), 0);
-    ground.await_as_before();
+    fixture.await_as_before();
 }
 
 fn a_killed_run_is_put_back_by_its_guardian() {
     let _alone = alone();
-    let ground = Ground::new("killed", true);
-    let mut run = ground.change();
+    let fixture = TuningFixture::new("killed", true);
+    let mut run = fixture.change();
     let pid = run.id();
     signal(pid, Signal::KILL);
     run.wait().unwrap();
-    ground.await_as_before();
+    fixture.await_as_before();
     let deadline = Instant::now() + PATIENCE;
     while journals(pid) > 0 {
         assert!(Instant::now() < deadline, "its journal was left");
@@ -449,23 +449,23 @@ fn a_killed_run_is_put_back_by_its_guardian() {
 
 fn a_killed_server_is_put_back_by_its_guardian() {
     let _alone = alone();
-    let ground = Ground::new("killed_server", true);
-    let run = ground.change();
-    signal(ground.server.id(), Signal::KILL);
+    let fixture = TuningFixture::new("killed_server", true);
+    let run = fixture.change();
+    signal(fixture.server.id(), Signal::KILL);
     let output = run.wait_with_output().unwrap();
     assert!(!output.status.success() && text(&output).lines().count() == 1, "{}", text(&output));
-    ground.await_as_before();
+    fixture.await_as_before();
 }
 
 fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since() {
     let _alone = alone();
-    let ground = Ground::new("both_killed", true);
-    let mut run = ground.change();
-    let (node, guardian) = (ground.fabric.node(1), guardian_of(run.id()));
+    let fixture = TuningFixture::new("both_killed", true);
+    let mut run = fixture.change();
+    let (node, guardian) = (fixture.fabric.node(1), guardian_of(run.id()));
     signal(run.id(), Signal::STOP);
     await_stopped(run.id());
     // Stopped between two changes or within one: what stands there is its own in either case.
-    let changed = await_values(&node, "changed", |now| now != &ground.before[0][..]);
+    let changed = await_values(&node, "changed", |now| now != &fixture.before[0][..]);
     signal(guardian, Signal::KILL);
     signal(run.id(), Signal::KILL);
     run.wait().unwrap();
@@ -482,7 +482,7 @@ fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", text(&output));
     assert!(said.contains(&format!("(process {})", run.id())), "{said}");
-    let [now, before] = [values(&node), ground.before[0].clone()];
+    let [now, before] = [values(&node), fixture.before[0].clone()];
     assert_eq!((&now[0], &now[2], &now[3]), (&before[0], &before[2], &before[3]), "{said}");
     // Whether it had been changed when the run was stopped is chance; if so, it was left and said.
     assert_eq!(now[1], "3000");
@@ -492,12 +492,12 @@ fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since
 
 fn a_server_whose_owner_does_not_allow_it_refuses_and_nothing_is_changed() {
     let _alone = alone();
-    let ground = Ground::new("refused", false);
-    ground.await_server();
-    let output = ground.eval(LONG).output().unwrap();
+    let fixture = TuningFixture::new("refused", false);
+    fixture.await_server();
+    let output = fixture.eval(LONG).output().unwrap();
     let said = text(&output);
     assert!(!output.status.success() && said.lines().count() == 1, "{said}");
     assert!(said.contains("--allow-tuning") && said.contains("ends = \"measuring\""), "{said}");
-    let now = [1, 2].map(|number| values(&ground.fabric.node(number)));
-    assert_eq!(now, ground.before);
+    let now = [1, 2].map(|number| values(&fixture.fabric.node(number)));
+    assert_eq!(now, fixture.before);
 }

@@ -22,14 +22,14 @@ mod rings {
 
     const SIZE: u32 = 2;
 
-    /// Entries that pass: the counters wrap, and each place of the ring is used again.
+    /// Entries that pass: the counters wrap, and each entry of the ring is used again.
     const ENTRIES: u32 = 3;
 
     /// The counters begin before their wrap.
     const START: u32 = u32::MAX - 1;
 
     #[repr(C)]
-    struct Words {
+    struct RingWords {
         producer: AtomicU32,
         consumer: AtomicU32,
         flags: AtomicU32,
@@ -38,20 +38,20 @@ mod rings {
 
     /// A ring, and the frames that its entries name. Loom checks that only that end touches a frame
     /// which has it according to the ring.
-    struct Shared {
-        words: Words,
+    struct SharedRing {
+        words: RingWords,
         frames: [UnsafeCell<u32>; SIZE as usize],
     }
 
     // SAFETY: the ends of the ring touch the entries as their counters say; loom's cells check
     // themselves.
-    unsafe impl Sync for Shared {}
+    unsafe impl Sync for SharedRing {}
     // SAFETY: as above.
-    unsafe impl Send for Shared {}
+    unsafe impl Send for SharedRing {}
 
-    fn ring() -> (Producer<u32>, Consumer<u32>, Arc<Shared>) {
-        let shared = Arc::new(Shared {
-            words: Words {
+    fn ring() -> (Producer<u32>, Consumer<u32>, Arc<SharedRing>) {
+        let shared = Arc::new(SharedRing {
+            words: RingWords {
                 producer: AtomicU32::new(START),
                 consumer: AtomicU32::new(START),
                 flags: AtomicU32::new(0),
@@ -60,10 +60,10 @@ mod rings {
             frames: [UnsafeCell::new(0), UnsafeCell::new(0)],
         });
         let offsets = Offsets {
-            producer: offset_of!(Words, producer),
-            consumer: offset_of!(Words, consumer),
-            flags: Some(offset_of!(Words, flags)),
-            entries: offset_of!(Words, entries),
+            producer: offset_of!(RingWords, producer),
+            consumer: offset_of!(RingWords, consumer),
+            flags: Some(offset_of!(RingWords, flags)),
+            entries: offset_of!(RingWords, entries),
         };
         let base = NonNull::from(&shared.words).cast();
         // SAFETY: both ends keep the memory; its parts lie at these offsets; there is one producer
@@ -119,22 +119,22 @@ mod handles {
 
     const MASK: usize = usize::MAX >> 13;
 
-    struct Place {
+    struct HandleSlot {
         word: Word,
         object: UnsafeCell<u32>,
     }
 
     // SAFETY: the object is touched by who has entered; loom's cells check that.
-    unsafe impl Sync for Place {}
+    unsafe impl Sync for HandleSlot {}
     // SAFETY: as above.
-    unsafe impl Send for Place {}
+    unsafe impl Send for HandleSlot {}
 
-    impl Place {
+    impl HandleSlot {
         fn used_once() -> Arc<Self> {
-            let place = Self { word: Word::new(), object: UnsafeCell::new(0) };
-            assert_eq!(place.word.occupy(MASK), Some(1));
-            place.word.leave(1, Phase::Idle);
-            Arc::new(place)
+            let slot = Self { word: Word::new(), object: UnsafeCell::new(0) };
+            assert_eq!(slot.word.occupy(MASK), Some(1));
+            slot.word.leave(1, Phase::Idle);
+            Arc::new(slot)
         }
 
         /// A call that was let in.
@@ -150,12 +150,12 @@ mod handles {
     #[test]
     fn one_of_two_calls_at_once_is_refused_or_comes_after_the_other() {
         loom::model(|| {
-            let place = Place::used_once();
-            let other = Arc::clone(&place);
-            let call = |place: &Place| match place.word.enter(1, Phase::Idle) {
+            let slot = HandleSlot::used_once();
+            let other = Arc::clone(&slot);
+            let call = |slot: &HandleSlot| match slot.word.enter(1, Phase::Idle) {
                 Ok(()) => {
-                    let count = place.count();
-                    place.word.leave(1, Phase::Idle);
+                    let count = slot.count();
+                    slot.word.leave(1, Phase::Idle);
                     count
                 }
                 Err(seen) => {
@@ -164,35 +164,35 @@ mod handles {
                 }
             };
             let second = thread::spawn(move || call(&other));
-            let (one, two) = (call(&place), second.join().unwrap());
+            let (one, two) = (call(&slot), second.join().unwrap());
             assert!(matches!((one, two), (1, 0) | (0, 1) | (1, 2) | (2, 1)), "{one} and {two}");
         });
     }
 
     #[test]
-    fn a_handle_that_is_closed_while_another_thread_calls_is_refused_and_its_place_used_again() {
+    fn a_handle_that_is_closed_while_another_thread_calls_is_refused_and_its_slot_used_again() {
         loom::model(|| {
-            let place = Place::used_once();
-            let other = Arc::clone(&place);
+            let slot = HandleSlot::used_once();
+            let other = Arc::clone(&slot);
             let caller = thread::spawn(move || {
                 if other.word.enter(1, Phase::Idle).is_ok() {
                     other.count();
                     other.word.leave(1, Phase::Idle);
                 }
             });
-            if place.word.enter(1, Phase::Idle).is_ok() {
-                // Taken out, and another put in by a second use of the place.
+            if slot.word.enter(1, Phase::Idle).is_ok() {
+                // Taken out, and another put in by a second use of the slot.
                 // SAFETY: entered.
-                place.object.with_mut(|object| unsafe { *object = 0 });
-                place.word.leave(1, Phase::Free);
-                assert_eq!(place.word.occupy(MASK), Some(2));
+                slot.object.with_mut(|object| unsafe { *object = 0 });
+                slot.word.leave(1, Phase::Free);
+                assert_eq!(slot.word.occupy(MASK), Some(2));
                 // SAFETY: occupied.
-                place.object.with_mut(|object| unsafe { *object = 100 });
-                place.word.leave(2, Phase::Idle);
-                assert_eq!(place.word.enter(1, Phase::Idle), Err(None));
+                slot.object.with_mut(|object| unsafe { *object = 100 });
+                slot.word.leave(2, Phase::Idle);
+                assert_eq!(slot.word.enter(1, Phase::Idle), Err(None));
                 caller.join().unwrap();
-                assert_eq!(place.word.enter(2, Phase::Idle), Ok(()));
-                assert_eq!(place.count(), 101, "the former handle did nothing to it");
+                assert_eq!(slot.word.enter(2, Phase::Idle), Ok(()));
+                assert_eq!(slot.count(), 101, "the former handle did nothing to it");
             } else {
                 caller.join().unwrap();
             }
@@ -202,17 +202,17 @@ mod handles {
     #[test]
     fn a_free_place_is_given_to_one_of_two() {
         loom::model(|| {
-            let place = Place { word: Word::new(), object: UnsafeCell::new(0) };
-            let place = Arc::new(place);
-            let other = Arc::clone(&place);
-            let take = |place: &Place| {
-                place.word.occupy(MASK).map(|uses| {
-                    place.count();
+            let slot = HandleSlot { word: Word::new(), object: UnsafeCell::new(0) };
+            let slot = Arc::new(slot);
+            let other = Arc::clone(&slot);
+            let take = |slot: &HandleSlot| {
+                slot.word.occupy(MASK).map(|uses| {
+                    slot.count();
                     uses
                 })
             };
             let second = thread::spawn(move || take(&other));
-            let (one, two) = (take(&place), second.join().unwrap());
+            let (one, two) = (take(&slot), second.join().unwrap());
             assert!(matches!((one, two), (Some(1), None) | (None, Some(1))), "{one:?} and {two:?}");
         });
     }

@@ -1,7 +1,7 @@
 //! What all scenarios stand on: a fabric, a workload at two of its nodes, TCP beside them, and the
 //! account in the end.
 
-use crate::event::{Event, What, now};
+use crate::event::{Event, EventKind, now};
 use crate::figures::Figures;
 use crate::process::{History, Log, Process};
 use crate::replay;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What any step of a run gives; the text says what did not hold.
-pub(crate) type Outcome<T = ()> = Result<T, String>;
+pub(crate) type StepResult<T = ()> = Result<T, String>;
 
 /// Far more than anything here takes that is not waited for by a stated time, on a busy machine.
 /// Who opens or closes a link, or changes an interface, waits for a lock of the kernel, which one
@@ -43,7 +43,7 @@ const MOST_IDLE: u64 = 250;
 /// When and why messages failed, and how many.
 fn failed(event: &Event) -> Option<(u64, &str, usize)> {
     match &event.what {
-        What::Failed(reason, messages) => Some((event.at, reason, messages.len())),
+        EventKind::Failed(reason, messages) => Some((event.at, reason, messages.len())),
         _ => None,
     }
 }
@@ -113,7 +113,7 @@ impl Bench {
         program: &Path,
         setup: Setup,
         adapt: impl FnOnce(&mut FabricConfig),
-    ) -> Outcome<Self> {
+    ) -> StepResult<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("ch{}-{number}", std::process::id());
@@ -168,7 +168,7 @@ impl Bench {
     }
 
     /// Starts an end's process.
-    pub(crate) fn start(&mut self, side: usize) -> Outcome {
+    pub(crate) fn start(&mut self, side: usize) -> StepResult {
         let (setup, other) = (&self.setup, self.node(1 - side));
         let peer = match setup.udp {
             true => other.ipv4.to_string(),
@@ -197,17 +197,17 @@ impl Bench {
     }
 
     /// Ends an end's process by SIGKILL.
-    pub(crate) fn kill(&mut self, side: usize) -> Outcome {
+    pub(crate) fn kill(&mut self, side: usize) -> StepResult {
         self.processes[side].take().map_or(Ok(()), Process::kill)
     }
 
     /// Stops an end's whole process, or lets it go on.
-    pub(crate) fn halt(&self, side: usize, stop: bool) -> Outcome {
+    pub(crate) fn halt(&self, side: usize, stop: bool) -> StepResult {
         self.processes[side].as_ref().map_or(Ok(()), |process| process.halt(stop))
     }
 
     /// Says a command to an end.
-    pub(crate) fn command(&mut self, side: usize, command: &str) -> Outcome {
+    pub(crate) fn command(&mut self, side: usize, command: &str) -> StepResult {
         let process = self.processes[side].as_mut();
         process.map_or(Ok(()), |process| process.command(command))
     }
@@ -219,7 +219,7 @@ impl Bench {
         what: &str,
         bound: Duration,
         so: impl FnMut(&History) -> bool,
-    ) -> Outcome {
+    ) -> StepResult {
         if self.logs[side].wait(bound, so) {
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl Bench {
     }
 
     /// Both ends must get so many more messages.
-    pub(crate) fn more(&self, count: u64) -> Outcome {
+    pub(crate) fn more(&self, count: u64) -> StepResult {
         let before = [0, 1].map(|side: usize| self.logs[side].history().received);
         for (side, before) in before.into_iter().enumerate() {
             let what = format!("{count} messages");
@@ -251,7 +251,7 @@ impl Bench {
 
     /// One of several links has failed at that time and works no better: both ends go on by the
     /// others.
-    pub(crate) fn goes_on(&mut self, since: u64) -> Outcome {
+    pub(crate) fn goes_on(&mut self, since: u64) -> StepResult {
         let before = [0, 1].map(|side: usize| self.logs[side].history().received);
         for (side, before) in before.into_iter().enumerate() {
             self.wait(side, "messages by another link", CUT, |history| {
@@ -267,7 +267,7 @@ impl Bench {
 
     /// No call may have failed: what concerns one link of several is none of the program's
     /// business.
-    pub(crate) fn no_call_failed(&self) -> Outcome {
+    pub(crate) fn no_call_failed(&self) -> StepResult {
         for (side, log) in self.logs.iter().enumerate() {
             if let Some((_, kind, text)) = log.history().errors.first() {
                 return Err(format!(
@@ -279,7 +279,7 @@ impl Bench {
     }
 
     /// Waits until all links are in use again, and some were not in between.
-    pub(crate) fn links_return(&mut self) -> Outcome {
+    pub(crate) fn links_return(&mut self) -> StepResult {
         let end = Instant::now() + PATIENCE;
         loop {
             let paths = [0, 1].map(|side: usize| self.logs[side].history().paths);
@@ -297,12 +297,12 @@ impl Bench {
     }
 
     /// Runs `ip` in an end's node.
-    pub(crate) fn ip(&mut self, side: usize, arguments: &str) -> Outcome<String> {
+    pub(crate) fn ip(&mut self, side: usize, arguments: &str) -> StepResult<String> {
         system::run(&self.node(side), "ip", arguments)
     }
 
     /// Sets an interface of an end up, and waits until the switch forwards to it again.
-    pub(crate) fn set_up(&mut self, side: usize, interface: &str) -> Outcome {
+    pub(crate) fn set_up(&mut self, side: usize, interface: &str) -> StepResult {
         self.ip(side, &format!("link set {interface} up"))?;
         self.fabric.await_links().map_err(|error| error.to_string())
     }
@@ -320,7 +320,7 @@ impl Bench {
     /// No message may have failed, if no fault lasted as long as the peers' timeout. One may, since
     /// the command that ends it may wait for the kernel; a quarter of the timeout is for the
     /// repetitions after it.
-    pub(crate) fn none_failed(&self) -> Outcome {
+    pub(crate) fn none_failed(&self) -> StepResult {
         let longest = self.faults.iter().map(|fault| fault.1).max().unwrap_or_default();
         if longest >= Duration::from_millis(self.setup.timeout) * 3 / 4 {
             return Ok(());
@@ -344,7 +344,7 @@ impl Bench {
 
     /// Lets everything end, and accounts for all: messages, sockets, programs, processes,
     /// namespaces.
-    pub(crate) fn finish(mut self) -> Outcome<Figures> {
+    pub(crate) fn finish(mut self) -> StepResult<Figures> {
         let alive: Vec<_> = [0, 1].into_iter().filter(|&i| self.processes[i].is_some()).collect();
         for &side in &alive {
             self.command(side, "stop")?;
@@ -373,7 +373,7 @@ impl Bench {
     }
 
     /// An end that has nothing to do leaves its processor to others.
-    fn watch_idle(&mut self, alive: &[usize]) -> Outcome {
+    fn watch_idle(&mut self, alive: &[usize]) -> StepResult {
         let pids: Vec<u32> =
             alive.iter().filter_map(|&side| Some(self.processes[side].as_ref()?.pid())).collect();
         let measure =
@@ -395,7 +395,7 @@ impl Bench {
         Ok(())
     }
 
-    fn nothing_is_left(&mut self) -> Outcome {
+    fn nothing_is_left(&mut self) -> StepResult {
         for side in [0, 1].into_iter().filter(|&side| !self.lost[side]) {
             let node = self.node(side);
             let port = format!(":{PORT:04X} ");
@@ -438,19 +438,20 @@ impl Bench {
     }
 
     /// Holds what both ends have said to what was promised.
-    fn account(&mut self, alive: &[usize]) -> Outcome {
+    fn account(&mut self, alive: &[usize]) -> StepResult {
         let history = [0, 1].map(|side: usize| self.logs[side].history().clone());
         let mut events = history.each_ref().map(|history| &history.events[..]);
         for &side in alive {
             // It was there to the last.
             while let [before @ .., last] = events[side]
-                && matches!(last.what, What::Gone | What::Counted(..))
+                && matches!(last.what, EventKind::Gone | EventKind::Counted(..))
             {
                 events[side] = before;
             }
             let mut last = events[side].iter().rev();
-            let mut life = last.by_ref().take_while(|event| !matches!(event.what, What::Opened(_)));
-            if !life.any(|event| matches!(event.what, What::Memory(_))) {
+            let mut life =
+                last.by_ref().take_while(|event| !matches!(event.what, EventKind::Opened(_)));
+            if !life.any(|event| matches!(event.what, EventKind::Memory(_))) {
                 return Err(format!("end {side} did not say what its memory is"));
             }
         }

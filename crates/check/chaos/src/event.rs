@@ -13,12 +13,12 @@ pub struct Event {
     /// `CLOCK_MONOTONIC` in nanoseconds, which all processes share.
     pub at: u64,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum EventKind {
     /// An endpoint was opened, in this mode.
     Opened(String),
     /// Messages with these lengths will be sent next, numbered from the first on.
@@ -137,33 +137,42 @@ mod tests {
     fn every_event_is_read_as_it_was_written() {
         let id = Id { from: 1, life: 2, to: 0, number: 7 };
         for what in [
-            What::Opened("xdp native".into()),
-            What::Intent(5, vec![16, 1468]),
-            What::Accepted(7),
-            What::Received(Named(id, 1468)),
-            What::Torn(3),
-            What::Failed("Timeout".into(), vec![Named(id, 16), Named(Id { number: 8, ..id }, 99)]),
-            What::Started(3, 40_000),
-            What::Ended(3, true),
-            What::Tagged(TaggedReceive { index: 1, tag: 1 << 48, len: 5, total: 9, lost: false }),
-            What::Began(1, 2, Operation::Write(3, 4, true)),
-            What::Began(1, 2, Operation::Read(3, 4)),
-            What::Began(1, 2, Operation::Add(3, u64::MAX)),
-            What::Began(1, 2, Operation::Swap(3, 4, 5)),
-            What::Done(9, AccessEnding::Done, 7, vec![0, 0x1f, 0xff]),
-            What::Done(9, AccessEnding::Lost, 0, Vec::new()),
-            What::Done(9, AccessEnding::NoKey, 0, Vec::new()),
-            What::Done(9, AccessEnding::Busy, 0, Vec::new()),
-            What::Broken(3, "an operation was refused".into()),
-            What::Noticed(1 << 32, 256, 6_000),
-            What::Memory(vec![1, 2, 3]),
-            What::Paths(2, 1),
-            What::Drained,
-            What::Error("down".into(), "interface 'eth0' went down".into()),
-            What::Recovered,
-            What::Gone,
-            What::Jumped(3),
-            What::Counted(1, 2, 3, 4),
+            EventKind::Opened("xdp native".into()),
+            EventKind::Intent(5, vec![16, 1468]),
+            EventKind::Accepted(7),
+            EventKind::Received(Named(id, 1468)),
+            EventKind::Torn(3),
+            EventKind::Failed(
+                "Timeout".into(),
+                vec![Named(id, 16), Named(Id { number: 8, ..id }, 99)],
+            ),
+            EventKind::Started(3, 40_000),
+            EventKind::Ended(3, true),
+            EventKind::Tagged(TaggedReceive {
+                index: 1,
+                tag: 1 << 48,
+                len: 5,
+                total: 9,
+                lost: false,
+            }),
+            EventKind::Began(1, 2, Operation::Write(3, 4, true)),
+            EventKind::Began(1, 2, Operation::Read(3, 4)),
+            EventKind::Began(1, 2, Operation::Add(3, u64::MAX)),
+            EventKind::Began(1, 2, Operation::Swap(3, 4, 5)),
+            EventKind::Done(9, AccessEnding::Done, 7, vec![0, 0x1f, 0xff]),
+            EventKind::Done(9, AccessEnding::Lost, 0, Vec::new()),
+            EventKind::Done(9, AccessEnding::NoKey, 0, Vec::new()),
+            EventKind::Done(9, AccessEnding::Busy, 0, Vec::new()),
+            EventKind::Broken(3, "an operation was refused".into()),
+            EventKind::Noticed(1 << 32, 256, 6_000),
+            EventKind::Memory(vec![1, 2, 3]),
+            EventKind::Paths(2, 1),
+            EventKind::Drained,
+            EventKind::Error("down".into(), "interface 'eth0' went down".into()),
+            EventKind::Recovered,
+            EventKind::Gone,
+            EventKind::Jumped(3),
+            EventKind::Counted(1, 2, 3, 4),
         ] {
             let event = Event { at: 123, what };
             let line = serde_json::to_string(&event).unwrap();

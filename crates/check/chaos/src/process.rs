@@ -1,6 +1,6 @@
 //! A workload's process, from outside: what it said so far, and commands to it.
 
-use crate::event::{Event, What, now};
+use crate::event::{Event, EventKind, now};
 use crate::system;
 use gigae_fabric::Node;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ const LINES: usize = 60;
 #[derive(Default)]
 pub struct Log {
     history: Mutex<History>,
-    news: Condvar,
+    changed: Condvar,
     /// The last lines that went to standard error: the library's log, and panics.
     lines: Mutex<VecDeque<String>>,
 }
@@ -51,36 +51,40 @@ pub struct History {
 impl History {
     fn add(&mut self, event: Event) {
         match &event.what {
-            What::Opened(_) => {
+            EventKind::Opened(_) => {
                 self.opened += 1;
                 (self.drained, self.recovered, self.paths) = (false, true, [0; 2]);
             }
-            What::Received(_) => self.received += 1,
-            What::Failed(_, messages) => self.failed += messages.len() as u64,
-            What::Drained => self.drained = true,
-            What::Error(kind, text) => {
+            EventKind::Received(_) => self.received += 1,
+            EventKind::Failed(_, messages) => self.failed += messages.len() as u64,
+            EventKind::Drained => self.drained = true,
+            EventKind::Error(kind, text) => {
                 self.errors.push((event.at, kind.clone(), text.clone()));
                 self.recovered = false;
             }
-            What::Recovered => self.recovered = true,
-            What::Jumped(times) => self.jumps = *times,
-            What::Paths(deaths, returns) => self.paths = [*deaths, *returns],
-            What::Counted(sent, received, repeated, dropped) => {
+            EventKind::Recovered => self.recovered = true,
+            EventKind::Jumped(times) => self.jumps = *times,
+            EventKind::Paths(deaths, returns) => self.paths = [*deaths, *returns],
+            EventKind::Counted(sent, received, repeated, dropped) => {
                 for (sum, more) in self.frames.iter_mut().zip([sent, received, repeated, dropped]) {
                     *sum += more;
                 }
             }
-            What::Intent(..) | What::Accepted(_) | What::Torn(_) | What::Gone => {}
-            What::Started(..) | What::Ended(..) | What::Tagged(_) => {}
-            What::Began(..) | What::Done(..) | What::Broken(..) => {}
-            What::Noticed(..) | What::Memory(_) => {}
+            EventKind::Intent(..)
+            | EventKind::Accepted(_)
+            | EventKind::Torn(_)
+            | EventKind::Gone => {}
+            EventKind::Started(..) | EventKind::Ended(..) | EventKind::Tagged(_) => {}
+            EventKind::Began(..) | EventKind::Done(..) | EventKind::Broken(..) => {}
+            EventKind::Noticed(..) | EventKind::Memory(_) => {}
         }
         self.events.push(event);
     }
 
     /// The longest time without a message since this one, in nanoseconds of the monotonic clock.
     pub fn longest_pause(&self, since: u64) -> Duration {
-        let received = self.events.iter().filter(|event| matches!(event.what, What::Received(..)));
+        let received =
+            self.events.iter().filter(|event| matches!(event.what, EventKind::Received(..)));
         let times: Vec<u64> = received.map(|event| event.at).collect();
         // Together with the last one before.
         let first = times.partition_point(|&at| at <= since).saturating_sub(1);
@@ -102,7 +106,7 @@ impl Log {
 
     fn add(&self, event: Event) {
         self.history().add(event);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     fn add_line(&self, line: String) {
@@ -131,7 +135,7 @@ impl Log {
             if left.is_zero() {
                 return false;
             }
-            history = self.news.wait_timeout(history, left).expect("nobody panics with it").0;
+            history = self.changed.wait_timeout(history, left).expect("nobody panics with it").0;
         }
     }
 }
@@ -200,7 +204,7 @@ impl Process {
         self.child.kill().map_err(text)?;
         self.child.wait().map_err(text)?;
         self.join_readers();
-        self.log.add(Event { at: now(), what: What::Gone });
+        self.log.add(Event { at: now(), what: EventKind::Gone });
         Ok(())
     }
 

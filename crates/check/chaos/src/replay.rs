@@ -6,12 +6,13 @@ mod steps;
 use crate::event::{Event, Named, TaggedReceive};
 use gigae_torture::body::{self, Id};
 use gigae_torture::{
-    Class, Ending, Messages, NodePair, Post, ReceiveReport, Tagged, Violation, Want, tagged_body,
+    Class, Ending, Messages, NodePair, Post, ReceiveReport, TaggedMessages, Violation, Want,
+    tagged_body,
 };
 use remote::RemoteReplay;
 pub use remote::{AREA, word};
 use std::collections::BTreeMap;
-use steps::{Life, Step, steps_of};
+use steps::{CheckerEvent, Life, steps_of};
 
 /// What came of the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,9 +36,9 @@ pub struct Tally {
 /// go on until everything was read, and do not include its close.
 pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
     let (mut messages, mut tagged, mut remote) =
-        (Messages::new(2), Tagged::new(2), RemoteReplay::new());
+        (Messages::new(2), TaggedMessages::new(2), RemoteReplay::new());
     let mut tally = Tally::default();
-    let mut steps: Vec<(u64, u16, Step)> = Vec::new();
+    let mut steps: Vec<(u64, u16, CheckerEvent)> = Vec::new();
     for (node, log) in (0..).zip(logs) {
         let timed = steps_of(node, log).into_iter();
         steps.extend(timed.map(|(at, step)| (at, node, step)));
@@ -46,34 +47,36 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
     steps.sort_by_key(|&(at, ..)| at);
     for (at, node, step) in steps {
         match step {
-            Step::Opened => {
+            CheckerEvent::Opened => {
                 messages.opened(node);
                 tagged.opened(node);
                 remote.opened(node);
             }
-            Step::Gone => {
+            CheckerEvent::Gone => {
                 messages.gone(node, at);
                 tagged.gone(node, at);
                 remote.gone(node, at);
             }
-            Step::Sent(id, len) => {
+            CheckerEvent::Sent(id, len) => {
                 tally.sent += 1;
                 messages.sent(id, len.into(), at);
             }
-            Step::Received(Named(id, len)) => {
+            CheckerEvent::Received(Named(id, len)) => {
                 messages.received(id.from, node, &bytes(id, len), at)?
             }
-            Step::Torn(len) => messages.received(1 - node, node, &vec![0; len.max(16)], at)?,
-            Step::Failed(reason, failed) => {
+            CheckerEvent::Torn(len) => {
+                messages.received(1 - node, node, &vec![0; len.max(16)], at)?
+            }
+            CheckerEvent::Failed(reason, failed) => {
                 *tally.failed.entry(reason).or_default() += failed.len() as u64;
                 let bodies: Vec<_> =
                     failed.into_iter().map(|Named(id, len)| bytes(id, len)).collect();
                 messages.failed(node, 1 - node, &bodies)?;
             }
-            Step::Drained => messages.drained(node),
-            Step::Started(id, len) => tagged.started(id, 0, len, at),
-            Step::Ended(id, success) => tagged.ended(id, success)?,
-            Step::Tagged(taken) => {
+            CheckerEvent::Drained => messages.drained(node),
+            CheckerEvent::Started(id, len) => tagged.started(id, 0, len, at),
+            CheckerEvent::Ended(id, success) => tagged.ended(id, success)?,
+            CheckerEvent::Tagged(taken) => {
                 let id =
                     Id { life: (taken.tag >> 48) as u16, number: taken.tag as u32, ..other(node) };
                 let post = Post { index: taken.index, want: ANY, room: ROOM };
@@ -88,18 +91,18 @@ pub fn check(logs: [&[Event]; 2]) -> Result<Tally, Violation> {
                 let pair = NodePair { from: 1 - node, to: node };
                 tagged.received(pair, post, ReceiveReport { tag, len, total, ending }, &bytes)?;
             }
-            Step::Began(life, number, of, operation) => {
+            CheckerEvent::Began(life, number, of, operation) => {
                 remote.began(Life { node, life }, number, of, operation, at);
             }
-            Step::Done(number, ending, value, bytes) => {
+            CheckerEvent::Done(number, ending, value, bytes) => {
                 remote.ended(node, number, ending, value, &bytes)?;
             }
-            Step::Broken(what) => {
+            CheckerEvent::Broken(what) => {
                 let pair = NodePair { from: node, to: 1 - node };
                 return Err(Violation::new(Class::Broken, pair, what));
             }
-            Step::Noticed(word, place) => remote.noticed(node, word, place)?,
-            Step::Memory(bytes) => remote.memory(node, bytes),
+            CheckerEvent::Noticed(word, place) => remote.noticed(node, word, place)?,
+            CheckerEvent::Memory(bytes) => remote.memory(node, bytes),
         }
     }
     messages.settle()?;
@@ -130,15 +133,15 @@ fn bytes(id: Id, len: u16) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Operation, What, written};
+    use crate::event::{EventKind, Operation, written};
     use gigae_torture::{ATOMICS, AccessEnding, Regions};
 
-    fn at(at: u64, what: What) -> Event {
+    fn at(at: u64, what: EventKind) -> Event {
         Event { at, what }
     }
 
-    fn opened() -> What {
-        What::Opened("packet".into())
+    fn opened() -> EventKind {
+        EventKind::Opened("packet".into())
     }
 
     fn id(number: u32) -> Id {
@@ -148,9 +151,9 @@ mod tests {
     fn sender(last: u32) -> Vec<Event> {
         vec![
             at(1, opened()),
-            at(10, What::Intent(0, vec![16, 20, 30])),
-            at(11, What::Accepted(last)),
-            at(50, What::Drained),
+            at(10, EventKind::Intent(0, vec![16, 20, 30])),
+            at(11, EventKind::Accepted(last)),
+            at(50, EventKind::Drained),
         ]
     }
 
@@ -158,8 +161,8 @@ mod tests {
     fn what_was_accepted_and_arrived_is_counted() {
         let receiver = [
             at(2, opened()),
-            at(20, What::Received(Named(id(0), 16))),
-            at(21, What::Received(Named(id(1), 20))),
+            at(20, EventKind::Received(Named(id(0), 16))),
+            at(21, EventKind::Received(Named(id(1), 20))),
         ];
         let tally = check([&sender(2), &receiver]).unwrap();
         assert_eq!((tally.sent, tally.delivered), (2, 2));
@@ -167,23 +170,24 @@ mod tests {
 
     #[test]
     fn what_was_accepted_and_did_not_arrive_is_lost() {
-        let receiver = [at(2, opened()), at(20, What::Received(Named(id(0), 16)))];
+        let receiver = [at(2, opened()), at(20, EventKind::Received(Named(id(0), 16)))];
         assert_eq!(check([&sender(2), &receiver]).unwrap_err().class, Class::Lost);
     }
 
     #[test]
     fn what_was_refused_and_arrived_was_never_sent() {
-        let receiver = [at(2, opened()), at(20, What::Received(Named(id(0), 16)))];
+        let receiver = [at(2, opened()), at(20, EventKind::Received(Named(id(0), 16)))];
         assert_eq!(check([&sender(0), &receiver]).unwrap_err().class, Class::Torn);
     }
 
     #[test]
     fn what_a_killed_process_was_about_to_send_may_arrive() {
-        let killed = [at(1, opened()), at(10, What::Intent(0, vec![16, 20])), at(12, What::Gone)];
+        let killed =
+            [at(1, opened()), at(10, EventKind::Intent(0, vec![16, 20])), at(12, EventKind::Gone)];
         for count in 0..=2 {
             let arrived = [
-                at(20, What::Received(Named(id(0), 16))),
-                at(21, What::Received(Named(id(1), 20))),
+                at(20, EventKind::Received(Named(id(0), 16))),
+                at(21, EventKind::Received(Named(id(1), 20))),
             ];
             let receiver = [&[at(2, opened())], &arrived[..count]].concat();
             assert_eq!(check([&killed, &receiver]).unwrap().delivered, count as u64);
@@ -192,21 +196,21 @@ mod tests {
 
     #[test]
     fn bytes_that_nobody_sent_are_found() {
-        let receiver = [at(2, opened()), at(20, What::Torn(40))];
+        let receiver = [at(2, opened()), at(20, EventKind::Torn(40))];
         assert_eq!(check([&sender(1), &receiver]).unwrap_err().class, Class::Torn);
     }
 
     /// What node 0 does to node 1's memory, which is this in the end.
-    fn done_to(memory: &[u8], deeds: Vec<What>) -> Result<Tally, Violation> {
+    fn done_to(memory: &[u8], deeds: Vec<EventKind>) -> Result<Tally, Violation> {
         let deeds = (10..).zip(deeds).map(|(time, what)| at(time, what));
         let writer: Vec<_> = [at(1, opened())].into_iter().chain(deeds).collect();
-        let owner = [at(2, opened()), at(90, What::Memory(memory.to_vec()))];
+        let owner = [at(2, opened()), at(90, EventKind::Memory(memory.to_vec()))];
         check([&writer, &owner])
     }
 
-    fn add(number: u32, before: u64) -> [What; 2] {
-        let done = What::Done(number, AccessEnding::Done, before, Vec::new());
-        [What::Began(number, 0, Operation::Add(3, 5)), done]
+    fn add(number: u32, before: u64) -> [EventKind; 2] {
+        let done = EventKind::Done(number, AccessEnding::Done, before, Vec::new());
+        [EventKind::Began(number, 0, Operation::Add(3, 5)), done]
     }
 
     #[test]
@@ -228,10 +232,10 @@ mod tests {
         let bytes = written(0, 0, 0, 100);
         let read = |bytes| {
             vec![
-                What::Began(0, 0, Operation::Write(7, 100, false)),
-                What::Done(0, AccessEnding::Done, 0, Vec::new()),
-                What::Began(1, 0, Operation::Read(7, 100)),
-                What::Done(1, AccessEnding::Done, 0, bytes),
+                EventKind::Began(0, 0, Operation::Write(7, 100, false)),
+                EventKind::Done(0, AccessEnding::Done, 0, Vec::new()),
+                EventKind::Began(1, 0, Operation::Read(7, 100)),
+                EventKind::Done(1, AccessEnding::Done, 0, bytes),
             ]
         };
         assert_eq!(done_to(&memory, read(bytes.clone())).unwrap_err().class, Class::Torn);
@@ -243,14 +247,14 @@ mod tests {
     #[test]
     fn an_operation_without_an_end_hangs_and_one_with_a_strange_one_is_broken() {
         let memory = vec![0; Regions::len(2, AREA)];
-        let began = || What::Began(0, 0, Operation::Add(3, 5));
+        let began = || EventKind::Began(0, 0, Operation::Add(3, 5));
         assert_eq!(done_to(&memory, vec![began()]).unwrap_err().class, Class::Hung);
-        let broken = vec![began(), What::Broken(0, "refused: bounds".into())];
+        let broken = vec![began(), EventKind::Broken(0, "refused: bounds".into())];
         assert_eq!(done_to(&memory, broken).unwrap_err().class, Class::Broken);
-        let lost = vec![began(), What::Done(0, AccessEnding::Lost, 0, Vec::new())];
+        let lost = vec![began(), EventKind::Done(0, AccessEnding::Lost, 0, Vec::new())];
         assert_eq!(done_to(&memory, lost).unwrap().remote, [0, 1, 0]);
         // Nobody knows whether one whose process was killed was done.
-        assert!(done_to(&memory, vec![began(), What::Gone]).is_ok());
+        assert!(done_to(&memory, vec![began(), EventKind::Gone]).is_ok());
     }
 
     #[test]
@@ -260,16 +264,16 @@ mod tests {
         memory[ATOMICS..][..50].copy_from_slice(&bytes);
         let writer = [
             at(1, opened()),
-            at(10, What::Began(0, 0, Operation::Write(0, 50, true))),
-            at(20, What::Done(0, AccessEnding::Done, 0, Vec::new())),
+            at(10, EventKind::Began(0, 0, Operation::Write(0, 50, true))),
+            at(20, EventKind::Done(0, AccessEnding::Done, 0, Vec::new())),
         ];
         let taken = |word| {
-            let notice = at(30, What::Noticed(word, ATOMICS as u64, 50));
-            [at(2, opened()), notice, at(90, What::Memory(memory.clone()))]
+            let notice = at(30, EventKind::Noticed(word, ATOMICS as u64, 50));
+            [at(2, opened()), notice, at(90, EventKind::Memory(memory.clone()))]
         };
         assert_eq!(check([&writer, &taken(word(0, 0))]).unwrap().notices, 1);
         assert_eq!(check([&writer, &taken(9)]).unwrap_err().class, Class::Torn);
-        let none = [at(2, opened()), at(90, What::Memory(memory.clone()))];
+        let none = [at(2, opened()), at(90, EventKind::Memory(memory.clone()))];
         assert_eq!(check([&writer, &none]).unwrap_err().class, Class::Lost);
     }
 }

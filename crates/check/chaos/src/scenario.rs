@@ -7,7 +7,7 @@ mod scene;
 mod trunk;
 
 use self::scene::Scene;
-use crate::bench::{Outcome, Setup};
+use crate::bench::{Setup, StepResult};
 use crate::figures::Figures;
 use gigae_torture::body::mix;
 use oorandom::Rand64;
@@ -20,7 +20,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// What happens.
     pub about: &'static str,
-    run: fn(Scene<'_>) -> Outcome<Figures>,
+    run: fn(Scene<'_>) -> StepResult<Figures>,
 }
 
 /// All there are.

@@ -7,7 +7,7 @@
 
 mod remote;
 
-use crate::event::{Event, Named, Operation, TaggedReceive, What, now};
+use crate::event::{Event, EventKind, Named, Operation, TaggedReceive, now};
 use crate::replay::ROOM;
 use clap::Args;
 use gigae::{
@@ -125,7 +125,7 @@ fn commands() -> Receiver<Command> {
 }
 
 /// Why a life ended.
-enum End {
+enum ExitReason {
     Quit,
     Broken,
 }
@@ -193,11 +193,11 @@ pub fn work(args: WorkArgs) {
         worker.say_memory(&endpoint);
         worker.say_paths(&endpoint);
         drop(endpoint);
-        worker.say(What::Counted(link.tx_frames, link.rx_frames, repeated, link.rx_dropped));
-        worker.say(What::Gone);
+        worker.say(EventKind::Counted(link.tx_frames, link.rx_frames, repeated, link.rx_dropped));
+        worker.say(EventKind::Gone);
         worker.flush();
         worker.life += 1;
-        if let End::Quit = end {
+        if let ExitReason::Quit = end {
             break;
         }
     }
@@ -213,7 +213,7 @@ fn kind(error: &LinkError) -> &'static str {
 }
 
 impl Worker {
-    fn say(&mut self, what: What) {
+    fn say(&mut self, what: EventKind) {
         let at = now();
         if serde_json::to_writer(&mut self.out, &Event { at, what }).is_err()
             || self.out.write_all(b"\n").is_err()
@@ -234,7 +234,7 @@ impl Worker {
         loop {
             match self.args.options().open() {
                 Ok(endpoint) => {
-                    self.say(What::Opened(endpoint.link().mode.to_string()));
+                    self.say(EventKind::Opened(endpoint.link().mode.to_string()));
                     (self.next, self.failing, self.drained) = (0, None, false);
                     (self.next_tagged, self.next_post) = (0, 0);
                     self.pending.clear();
@@ -243,7 +243,7 @@ impl Worker {
                 }
                 Err(error) if said != error.to_string() => {
                     said = error.to_string();
-                    self.say(What::Error("open".into(), said.clone()));
+                    self.say(EventKind::Error("open".into(), said.clone()));
                 }
                 Err(_) => {}
             }
@@ -271,7 +271,7 @@ impl Worker {
         }
     }
 
-    fn live(&mut self, endpoint: &Endpoint) -> End {
+    fn live(&mut self, endpoint: &Endpoint) -> ExitReason {
         let mut peer = None;
         loop {
             self.mind_the_clock();
@@ -304,20 +304,20 @@ impl Worker {
             let step = step.and_then(|()| self.complete(endpoint));
             self.flush();
             match step {
-                Ok(()) if self.quit => return End::Quit,
+                Ok(()) if self.quit => return ExitReason::Quit,
                 Ok(()) if self.failing.is_some() => {
                     self.failing = None;
-                    self.say(What::Recovered);
+                    self.say(EventKind::Recovered);
                 }
                 Ok(()) => {}
                 Err(error) => {
                     if self.failing != Some(kind(&error)) {
-                        self.say(What::Error(kind(&error).into(), error.to_string()));
+                        self.say(EventKind::Error(kind(&error).into(), error.to_string()));
                         self.flush();
                     }
                     self.failing = Some(kind(&error));
                     if self.quit || !matches!(error, LinkError::Down(_)) {
-                        return if self.quit { End::Quit } else { End::Broken };
+                        return if self.quit { ExitReason::Quit } else { ExitReason::Broken };
                     }
                     std::thread::sleep(AGAIN);
                 }
@@ -337,7 +337,7 @@ impl Worker {
                 (NAMED as u64 + (draw >> 8) % (most - NAMED as u64 + 1)) as u16
             })
             .collect();
-        self.say(What::Intent(self.next, lens.clone()));
+        self.say(EventKind::Intent(self.next, lens.clone()));
         self.flush();
         let mut outcome = Ok(());
         for len in lens {
@@ -348,7 +348,7 @@ impl Worker {
                 Ok(()) => self.next += 1,
                 Err(TrySendError::WouldBlock(())) => break,
                 Err(TrySendError::Refused(SendError::Failed)) => {
-                    self.say(What::Accepted(self.next));
+                    self.say(EventKind::Accepted(self.next));
                     self.take_failures(endpoint);
                     return Ok(());
                 }
@@ -357,12 +357,12 @@ impl Worker {
                     break;
                 }
                 Err(TrySendError::Refused(other)) => {
-                    self.say(What::Error("refused".into(), other.to_string()));
+                    self.say(EventKind::Error("refused".into(), other.to_string()));
                     break;
                 }
             }
         }
-        self.say(What::Accepted(self.next));
+        self.say(EventKind::Accepted(self.next));
         outcome
     }
 
@@ -371,7 +371,7 @@ impl Worker {
         match started {
             Ok(op) => drop(self.pending.insert(op, pending)),
             Err(error) => {
-                self.say(What::Error("refused".into(), error.to_string()));
+                self.say(EventKind::Error("refused".into(), error.to_string()));
                 return false;
             }
         }
@@ -395,7 +395,7 @@ impl Worker {
         let (from, to, number) = (self.args.me, 1 - self.args.me, self.next_tagged);
         let id = Id { from, life: self.life, to, number };
         self.next_tagged += 1;
-        self.say(What::Started(number, len));
+        self.say(EventKind::Started(number, len));
         self.flush();
         let started = endpoint.start_send(peer, tag(0, id), tagged_body(id, len));
         self.enter(started, Pending::Send(number));
@@ -415,7 +415,7 @@ impl Worker {
                 Ok(Some(completion)) => self.completed(completion),
                 Ok(None) | Err(RecvError::Failed) => return Ok(()),
                 Err(RecvError::Link(error)) => return Err(error),
-                Err(other) => self.say(What::Error("refused".into(), other.to_string())),
+                Err(other) => self.say(EventKind::Error("refused".into(), other.to_string())),
             }
         }
     }
@@ -432,7 +432,7 @@ impl Worker {
                 let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
                 self.key_received(&memory, result);
             }
-            Some(Pending::Send(number)) => self.say(What::Ended(number, result.is_ok())),
+            Some(Pending::Send(number)) => self.say(EventKind::Ended(number, result.is_ok())),
             Some(Pending::Receive(index)) => {
                 let lost = !matches!(result, Ok(()) | Err(OpError::Truncated));
                 let (life, number) = ((tag >> 48) as u16, tag as u32);
@@ -440,11 +440,11 @@ impl Worker {
                 let memory = memory.and_then(Memory::into_vec).unwrap_or_default();
                 let right = lost || memory.get(..len) == tagged_body(id, total).get(..len);
                 self.say(match right {
-                    true => What::Tagged(TaggedReceive { index, tag, len, total, lost }),
-                    false => What::Torn(total),
+                    true => EventKind::Tagged(TaggedReceive { index, tag, len, total, lost }),
+                    false => EventKind::Torn(total),
                 });
             }
-            Some(Pending::Remote(..)) | None => self.say(What::Torn(total)),
+            Some(Pending::Remote(..)) | None => self.say(EventKind::Torn(total)),
         }
     }
 
@@ -457,7 +457,7 @@ impl Worker {
                 Ok(None) => return Ok(()),
                 Err(RecvError::Failed) => self.take_failures(endpoint),
                 Err(RecvError::Link(error)) => return Err(error),
-                Err(other) => self.say(What::Error("refused".into(), other.to_string())),
+                Err(other) => self.say(EventKind::Error("refused".into(), other.to_string())),
             }
         }
     }
@@ -465,9 +465,9 @@ impl Worker {
     fn note(&mut self, message: &Message<'_>) {
         let what = match body::name(message) {
             Some(id) if body::is(id, message, &mut self.scratch) => {
-                What::Received(Named(id, message.len() as u16))
+                EventKind::Received(Named(id, message.len() as u16))
             }
-            _ => What::Torn(message.len()),
+            _ => EventKind::Torn(message.len()),
         };
         self.say(what);
     }
@@ -481,11 +481,11 @@ impl Worker {
                 Some(id) if body::is(id, &failed, &mut self.scratch) => {
                     messages.push(Named(id, failed.len() as u16));
                 }
-                _ => self.say(What::Torn(failed.len())),
+                _ => self.say(EventKind::Torn(failed.len())),
             }
         }
         if !messages.is_empty() {
-            self.say(What::Failed(reason, messages));
+            self.say(EventKind::Failed(reason, messages));
         }
     }
 
@@ -497,7 +497,7 @@ impl Worker {
         match endpoint.drain(Duration::from_millis(20)) {
             Ok(()) => {
                 self.drained = true;
-                self.say(What::Drained);
+                self.say(EventKind::Drained);
                 Ok(())
             }
             Err(DrainError::Failed) => {
@@ -528,7 +528,10 @@ impl Worker {
     fn say_paths(&mut self, endpoint: &Endpoint) {
         let paths = endpoint.paths();
         let sum = |of: fn(&gigae::PathStatistics) -> u64| paths.iter().map(of).sum();
-        self.say(What::Paths(sum(|path| path.counters.deaths), sum(|path| path.counters.returns)));
+        self.say(EventKind::Paths(
+            sum(|path| path.counters.deaths),
+            sum(|path| path.counters.returns),
+        ));
     }
 
     fn mind_the_clock(&mut self) {
@@ -538,7 +541,7 @@ impl Worker {
         self.walltime = now;
         if forward.max(back) > Duration::from_secs(600) {
             self.jumps += 1;
-            self.say(What::Jumped(self.jumps));
+            self.say(EventKind::Jumped(self.jumps));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! processor, or does not end is written to `fuzz/artifacts`; the seed repeats the whole search.
 
 use gigae_hostile::Meter;
-use gigae_hostile::search::{self, Random, TARGETS, Target};
+use gigae_hostile::search::{self, FuzzTarget, Random, TARGETS};
 use rustix::time::{ClockId, clock_gettime};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,9 +27,9 @@ const MOST_WORK: Duration = Duration::from_secs(20);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The input that a worker runs now.
-type Worker = Mutex<Option<Running>>;
+type Worker = Mutex<Option<RunningInput>>;
 
-struct Running {
+struct RunningInput {
     begin: Instant,
     /// CPU time of this process until then.
     worked: Duration,
@@ -103,7 +103,13 @@ fn worked() -> Duration {
 }
 
 /// Runs inputs for some time, until the first that fails.
-fn passes(worker: &Worker, name: &'static str, target: Target, seed: u64, time: Duration) -> bool {
+fn passes(
+    worker: &Worker,
+    name: &'static str,
+    target: FuzzTarget,
+    seed: u64,
+    time: Duration,
+) -> bool {
     let kept = search::kept(name);
     let mut random = Random::new(seed);
     let begin = Instant::now();
@@ -112,8 +118,13 @@ fn passes(worker: &Worker, name: &'static str, target: Target, seed: u64, time: 
         let input = random.input(&kept);
         count += 1;
         let file = format!("search-{seed}-{count}");
-        let running =
-            Running { begin: Instant::now(), worked: worked(), name, file, input: input.clone() };
+        let running = RunningInput {
+            begin: Instant::now(),
+            worked: worked(),
+            name,
+            file,
+            input: input.clone(),
+        };
         *worker.lock().expect("no panic holds it") = Some(running);
         let outcome = catch_unwind(AssertUnwindSafe(|| target(&input)));
         let running = worker.lock().expect("no panic holds it").take();
@@ -127,7 +138,7 @@ fn passes(worker: &Worker, name: &'static str, target: Target, seed: u64, time: 
 }
 
 /// Writes an input to where it can be repeated from.
-fn keep(Running { name, file, input, .. }: &Running, what: &str) {
+fn keep(RunningInput { name, file, input, .. }: &RunningInput, what: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/artifacts");
     let file = Path::new(folder).join(name).join(file);
     let written = std::fs::create_dir_all(file.parent().expect("it has one"))

@@ -3,7 +3,7 @@
 use crate::meter::within;
 use crate::script::Script;
 use gigae_broker::{
-    Answer, BrokerConfig, PeerProcess, PortGrant, Quotas, REQUEST_LEN, Request, Usage,
+    Answer, BrokerConfig, PeerProcess, PortGrant, Quotas, REQUEST_LEN, Request, UserUsage,
 };
 use std::path::Path;
 
@@ -69,7 +69,7 @@ pub fn broker(input: &[u8]) {
 fn check(quotas: &Quotas, grants: &[MadeGrant]) {
     let usage = |of: &dyn Fn(u32) -> bool| {
         let its = grants.iter().filter(|granted| of(granted.uid));
-        its.fold(Usage::default(), |sum, granted| Usage {
+        its.fold(UserUsage::default(), |sum, granted| UserUsage {
             ports: sum.ports + 1,
             bytes: sum.bytes + granted.bytes,
         })

@@ -57,7 +57,7 @@ impl Drop for Interface {
 }
 
 /// What stands for the kernel.
-struct Model {
+struct FakeKernel {
     now: Instant,
     /// The next clients to connect.
     peers: VecDeque<PeerProcess>,
@@ -66,7 +66,7 @@ struct Model {
     cost: Option<Duration>,
 }
 
-impl Kernel for Model {
+impl Kernel for FakeKernel {
     type Interface = Interface;
 
     fn peer(&mut self, _: &OwnedFd) -> io::Result<PeerProcess> {
@@ -197,7 +197,7 @@ fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), 
 }
 
 struct Clients {
-    broker: Broker<Model>,
+    broker: Broker<FakeKernel>,
     address: SocketAddrUnix,
     interfaces: Rc<Cell<usize>>,
     clients: VecDeque<Client>,
@@ -216,7 +216,7 @@ impl Clients {
         let address = rustix::net::getsockname(&listener).expect("it has a name");
         let address = address.try_into().expect("a UNIX-domain socket");
         let interfaces = Rc::new(Cell::new(0));
-        let kernel = Model {
+        let kernel = FakeKernel {
             now: Instant::now(),
             peers: VecDeque::new(),
             interfaces: Rc::clone(&interfaces),
@@ -331,7 +331,7 @@ impl Clients {
             self.broker.kernel().now += Duration::from_secs(10);
             self.turn();
         }
-        assert_eq!(self.broker.quotas().in_all(), gigae_broker::Usage::default());
+        assert_eq!(self.broker.quotas().in_all(), gigae_broker::UserUsage::default());
         assert_eq!((self.interfaces.get(), self.broker.leaving()), (0, 0));
         assert_eq!(self.broker.entries().0, 0);
         let before = self.before;

@@ -28,8 +28,8 @@ pub fn discovery(input: &[u8]) {
             let options = Options::new("sim").name(name).tuned(128, |_| {});
             options.open_simulated(&net, n).expect("a simulated port")
         };
-        let (asker, other) = (open(1, "asker"), open(2, "other"));
-        let macs = [asker.link().mac, other.link().mac];
+        let (requester, other) = (open(1, "asker"), open(2, "other"));
+        let macs = [requester.link().mac, other.link().mac];
         let mut hostile = Hostile::new(&net, macs.map(|mac| vec![mac]));
         let (port, own) = net.add_port();
         let mut script = Script::new(input);
@@ -40,28 +40,29 @@ pub fn discovery(input: &[u8]) {
         while step < MOST_STEPS && !script.is_over() {
             step += 1;
             match script.byte() % 8 {
-                0 => asker.ask().expect("there is a wire"),
+                0 => requester.ask().expect("there is a wire"),
                 1 => hostile.send(&net, &mut script),
                 2 => net.advance_to(net.now() + 1000 * u64::from(script.u16())),
                 n => net.send(port, &frame(n, own, macs, question, &mut script)),
             }
             net.advance_to(net.now() + 6000);
-            asker.progress().expect("no link fails");
+            requester.progress().expect("no link fails");
             other.progress().expect("no link fails");
             hostile.learn(&net);
             answers += look(&net, port, &mut question);
         }
         let periods = (net.now() - begin) / 100_000_000 + 2;
         assert!(answers <= 2 * MOST_ANSWERS * periods, "{answers} answers in {periods} periods");
-        // A tenth of a second later the honest one is found, also if liars have filled the table.
+        // A tenth of a second later the honest one is found, also if attackers have filled the
+        // table.
         net.advance_to(net.now() + 200_000_000);
-        asker.ask().expect("there is a wire");
+        requester.ask().expect("there is a wire");
         for _ in 0..4 {
             net.advance_to(net.now() + 6000);
-            asker.progress().expect("no link fails");
+            requester.progress().expect("no link fails");
             other.progress().expect("no link fails");
         }
-        let found = asker.neighbours();
+        let found = requester.neighbours();
         let mut seen = BTreeSet::new();
         for neighbour in &found {
             assert!(is_node_name(&neighbour.name), "{neighbour:?}");
@@ -73,7 +74,7 @@ pub fn discovery(input: &[u8]) {
     });
 }
 
-/// Learns the asker's question and counts answers.
+/// Learns the requester's question and counts answers.
 fn look(net: &Network, port: Port, question: &mut Epoch) -> u64 {
     let mut answers = 0;
     while let Some(frame) = net.receive(port) {
@@ -100,8 +101,9 @@ fn frame(
     script: &mut Script<'_>,
 ) -> Vec<u8> {
     let ask = way < 5;
-    let liar = MacAddr([2, 0, 0xbb, 1, script.byte(), script.byte()]);
-    let from = script.pick(&[own, own, liar, liar, liar, honest[0], MacAddr::BROADCAST]);
+    let attacker = MacAddr([2, 0, 0xbb, 1, script.byte(), script.byte()]);
+    let from =
+        script.pick(&[own, own, attacker, attacker, attacker, honest[0], MacAddr::BROADCAST]);
     let to = script.pick(&[MacAddr::BROADCAST, honest[0], honest[0], honest[1]]);
     let right = script.byte() < 240;
     let number = Epoch(script.u32());

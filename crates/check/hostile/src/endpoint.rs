@@ -29,7 +29,7 @@ const WORDS: usize = 16;
 /// Tag of honest messages.
 const TAG: u64 = 0x600d;
 
-struct End {
+struct EndpointEnd {
     endpoint: Endpoint,
     other: Peer,
     sent: u32,
@@ -43,7 +43,7 @@ struct End {
 
 struct Endpoints {
     net: Network,
-    ends: [End; 2],
+    ends: [EndpointEnd; 2],
     hostile: Hostile,
     /// Memory of the first end that the second uses, and what must be in it.
     secret: RegionKey,
@@ -100,7 +100,16 @@ impl Scenario for Endpoints {
         let ends = ends.map(|endpoint| {
             let mac = others.next().expect("two");
             let other = endpoint.peer(Address::from(mac)).expect("the table is empty");
-            End { endpoint, other, sent: 0, got: 0, tagged: 0, taken: 0, posted: None, reads: true }
+            EndpointEnd {
+                endpoint,
+                other,
+                sent: 0,
+                got: 0,
+                tagged: 0,
+                taken: 0,
+                posted: None,
+                reads: true,
+            }
         });
         let words = [0; WORDS];
         let mut all = Self { net, ends, hostile, secret, words, accesses: 0, done: 0, looks: 0 };
@@ -140,7 +149,7 @@ impl Scenario for Endpoints {
             self.run(Duration::from_millis(1));
             left -= 1;
         }
-        let counts = |end: &End| (end.sent, end.got, end.tagged, end.taken);
+        let counts = |end: &EndpointEnd| (end.sent, end.got, end.tagged, end.taken);
         let [a, b] = self.ends.each_ref().map(counts);
         assert!(self.is_done(), "{a:?}, {b:?}, {} of {}", self.done, self.accesses);
         let words = self.ends[0].endpoint.with_region(self.secret, |bytes| {
@@ -192,7 +201,7 @@ impl Endpoints {
             return;
         }
         let (word, by) = (usize::from(script.byte()) % WORDS, u64::from(script.byte()));
-        let End { endpoint, other, .. } = &self.ends[1];
+        let EndpointEnd { endpoint, other, .. } = &self.ends[1];
         let place = word as u64 * 8;
         let started = if by % 2 == 0 {
             self.words[word] = self.words[word].wrapping_add(by);
@@ -232,7 +241,7 @@ impl Endpoints {
         for n in 0..2 {
             self.ends[n].look(n);
             while let Some(ended) = self.ends[n].endpoint.try_completion().expect("no link fails") {
-                let End { other, posted, taken, .. } = &mut self.ends[n];
+                let EndpointEnd { other, posted, taken, .. } = &mut self.ends[n];
                 if ended.peer != Some(*other) {
                     assert!(*posted != Some(ended.id), "a receive from the honest end alone");
                     continue;
@@ -282,7 +291,7 @@ fn port_mac(first: MacAddr, link: usize) -> MacAddr {
     MacAddr([a, b, c, d, e, f + link as u8])
 }
 
-impl End {
+impl EndpointEnd {
     fn look(&mut self, me: usize) {
         self.endpoint.progress().expect("no link fails");
         while self.reads {

@@ -27,7 +27,7 @@ const TOKEN: u64 = 0x0bad;
 
 /// What the hostile node knows of a session that it tries to have.
 #[derive(Clone, Copy, Debug, Default)]
-struct Learnt {
+struct ObservedSession {
     /// The victim's epoch and token, and its next number.
     epoch: Epoch,
     token: u64,
@@ -79,7 +79,7 @@ pub(crate) struct Hostile {
     /// Keys of memories that it knows, and one that it must never name.
     pub(crate) keys: [u64; 2],
     pub(crate) secret: u64,
-    learnt: BTreeMap<ClaimedSender, Learnt>,
+    learnt: BTreeMap<ClaimedSender, ObservedSession>,
     epochs: u32,
     /// Frames sent.
     pub(crate) sent: u64,
@@ -236,7 +236,7 @@ impl Hostile {
         let mut known = *learnt;
         if change & 3 == 3 && self.learnt.len() > 1 {
             // Under this name it repeats what it learnt under another.
-            let all: Vec<&Learnt> = self.learnt.values().collect();
+            let all: Vec<&ObservedSession> = self.learnt.values().collect();
             let other = all[usize::from(change >> 2) % all.len()];
             (known.epoch, known.ack) = (other.epoch, other.ack);
         }

@@ -9,8 +9,8 @@
 //! same Ethernet can. What such a node may do is bounded: no panic, no endless loop, no memory
 //! beyond a stated bound, and what honest nodes send each other still arrives once, in order and
 //! unchanged, as long as nobody lies about his address *and* knows the epochs of the session that
-//! he lies about. What is kept and answered is bounded also then: `resources` has a liar who sees
-//! all.
+//! he lies about. What is kept and answered is bounded also then: `resources` has an attacker who
+//! sees all.
 
 mod broker;
 mod calls;
@@ -48,6 +48,6 @@ pub use identities::identities;
 pub use meter::Meter;
 pub use protocol::protocol;
 pub use resources::resources;
-pub use resources::work::{Carrier, KINDS, Measured, work};
+pub use resources::work::{CallMeter, Carrier, KINDS, work};
 pub use transfer::transfer;
 pub use wire::wire;

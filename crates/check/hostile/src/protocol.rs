@@ -29,7 +29,7 @@ impl PortLink {
     }
 }
 
-struct End {
+struct ProtocolEnd {
     me: usize,
     proto: Protocol<Vec<u8>, Vec<u8>>,
     links: Vec<PortLink>,
@@ -44,7 +44,7 @@ struct End {
 
 struct Protocols {
     net: Network,
-    ends: [End; 2],
+    ends: [ProtocolEnd; 2],
     hostile: Hostile,
     /// Frames that a protocol has sent, in all.
     transmitted: u64,
@@ -74,7 +74,10 @@ impl Scenario for Protocols {
         let links = [0, 1].map(|_| (0..count).map(|_| PortLink::add(&net)).collect::<Vec<_>>());
         let macs = links.clone().map(|l| l.iter().map(|link| link.mac).collect::<Vec<_>>());
         let [first, second] = links;
-        let ends = [End::new(0, first, setup, secret), End::new(1, second, setup, !secret)];
+        let ends = [
+            ProtocolEnd::new(0, first, setup, secret),
+            ProtocolEnd::new(1, second, setup, !secret),
+        ];
         let hostile = Hostile::new(&net, macs);
         let mut all = Self { net, ends, hostile, transmitted: 0 };
         for (end, other) in [(0, 1), (1, 0)] {
@@ -111,15 +114,15 @@ impl Scenario for Protocols {
             self.run(Duration::from_millis(25));
             let arrived =
                 self.ends[0].sent == self.ends[1].got && self.ends[1].sent == self.ends[0].got;
-            if arrived && !self.ends.iter().any(End::is_full) {
+            if arrived && !self.ends.iter().any(ProtocolEnd::is_full) {
                 break;
             }
         }
-        assert!(!self.ends.iter().any(End::is_full), "a window stays full");
+        assert!(!self.ends.iter().any(ProtocolEnd::is_full), "a window stays full");
         self.honest(0, 100);
         self.honest(1, 100);
         self.run(Duration::from_millis(400));
-        let counts = |end: &End| (end.sent, end.got);
+        let counts = |end: &ProtocolEnd| (end.sent, end.got);
         let [a, b] = [counts(&self.ends[0]), counts(&self.ends[1])];
         assert!(a.0 == b.1 && b.0 == a.1, "sent and received: {a:?}, {b:?}");
         let most = 100 * (self.hostile.sent + u64::from(a.0 + b.0)) + 200_000;
@@ -128,7 +131,7 @@ impl Scenario for Protocols {
 }
 
 impl Protocols {
-    /// The honest session comes up undisturbed: a liar of another version can hinder that, as
+    /// The honest session comes up undisturbed: an attacker of another version can hinder that, as
     /// PROTOCOL.md 4.6 has it.
     fn begin(&mut self) {
         self.honest(0, 8);
@@ -194,7 +197,7 @@ impl Protocols {
     }
 }
 
-impl End {
+impl ProtocolEnd {
     fn new(me: usize, links: Vec<PortLink>, setup: u8, secret: u128) -> Self {
         let mut config = ProtocolConfig {
             links: if links.len() > 1 { links.iter().map(|l| l.mac).collect() } else { Vec::new() },

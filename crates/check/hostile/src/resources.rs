@@ -1,10 +1,10 @@
-//! What an endpoint keeps, and how much it answers, under thousands of frames of several liars.
+//! What an endpoint keeps, and how much it answers, under thousands of frames of several attackers.
 //!
 //! Each step of an input is a whole phase: so many frames of one kind. So 20 bytes make thousands
-//! of frames, and a search need not find each. Three liars have sessions of their own, by the real
-//! protocol, and put into them what no honest end would; they begin anew as often as they like. The
-//! last one sees all frames on the wire and says them again in anybody's name, sealed. Nothing is
-//! concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
+//! of frames, and a search need not find each. Three attackers have sessions of their own, by the
+//! real protocol, and put into them what no honest end would; they begin anew as often as they
+//! like. The last one sees all frames on the wire and says them again in anybody's name, sealed.
+//! Nothing is concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
 pub(crate) mod work;
 
@@ -18,7 +18,7 @@ use gigae_sim::{Network, Port};
 use gigae_wire::op::{Action, Change, Label, MAX_OP_HEADER, Number, Op, Status};
 use gigae_wire::{Envelope, Header, Kind, MAX_PATHS, MacAddr, NodeAddr, Route, VERSION};
 use std::time::Duration;
-use work::Measured;
+use work::CallMeter;
 
 /// Notices that may wait until the program takes them: 4,096, and 16 for each peer.
 const MOST_NOTICES: usize = 4096 + 16 * MOST_PEERS;
@@ -29,7 +29,7 @@ const ADDRESSES: usize = 1 + 2 * (MAX_PATHS - 1);
 
 /// Unnamed peers that the table takes, and strangers that are remembered for an answer.
 const MOST_UNNAMED: usize = MOST_PEERS - MOST_PEERS / 8;
-const MOST_HEARD: usize = 64;
+const MOST_RECENT_HELLOS: usize = 64;
 
 /// Bytes that all peers may be granted, and completions from which on receives take no more.
 const MOST_GRANTED: usize = 64 << 20;
@@ -39,7 +39,7 @@ const MOST_COMPLETIONS: usize = 16_384;
 const FRAMES: usize = 256;
 const MOST_PEERS: usize = 64;
 
-/// Frames that liars send in one input, and frames between two polls of the victim.
+/// Frames that attackers send in one input, and frames between two polls of the victim.
 const MOST_FRAMES: u64 = 40_000;
 const BURST: usize = 16;
 
@@ -60,7 +60,7 @@ const BYTES_UNASKED: u64 = 64 << 20;
 /// Frames of others that the spy remembers.
 const SEEN: usize = 64;
 
-/// Bytes of the memory whose key every liar knows.
+/// Bytes of the memory whose key every attacker knows.
 const LEN: u32 = 4096;
 
 /// Where in a frame the version is, in the upper half of a byte.
@@ -75,7 +75,7 @@ struct Resources {
     victim: Endpoint,
     honest: Endpoint,
     to_honest: Peer,
-    liars: [Speaker; 3],
+    attackers: [Speaker; 3],
     spy: Port,
     seen: Vec<Vec<u8>>,
     key: RegionKey,
@@ -84,9 +84,9 @@ struct Resources {
     takes: bool,
     receives: u32,
     /// Calls what the victim's program does at a look, and bytes that it allocated there.
-    measured: Measured,
+    measured: CallMeter,
     allocated: u64,
-    /// Frames sent by liars, and looks.
+    /// Frames sent by attackers, and looks.
     sent: u64,
     made_up: u32,
     incarnations: u32,
@@ -104,7 +104,7 @@ pub fn resources(input: &[u8]) {
 impl Scenario for Resources {
     /// SECURITY.md ("What a peer can make us keep") allows each of the four peers 512 KiB of
     /// messages, 16,384 offers and 1,024 answers of 128 bytes each, 11 MiB in all. The rest are the
-    /// peers' sessions, and what the liars themselves have in their windows.
+    /// peers' sessions, and what the attackers themselves have in their windows.
     const MEMORY: usize = 16 << 20;
 
     /// A step is a whole phase.
@@ -127,7 +127,7 @@ impl Scenario for Resources {
         let to_honest = victim.peer(named(envelope, macs[1])).expect("the table is empty");
         let rights = Rights::READ.with(Rights::WRITE).with(Rights::ATOMIC);
         let key = victim.register(vec![0; LEN as usize], rights).expect("room");
-        let liars = [1, 2, 3].map(|n| {
+        let attackers = [1, 2, 3].map(|n| {
             let mac = MacAddr([2, 0, 0xbb, 0, 0, n]);
             Speaker::new(envelope, to(mac), to(macs[0]), u32::from(n) << 20)
         });
@@ -137,7 +137,7 @@ impl Scenario for Resources {
             victim,
             honest,
             to_honest,
-            liars,
+            attackers,
             spy,
             seen: Vec::with_capacity(SEEN),
             key,
@@ -161,20 +161,20 @@ impl Scenario for Resources {
         if self.sent >= MOST_FRAMES {
             return;
         }
-        let (what, liar) = (script.byte(), usize::from(script.byte() % 3));
+        let (what, attacker) = (script.byte(), usize::from(script.byte() % 3));
         // Few often, thousands now and then.
         let count = 1 + (usize::from(script.byte()) << (script.byte() % 5));
         match what % 10 {
             0 | 1 => {
                 let template = script.take(TEMPLATE);
-                self.operations(liar, template, count);
+                self.operations(attacker, template, count);
             }
             2 | 3 => {
                 let (template, frames) = (script.take(TEMPLATE), usize::from(script.byte() % 64));
                 let goodbye = script.byte() & 1 > 0;
                 for _ in 0..count.min(600) {
-                    self.begin_anew(liar, goodbye);
-                    self.operations(liar, template, 1 + frames);
+                    self.begin_anew(attacker, goodbye);
+                    self.operations(attacker, template, 1 + frames);
                     if self.sent >= MOST_FRAMES {
                         break;
                     }
@@ -182,7 +182,7 @@ impl Scenario for Resources {
             }
             4 => {
                 let len = usize::from(script.u16()) % 1400;
-                self.send(liar, count, |speaker| speaker.message(vec![9; len]));
+                self.send(attacker, count, |speaker| speaker.message(vec![9; len]));
             }
             5 => self.made_up_names(count),
             6 | 7 => {
@@ -212,19 +212,19 @@ impl Resources {
     /// How many entries the victim's tables have, and how many frames it has sent for those that it
     /// got.
     fn count(&self) {
-        let Usage { peers, operations, ways, .. } = self.victim.usage();
+        let Usage { peers, operations, ip_routes, .. } = self.victim.usage();
         for (what, entries, most) in [
             ("peers", peers.peers, MOST_PEERS),
             ("unnamed peers", peers.unnamed_peers, MOST_UNNAMED),
             ("addresses", peers.addresses, peers.peers * ADDRESSES),
             ("nodes", peers.nodes, peers.peers),
             ("proposals", peers.proposing, peers.peers),
-            ("visitors", peers.visitors, peers.peers),
+            ("replaceable peers", peers.replaceable, peers.peers),
             ("bytes granted", operations.granted, MOST_GRANTED),
             ("completions", operations.completions, MOST_COMPLETIONS),
             ("notices", operations.notices, MOST_NOTICES),
             ("debtors", operations.debtors, peers.peers),
-            ("ways", ways, peers.peers + MOST_HEARD),
+            ("IP routes", ip_routes, peers.peers + MOST_RECENT_HELLOS),
         ] {
             assert!(
                 entries <= most,
@@ -241,13 +241,13 @@ impl Resources {
     }
 
     // -----------------------------------------------------------------------------------------
-    // What liars do
+    // What attackers do
 
     /// Frames full of one operation, over and over, each with another number.
-    fn operations(&mut self, liar: usize, template: &[u8], count: usize) {
+    fn operations(&mut self, attacker: usize, template: &[u8], count: usize) {
         let (key, longest) = (self.key, self.victim.max_message());
         let mut n = 0;
-        self.send(liar, count, |speaker| {
+        self.send(attacker, count, |speaker| {
             let mut payload = Vec::with_capacity(longest);
             loop {
                 let len = payload.len();
@@ -264,21 +264,21 @@ impl Resources {
     }
 
     /// A new incarnation, which knows nothing of the one before.
-    fn begin_anew(&mut self, liar: usize, goodbye: bool) {
+    fn begin_anew(&mut self, attacker: usize, goodbye: bool) {
         self.incarnations += 1;
-        let speaker = &mut self.liars[liar];
+        let speaker = &mut self.attackers[attacker];
         if goodbye {
             speaker.close();
             self.exchange();
         }
-        self.liars[liar].begin_anew(self.incarnations << 16);
+        self.attackers[attacker].begin_anew(self.incarnations << 16);
     }
 
-    /// Has a liar put so many messages into his session; what finds no room in his window is left
-    /// out.
-    fn send(&mut self, liar: usize, count: usize, mut put: impl FnMut(&mut Speaker)) {
+    /// Has an attacker put so many messages into his session; what finds no room in his window is
+    /// left out.
+    fn send(&mut self, attacker: usize, count: usize, mut put: impl FnMut(&mut Speaker)) {
         for n in 0..count {
-            put(&mut self.liars[liar]);
+            put(&mut self.attackers[attacker]);
             if n % BURST == BURST - 1 || n + 1 == count {
                 // Once for the frames, once for the answers to a proposal.
                 self.exchange();
@@ -413,8 +413,8 @@ impl Resources {
 
     /// What all have to send goes, and arrives.
     fn exchange(&mut self) {
-        for liar in &mut self.liars {
-            self.sent += liar.transmit(&self.net, self.spy);
+        for attacker in &mut self.attackers {
+            self.sent += attacker.transmit(&self.net, self.spy);
         }
         self.net.advance_to(self.net.now() + 6_000);
         self.look();
@@ -430,12 +430,12 @@ impl Resources {
         look(&self.honest, true, false);
     }
 
-    /// Liars receive what is for them; the spy receives all that passes.
+    /// Attackers receive what is for them; the spy receives all that passes.
     fn listen(&mut self) {
         let now = self.net.now();
         while let Some(frame) = self.net.receive(self.spy) {
-            for liar in &mut self.liars {
-                liar.receive(&frame);
+            for attacker in &mut self.attackers {
+                attacker.receive(&frame);
             }
             // What he says himself he knows.
             let own = matches!(frame[6..9], [2, 0, 0xbb] | [2, 0xcc, _]);
@@ -446,7 +446,7 @@ impl Resources {
                 self.seen.push(frame);
             }
         }
-        self.liars.iter_mut().for_each(|liar| liar.advance(now));
+        self.attackers.iter_mut().for_each(|attacker| attacker.advance(now));
     }
 
     fn run(&mut self, time: Duration) {

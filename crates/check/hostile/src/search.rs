@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 /// A target: what carries an input out, and panics if something does not hold.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// All targets by the names of their folders in `fuzz/corpus`.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("wire", crate::wire),
     ("protocol", crate::protocol),
     ("endpoint", crate::endpoint),
@@ -30,7 +30,7 @@ pub const TARGETS: &[(&str, Target)] = &[
 ///
 /// # Panics
 /// If there is none.
-pub fn target(name: &str) -> Target {
+pub fn target(name: &str) -> FuzzTarget {
     TARGETS.iter().find(|known| known.0 == name).expect("a target of this name").1
 }
 

@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gigae_hostile::Meter;
-use gigae_hostile::search::{self, Random, Target};
+use gigae_hostile::search::{self, FuzzTarget, Random};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 #[global_allocator]
@@ -25,7 +25,7 @@ fn replay(name: &str, others: u64) {
 }
 
 /// Runs a target, and names the input if it panics.
-fn run(target: Target, input: &[u8], name: impl FnOnce() -> String) {
+fn run(target: FuzzTarget, input: &[u8], name: impl FnOnce() -> String) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(input))) {
         eprintln!("failed: {}", name());
         resume_unwind(panic);

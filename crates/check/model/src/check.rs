@@ -1,36 +1,36 @@
 //! The model for the checker, and one run of it.
 
+use crate::check_report::CheckReport;
 use crate::form::Form;
-use crate::outcome::Outcome;
 use crate::rule::Rule;
 use crate::sight::Sight;
-use crate::system::{Step, System};
+use crate::system::{System, Transition};
 use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Steps of a way beyond which it is taken to have no end.
+/// Steps of a path beyond which it is taken to have no end.
 const DEEPEST: usize = 500;
 
 /// A form, and how often it was healed.
-struct Checked {
+struct CheckedForm {
     form: Form,
     healed: AtomicU64,
 }
 
-impl Model for Checked {
+impl Model for CheckedForm {
     type State = System;
-    type Action = Step;
+    type Action = Transition;
 
     fn init_states(&self) -> Vec<System> {
         vec![System::new(&self.form)]
     }
 
-    fn actions(&self, system: &System, steps: &mut Vec<Step>) {
+    fn actions(&self, system: &System, steps: &mut Vec<Transition>) {
         system.steps(&self.form, steps);
     }
 
-    fn next_state(&self, system: &System, step: Step) -> Option<System> {
+    fn next_state(&self, system: &System, step: Transition) -> Option<System> {
         Some(system.after(&self.form, step))
     }
 
@@ -55,7 +55,7 @@ impl Model for Checked {
 }
 
 /// Whether a state shows it.
-fn seen(sight: Sight) -> fn(&Checked, &System) -> bool {
+fn seen(sight: Sight) -> fn(&CheckedForm, &System) -> bool {
     match sight {
         Sight::AllDone => |_, system| system.flows.iter().all(|flow| flow.is_done()),
         Sight::Stopped => |_, system| system.counts(|c| c.stops),
@@ -72,14 +72,14 @@ fn seen(sight: Sight) -> fn(&Checked, &System) -> bool {
 
 /// Looks at every state of a form, but not at many more than `most`; with so many threads. A rule
 /// that is broken ends it.
-pub fn check(form: &Form, most: usize, threads: usize) -> Outcome {
+pub fn check(form: &Form, most: usize, threads: usize) -> CheckReport {
     let begin = Instant::now();
     let checker = prepare(form, most).threads(threads).spawn_dfs().join();
     let found = checker.discoveries();
     let is_broken = Rule::ALL.iter().any(|rule| found.contains_key(rule.name()));
     let (seen, unseen): (Vec<_>, _) =
         Sight::ALL.into_iter().partition(|sight| found.contains_key(sight.name()));
-    Outcome {
+    CheckReport {
         name: form.name.clone(),
         states: checker.state_count(),
         unique: checker.unique_state_count(),
@@ -93,8 +93,8 @@ pub fn check(form: &Form, most: usize, threads: usize) -> Outcome {
     }
 }
 
-fn prepare(form: &Form, most: usize) -> CheckerBuilder<Checked> {
-    let checked = Checked { form: form.clone(), healed: AtomicU64::new(0) };
+fn prepare(form: &Form, most: usize) -> CheckerBuilder<CheckedForm> {
+    let checked = CheckedForm { form: form.clone(), healed: AtomicU64::new(0) };
     checked
         .checker()
         .finish_when(HasDiscoveries::AnyFailures)
@@ -102,7 +102,7 @@ fn prepare(form: &Form, most: usize) -> CheckerBuilder<Checked> {
         .target_max_depth(DEEPEST)
 }
 
-/// The shortest ways to what is broken: the depth-first search needs less memory, and finds long
+/// The shortest paths to what is broken: the depth-first search needs less memory, and finds long
 /// ones.
 fn shortest(form: &Form, most: usize) -> Vec<(Rule, Vec<String>)> {
     let found = prepare(form, most).spawn_bfs().join().discoveries();

@@ -31,7 +31,7 @@ pub struct Form {
     /// What has to occur somewhere, or the form does not reach what it is for.
     pub reaches: Vec<Sight>,
     /// What the harness does wrong, so that something must be found.
-    pub lie: Lie,
+    pub mutation: Mutation,
 }
 
 /// A secret with which the first session of the first node with the second has an epoch near the
@@ -61,7 +61,7 @@ pub struct Budget {
 
 /// What the harness does wrong on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum Mutation {
     /// Nothing.
     None,
     /// The network may answer a data frame with an Ack before it has arrived.
@@ -112,7 +112,7 @@ impl Form {
             lazy: false,
             budget: Budget::default(),
             reaches: vec![Sight::AllDone],
-            lie: Lie::None,
+            mutation: Mutation::None,
         }
     }
 
@@ -191,8 +191,8 @@ impl Form {
 
     /// What the harness does wrong.
     #[must_use]
-    pub fn lie(mut self, lie: Lie) -> Self {
-        self.lie = lie;
+    pub fn mutate(mut self, mutation: Mutation) -> Self {
+        self.mutation = mutation;
         self
     }
 }

@@ -20,7 +20,7 @@ pub(crate) enum Report {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Fate {
+pub(crate) struct MessageFate {
     /// The receiver's life that it was delivered to.
     delivered: Option<u8>,
     pub(crate) report: Report,
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub(crate) to: usize,
     /// Not sent yet.
     pub(crate) left: u8,
-    pub(crate) fates: Vec<Fate>,
+    pub(crate) fates: Vec<MessageFate>,
 }
 
 impl Flow {
@@ -44,7 +44,7 @@ impl Flow {
     /// The next message's number; it is on its way now.
     pub(crate) fn send(&mut self) -> u8 {
         self.left -= 1;
-        self.fates.push(Fate { delivered: None, report: Report::Nothing });
+        self.fates.push(MessageFate { delivered: None, report: Report::Nothing });
         (self.fates.len() - 1) as u8
     }
 
@@ -57,7 +57,7 @@ impl Flow {
         if self.fates[number..].iter().any(|fate| fate.delivered.is_some()) {
             return Err(Rule::Order);
         }
-        let open = |fate: &Fate| fate.delivered.is_none() && fate.report == Report::Nothing;
+        let open = |fate: &MessageFate| fate.delivered.is_none() && fate.report == Report::Nothing;
         if self.fates[..number].iter().any(open) {
             return Err(Rule::Gap);
         }

@@ -2,7 +2,7 @@
 //! receive, lose, restart and wait.
 //!
 //! A [`Form`] is such a network. Its states are whole [`Protocol`](gigae_proto::Protocol)s, which
-//! are the code that endpoints run and no copy of its rules, the frames on their way, and what has
+//! are the code that endpoints run and no copy of its rules, the frames in flight, and what has
 //! become of every message; its steps are a message sent or given back, a frame that arrives,
 //! vanishes, is overtaken or doubled, a timer, a node that restarts or closes. [`check`] lets a
 //! model checker (`stateright`) go through every state that any order of steps leads to, and holds
@@ -32,25 +32,26 @@
 //! other versions, bytes (headers are handed over as they are), and everything larger than the
 //! forms.
 //!
-//! A harness that can [lie](Lie) on request shows that the rules notice (`tests/notices.rs`).
+//! A harness that can [mutate](Mutation) the protocol on request shows that the rules notice
+//! (`tests/notices.rs`).
 
 #![forbid(unsafe_code)]
 
 mod check;
+mod check_report;
 mod form;
 pub mod forms;
 mod heal;
 mod history;
-mod lie;
+mod mutation;
 mod network;
 mod node;
-mod outcome;
 mod rule;
 mod sight;
 mod system;
 
 pub use check::check;
-pub use form::{Budget, Form, Lie};
-pub use outcome::Outcome;
+pub use check_report::CheckReport;
+pub use form::{Budget, Form, Mutation};
 pub use rule::Rule;
 pub use sight::Sight;

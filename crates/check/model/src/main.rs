@@ -1,7 +1,7 @@
 //! `gigae-model`: the long form of the exhaustive check, and a table of what was looked at.
 
 use clap::Parser;
-use gigae_model::{Outcome, check, forms};
+use gigae_model::{CheckReport, check, forms};
 use std::num::NonZero;
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(NonZero::get));
     let mut forms = if bounded { forms::bounded() } else { forms::long() };
     forms.retain(|form| form.name.contains(&only));
-    println!("{}", Outcome::HEAD);
+    println!("{}", CheckReport::HEAD);
     let (mut unique, mut sound) = (0, 0);
     for form in &forms {
         let outcome = check(form, most, jobs.unwrap_or(1));

@@ -1,4 +1,4 @@
-//! Frames on their way.
+//! Frames in flight.
 
 use crate::node::Frame;
 use std::collections::VecDeque;
@@ -7,13 +7,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One direction between two nodes, by one of their links.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Way {
+pub(crate) struct LinkDirection {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) path: usize,
 }
 
-impl fmt::Debug for Way {
+impl fmt::Debug for LinkDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, path } = self;
         write!(f, "{from} to {to}")?;
@@ -26,10 +26,10 @@ impl fmt::Debug for Way {
 pub(crate) struct Network {
     nodes: usize,
     paths: usize,
-    /// In the order in which they were sent, for each way.
+    /// In the order in which they were sent, for each direction.
     queues: Vec<VecDeque<Frame>>,
     /// Frames that may arrive at any time.
-    pub(crate) late: Vec<(Way, Frame)>,
+    pub(crate) late: Vec<(LinkDirection, Frame)>,
     /// The path on which nothing arrives any more.
     pub(crate) cut: Option<usize>,
 }
@@ -47,16 +47,16 @@ impl Network {
         Self { nodes, paths, queues, late: Vec::new(), cut: None }
     }
 
-    fn index(&self, way: Way) -> usize {
-        (way.from * self.nodes + way.to) * self.paths + way.path
+    fn index(&self, direction: LinkDirection) -> usize {
+        (direction.from * self.nodes + direction.to) * self.paths + direction.path
     }
 
-    /// All ways, in an order that does not change.
-    pub(crate) fn ways(&self) -> impl Iterator<Item = Way> + use<> {
+    /// All directions, in an order that does not change.
+    pub(crate) fn directions(&self) -> impl Iterator<Item = LinkDirection> + use<> {
         let (nodes, paths) = (self.nodes, self.paths);
         (0..nodes * nodes * paths).map(move |i| {
             let pair = i / paths;
-            Way { from: pair / nodes, to: pair % nodes, path: i % paths }
+            LinkDirection { from: pair / nodes, to: pair % nodes, path: i % paths }
         })
     }
 
@@ -64,26 +64,26 @@ impl Network {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
-    pub(crate) fn push(&mut self, way: Way, frame: Frame) {
-        if self.cut != Some(way.path) {
-            let i = self.index(way);
+    pub(crate) fn push(&mut self, direction: LinkDirection, frame: Frame) {
+        if self.cut != Some(direction.path) {
+            let i = self.index(direction);
             self.queues[i].push_back(frame);
         }
     }
 
-    /// The oldest frame of a way.
-    pub(crate) fn first(&self, way: Way) -> Option<&Frame> {
-        self.queues[self.index(way)].front()
+    /// The oldest frame of a direction.
+    pub(crate) fn first(&self, direction: LinkDirection) -> Option<&Frame> {
+        self.queues[self.index(direction)].front()
     }
 
-    pub(crate) fn pop(&mut self, way: Way) -> Option<Frame> {
-        let i = self.index(way);
+    pub(crate) fn pop(&mut self, direction: LinkDirection) -> Option<Frame> {
+        let i = self.index(direction);
         self.queues[i].pop_front()
     }
 
     /// A frame will arrive at any time.
-    pub(crate) fn keep_late(&mut self, way: Way, frame: Option<Frame>) {
-        self.late.extend(frame.map(|frame| (way, frame)));
+    pub(crate) fn keep_late(&mut self, direction: LinkDirection, frame: Option<Frame>) {
+        self.late.extend(frame.map(|frame| (direction, frame)));
         // In an order of their own: in which order they became late means nothing.
         self.late.sort_by_cached_key(digest);
     }
@@ -96,11 +96,12 @@ impl Network {
     /// Nothing arrives by a path any more.
     pub(crate) fn cut(&mut self, path: usize) {
         self.cut = Some(path);
-        let ways: Vec<_> = self.ways().filter(|way| way.path == path).collect();
-        for way in ways {
-            let i = self.index(way);
+        let directions: Vec<_> =
+            self.directions().filter(|direction| direction.path == path).collect();
+        for direction in directions {
+            let i = self.index(direction);
             self.queues[i].clear();
         }
-        self.late.retain(|(way, _)| way.path != path);
+        self.late.retain(|(direction, _)| direction.path != path);
     }
 }

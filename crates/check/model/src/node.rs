@@ -1,12 +1,12 @@
 //! One node: a protocol, its clock, and the program that uses it.
 
 use crate::history::Message;
-use crate::network::Way;
+use crate::network::LinkDirection;
 use gigae_proto::{Body, Destination, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_wire::{Epoch, Flags, Header, Kind, MacAddr, NodeAddr, SeqNo};
 use std::collections::{BTreeSet, VecDeque};
 
-/// A frame on its way.
+/// A frame in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
     pub(crate) header: Header,
@@ -91,7 +91,7 @@ impl Node {
         }
     }
 
-    /// It forgets all and has a new secret, or the same as before ([`Lie`](crate::Lie)).
+    /// It forgets all and has a new secret, or the same as before ([`Mutation`](crate::Mutation)).
     pub(crate) fn restart(&mut self, same: bool) {
         let secret = if same { self.secret } else { self.secret.wrapping_add(1 << 64) };
         *self = Self::new(&self.proto.config().clone(), self.reported.len(), secret, self.life + 1);
@@ -112,8 +112,8 @@ impl Node {
         self.own.contains(&epoch)
     }
 
-    /// The next frame to send for this node, which has that number, and its way.
-    pub(crate) fn next_frame(&mut self, from: usize) -> Option<(Way, Frame)> {
+    /// The next frame to send for this node, which has that number, and its direction.
+    pub(crate) fn next_frame(&mut self, from: usize) -> Option<(LinkDirection, Frame)> {
         let life = self.life;
         // Where paths lead needs no table here.
         while self.proto.poll_path().is_some() {}
@@ -135,6 +135,6 @@ impl Node {
             Destination::Peer(peer) => self.of(peer),
             Destination::Unknown(key) => node_at(&key.node),
         };
-        Some((Way { from, to, path }, Frame { header, body, life }))
+        Some((LinkDirection { from, to, path }, Frame { header, body, life }))
     }
 }

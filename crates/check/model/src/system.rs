@@ -1,10 +1,10 @@
-//! A state: nodes, frames on their way, what has become of every message, and which faults are
+//! A state: nodes, frames in flight, what has become of every message, and which faults are
 //! left.
 
-use crate::form::{Budget, Form, Lie};
+use crate::form::{Budget, Form, Mutation};
 use crate::history::{Flow, Message, Report};
-use crate::lie::distort;
-use crate::network::{Network, Way, digest};
+use crate::mutation::distort;
+use crate::network::{LinkDirection, Network, digest};
 use crate::node::{Frame, Node, Payload, Reported, address, addresses};
 use crate::rule::Rule;
 use gigae_proto::{Arrival, Instant, PeerId, ProtocolConfig, ProtocolCounters};
@@ -16,7 +16,7 @@ const RESTLESS: u16 = 250;
 
 /// What can happen next. Nodes and flows are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Step {
+pub(crate) enum Transition {
     /// A program sends its next message.
     Send(usize),
     /// A program gives back the oldest message that it has.
@@ -25,24 +25,24 @@ pub(crate) enum Step {
     Tick(usize),
     /// A node sends what it has to send, if it is [lazy](Form::lazy).
     Transmit(usize),
-    /// The oldest frame of a way arrives.
-    Arrive(Way),
+    /// The oldest frame of a direction arrives.
+    Arrive(LinkDirection),
     /// A frame that was late arrives.
     ArriveLate(usize),
-    /// The oldest frame of a way vanishes.
-    Lose(Way),
-    /// The oldest frame of a way is late.
-    Delay(Way),
-    /// Of the oldest frame of a way there will be a second one.
-    Copy(Way),
+    /// The oldest frame of a direction vanishes.
+    Lose(LinkDirection),
+    /// The oldest frame of a direction is late.
+    Delay(LinkDirection),
+    /// Of the oldest frame of a direction there will be a second one.
+    Copy(LinkDirection),
     /// Nothing arrives by a path any more.
     Cut(usize),
     /// A node forgets all and begins anew.
     Restart(usize),
     /// A node closes its endpoint.
     Close(usize),
-    /// The network answers the oldest frame of a way, which has not arrived ([`Lie`]).
-    Forge(Way),
+    /// The network answers the oldest frame of a direction, which has not arrived ([`Mutation`]).
+    Forge(LinkDirection),
 }
 
 /// See the module's description.
@@ -111,7 +111,7 @@ impl System {
         }
     }
 
-    /// Whether nothing is on its way and no program has a message: only time can change anything,
+    /// Whether nothing is in flight and no program has a message: only time can change anything,
     /// or a program.
     pub(crate) fn is_at_rest(&self) -> bool {
         let rests = |node: &Arc<Node>| node.held.is_empty() && !node.proto.wants_transmit();
@@ -126,52 +126,54 @@ impl System {
     }
 
     /// Everything that can happen now.
-    pub(crate) fn steps(&self, form: &Form, steps: &mut Vec<Step>) {
+    pub(crate) fn steps(&self, form: &Form, steps: &mut Vec<Transition>) {
         if self.broken.is_some() {
             return;
         }
-        steps.extend((0..self.flows.len()).filter(|&flow| self.is_ready(flow)).map(Step::Send));
+        steps.extend(
+            (0..self.flows.len()).filter(|&flow| self.is_ready(flow)).map(Transition::Send),
+        );
         let budget = self.budget;
         for (i, node) in self.nodes.iter().enumerate() {
             if !node.held.is_empty() {
-                steps.push(Step::Take(i));
+                steps.push(Transition::Take(i));
             }
             if node.proto.wants_transmit() {
-                steps.push(Step::Transmit(i));
+                steps.push(Transition::Transmit(i));
             }
             let may_tick = budget.early > 0 || self.is_time_free(i);
             if may_tick && node.proto.next_deadline() < Instant::NEVER {
-                steps.push(Step::Tick(i));
+                steps.push(Transition::Tick(i));
             }
             if budget.restarts > 0 || node.closed && !node.proto.is_closing() {
-                steps.push(Step::Restart(i));
+                steps.push(Transition::Restart(i));
             }
             if budget.closes > 0 && !node.closed {
-                steps.push(Step::Close(i));
+                steps.push(Transition::Close(i));
             }
         }
         if budget.cuts > 0 {
-            steps.extend((0..form.paths).map(Step::Cut));
+            steps.extend((0..form.paths).map(Transition::Cut));
         }
-        for way in self.network.ways() {
-            let Some(frame) = self.network.first(way) else { continue };
-            steps.push(Step::Arrive(way));
+        for direction in self.network.directions() {
+            let Some(frame) = self.network.first(direction) else { continue };
+            steps.push(Transition::Arrive(direction));
             if budget.lost > 0 {
-                steps.push(Step::Lose(way));
+                steps.push(Transition::Lose(direction));
             }
             if budget.late > 0 {
-                steps.push(Step::Delay(way));
+                steps.push(Transition::Delay(direction));
             }
             if budget.copied > 0 {
-                steps.push(Step::Copy(way));
+                steps.push(Transition::Copy(direction));
             }
-            let forges = matches!(form.lie, Lie::ForgedAck | Lie::ForgedReset);
+            let forges = matches!(form.mutation, Mutation::ForgedAck | Mutation::ForgedReset);
             if forges && frame.header.kind.is_data() {
-                steps.push(Step::Forge(way));
+                steps.push(Transition::Forge(direction));
             }
         }
         // Of frames that are the same one may arrive.
-        steps.extend(self.network.late_ones().map(Step::ArriveLate));
+        steps.extend(self.network.late_ones().map(Transition::ArriveLate));
     }
 
     /// Whether a program has something to send, and its endpoint takes it.
@@ -194,11 +196,11 @@ impl System {
     }
 
     /// What comes of a step.
-    pub(crate) fn after(&self, form: &Form, step: Step) -> Self {
+    pub(crate) fn after(&self, form: &Form, step: Transition) -> Self {
         let mut next = self.clone();
         next.take_step(form, step);
         // Only what arrives in turn can lead to more of its kind.
-        next.restless += u16::from(matches!(step, Step::Arrive(..)));
+        next.restless += u16::from(matches!(step, Transition::Arrive(..)));
         if next.is_at_rest() {
             next.restless = 0;
         }
@@ -208,52 +210,52 @@ impl System {
         next
     }
 
-    pub(crate) fn take_step(&mut self, form: &Form, step: Step) {
+    pub(crate) fn take_step(&mut self, form: &Form, step: Transition) {
         match step {
-            Step::Send(flow) => self.send(form, flow),
-            Step::Take(node) => self.give_back(form, node),
-            Step::Tick(node) => {
+            Transition::Send(flow) => self.send(form, flow),
+            Transition::Take(node) => self.give_back(form, node),
+            Transition::Tick(node) => {
                 self.budget.early -= u8::from(!self.is_time_free(node));
                 let at = self.nodes[node].proto.next_deadline();
                 self.pass_time(form, node, at);
             }
-            Step::Transmit(node) => self.transmit(form, node),
-            Step::Arrive(way) => {
-                if let Some(frame) = self.network.pop(way) {
-                    self.arrive(form, way, frame);
+            Transition::Transmit(node) => self.transmit(form, node),
+            Transition::Arrive(direction) => {
+                if let Some(frame) = self.network.pop(direction) {
+                    self.arrive(form, direction, frame);
                 }
             }
-            Step::ArriveLate(i) => {
-                let (way, frame) = self.network.late.remove(i);
-                let frame = self.falsify(form, way, frame);
-                self.arrive(form, way, frame);
+            Transition::ArriveLate(i) => {
+                let (direction, frame) = self.network.late.remove(i);
+                let frame = self.falsify(form, direction, frame);
+                self.arrive(form, direction, frame);
             }
-            Step::Lose(way) => {
+            Transition::Lose(direction) => {
                 self.budget.lost -= 1;
-                self.network.pop(way);
+                self.network.pop(direction);
             }
-            Step::Delay(way) => {
+            Transition::Delay(direction) => {
                 self.budget.late -= 1;
-                let frame = self.network.pop(way);
-                self.network.keep_late(way, frame);
+                let frame = self.network.pop(direction);
+                self.network.keep_late(direction, frame);
             }
-            Step::Copy(way) => {
+            Transition::Copy(direction) => {
                 self.budget.copied -= 1;
-                let frame = self.network.first(way).cloned();
-                self.network.keep_late(way, frame);
+                let frame = self.network.first(direction).cloned();
+                self.network.keep_late(direction, frame);
             }
-            Step::Cut(path) => {
+            Transition::Cut(path) => {
                 self.budget.cuts -= 1;
                 self.network.cut(path);
             }
-            Step::Restart(node) => self.restart(form, node),
-            Step::Close(node) => {
+            Transition::Restart(node) => self.restart(form, node),
+            Transition::Close(node) => {
                 self.budget.closes -= 1;
                 self.node(node).closed = true;
                 self.node(node).proto.close();
                 self.serve(form, node);
             }
-            Step::Forge(way) => self.forge(form, way),
+            Transition::Forge(direction) => self.forge(form, direction),
         }
     }
 
@@ -284,13 +286,13 @@ impl System {
     pub(crate) fn restart(&mut self, form: &Form, node: usize) {
         let again = self.node(node);
         let planned = again.closed && !again.proto.is_closing();
-        again.restart(form.lie == Lie::SameEpochs);
+        again.restart(form.mutation == Mutation::SameEpochs);
         self.budget.restarts -= u8::from(!planned);
         self.flows.iter_mut().filter(|flow| flow.from == node).for_each(Flow::forget);
     }
 
-    pub(crate) fn arrive(&mut self, form: &Form, way: Way, frame: Frame) {
-        let Way { from, to, path } = way;
+    pub(crate) fn arrive(&mut self, form: &Form, direction: LinkDirection, frame: Frame) {
+        let LinkDirection { from, to, path } = direction;
         let Frame { header, body, life } = frame;
         let (mut buffer, bytes) = match body {
             Payload::Message(message) => (Some(message), Vec::new()),
@@ -331,10 +333,10 @@ impl System {
     }
 
     fn transmit(&mut self, form: &Form, i: usize) {
-        while let Some((way, frame)) = self.node(i).next_frame(i) {
+        while let Some((direction, frame)) = self.node(i).next_frame(i) {
             if let Some(frame) = distort(form, frame) {
-                self.look_at(way, &frame);
-                self.network.push(way, frame);
+                self.look_at(direction, &frame);
+                self.network.push(direction, frame);
             }
         }
         let node = self.node(i);
@@ -373,7 +375,7 @@ impl System {
 
     /// What a frame that goes out acknowledges and grants, against what was delivered and said
     /// before.
-    fn look_at(&mut self, Way { from, to, .. }: Way, frame: &Frame) {
+    fn look_at(&mut self, LinkDirection { from, to, .. }: LinkDirection, frame: &Frame) {
         let header = &frame.header;
         if !header.kind.is_of_session() {
             return;
@@ -413,9 +415,9 @@ impl System {
             if self.is_at_rest() {
                 return true;
             }
-            for way in self.network.ways() {
-                if let Some(frame) = self.network.pop(way) {
-                    self.arrive(form, way, frame);
+            for direction in self.network.directions() {
+                if let Some(frame) = self.network.pop(direction) {
+                    self.arrive(form, direction, frame);
                 }
             }
             for node in 0..self.nodes.len() {

@@ -1,12 +1,12 @@
 //! Every state of small networks keeps every rule. The long form is `make model`.
 
-use gigae_model::{Form, Outcome, check, forms};
+use gigae_model::{CheckReport, Form, check, forms};
 
 /// No form here has nearly as many.
 const MOST: usize = 1_000_000;
 
 fn all_hold(forms: Vec<Form>) {
-    println!("{}", Outcome::HEAD);
+    println!("{}", CheckReport::HEAD);
     let outcomes: Vec<_> = forms.iter().map(|form| check(form, MOST, 1)).collect();
     outcomes.iter().for_each(|outcome| println!("{outcome}"));
     let unsound: Vec<_> = outcomes.iter().filter(|outcome| !outcome.is_sound()).collect();

@@ -2,7 +2,7 @@
 //! by collectives, and HPC Challenge, each over TCP and over gigae by the same Open MPI.
 
 use crate::hosts::Finished;
-use crate::own::{self, Own};
+use crate::own::{self, GigaeResults};
 use crate::vendor::{Job, Transport, Vendor};
 use crate::{Error, Hosts};
 use gigae_fabric::{FabricConfig, Rate};
@@ -64,7 +64,7 @@ pub struct Figures {
 }
 
 /// A run of the benchmark.
-pub struct Bench<'a> {
+pub struct Benchmark<'a> {
     /// Runs of each measurement; the medians count.
     pub runs: u32,
     /// Set by Ctrl-C.
@@ -73,7 +73,7 @@ pub struct Bench<'a> {
     pub say: &'a dyn Fn(&str),
 }
 
-impl Bench<'_> {
+impl Benchmark<'_> {
     /// Measures everything. Needs Open MPI and HPC Challenge.
     pub fn run(&self) -> Result<Figures, Error> {
         let vendor = Vendor::open_mpi()?;
@@ -115,7 +115,7 @@ impl Bench<'_> {
                     self.run_job(vendor, &hosts, &job(transport, 2, &patterns, &["--pin"]))?.stdout;
                 collect_patterns(&stdout, &mut figures.patterns[transport as usize])?;
             }
-            let Own { round_trip, mode } = own::ping_pong(hosts.fabric())?;
+            let GigaeResults { round_trip, mode } = own::ping_pong(hosts.fabric())?;
             figures.own.push(round_trip);
             note(figures, format!("gigae's link: {mode}"));
         }

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use gigae_fabric::Fabric;
-use gigae_mpi::bench::Bench;
+use gigae_mpi::bench::Benchmark;
 use gigae_mpi::report;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     }
     let possible = Fabric::preflight().and_then(|()| Fabric::down_abandoned());
     let say = |line: &str| eprintln!("{line}");
-    let bench = Bench { runs: arguments.runs, interrupted: &interrupted, say: &say };
+    let bench = Benchmark { runs: arguments.runs, interrupted: &interrupted, say: &say };
     match possible.map_err(|error| error.to_string()).and_then(|_| bench.run()) {
         Ok(figures) => {
             print!("{}", report::text(&figures));

@@ -20,7 +20,7 @@ const LEN: usize = 8;
 
 /// What was measured, and over what.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct GigaeResults {
     /// Round trip of 8 bytes in microseconds, the median of batches.
     pub round_trip: f64,
     /// The link's mode, and why no better one.
@@ -30,13 +30,13 @@ pub struct Own {
 /// Messages of 8 bytes to and fro between the first two nodes, both ends spinning, each on a
 /// processor of its own if there are two. In threads of their own: what this one starts later may
 /// run where it may.
-pub fn ping_pong(fabric: &Fabric) -> Result<Own, Error> {
+pub fn ping_pong(fabric: &Fabric) -> Result<GigaeResults, Error> {
     let done = AtomicBool::new(false);
     let answerer = || answer(&fabric.node(2), &done).map_err(|error| error.to_string());
-    let asker = || ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());
+    let requester = || ask(&fabric.node(1), &fabric.node(2)).map_err(|error| error.to_string());
     std::thread::scope(|scope| {
         let other = scope.spawn(answerer);
-        let asked = scope.spawn(asker).join();
+        let asked = scope.spawn(requester).join();
         done.store(true, Ordering::Relaxed);
         let asked = asked.map_err(|_| "the asking end panicked")?;
         let other = other.join().map_err(|_| "the answering end panicked")?;
@@ -45,9 +45,9 @@ pub fn ping_pong(fabric: &Fabric) -> Result<Own, Error> {
     })
 }
 
-type Failure = Box<dyn std::error::Error>;
+type BoxError = Box<dyn std::error::Error>;
 
-fn open(node: &Node, processor: usize) -> Result<Endpoint, Failure> {
+fn open(node: &Node, processor: usize) -> Result<Endpoint, BoxError> {
     pin(processor);
     let _inside = node.enter()?;
     Ok(Options::new(node.interface).wait(Wait::Spin).open()?)
@@ -61,7 +61,7 @@ fn pin(number: usize) {
     }
 }
 
-fn ask(node: &Node, other: &Node) -> Result<Own, Failure> {
+fn ask(node: &Node, other: &Node) -> Result<GigaeResults, BoxError> {
     let endpoint = open(node, 0)?;
     let peer = endpoint.peer(Address::from(MacAddr(other.mac)))?;
     let mut each = Vec::new();
@@ -85,13 +85,13 @@ fn ask(node: &Node, other: &Node) -> Result<Own, Failure> {
         }
     }
     let info = endpoint.link();
-    Ok(Own {
+    Ok(GigaeResults {
         round_trip: median(&each).ok_or("nothing was measured")?,
         mode: format!("{} ({})", info.mode, info.reason),
     })
 }
 
-fn answer(node: &Node, done: &AtomicBool) -> Result<(), Failure> {
+fn answer(node: &Node, done: &AtomicBool) -> Result<(), BoxError> {
     let endpoint = open(node, 1)?;
     while !done.load(Ordering::Relaxed) {
         if let Some(message) = endpoint.recv_timeout(Duration::from_millis(20))? {

@@ -33,10 +33,13 @@ fn main() {
         ("open_mpi_of_a_user_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_on_each),
         ("mpich_of_a_user_holds_with_two_ranks_on_each_host", mpich_holds_with_two_on_each),
         ("a_killed_rank_of_a_user_leaves_no_port", a_killed_rank_leaves_no_port),
-        ("a_user_who_is_not_allowed_reads_so_in_what_mpirun_says", who_is_not_allowed_reads_so),
+        (
+            "a_user_who_is_not_allowed_reads_so_in_what_mpirun_says",
+            a_user_that_is_not_allowed_reads_so,
+        ),
         ("open_mpi_of_a_user_holds_without_a_broker", open_mpi_holds_without_a_broker),
         ("mpich_of_a_user_holds_without_a_broker", mpich_holds_without_a_broker),
-        ("a_user_reads_that_the_broker_has_another_nic", who_names_another_nic_reads_so),
+        ("a_user_reads_that_the_broker_has_another_nic", a_user_that_names_another_nic_reads_so),
     ];
     testing::run_together(&tests);
 }
@@ -51,9 +54,9 @@ fn broker() {
 }
 
 /// A process that is ended with its test.
-struct Part(Child);
+struct ChildProcess(Child);
 
-impl Drop for Part {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -62,7 +65,7 @@ impl Drop for Part {
 
 /// A broker on each host, which allows `nobody` the use of this NIC. To be dropped before the
 /// hosts.
-fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
+fn brokers(hosts: &Hosts, nic: &str) -> Vec<ChildProcess> {
     let config = hosts.place().join("broker.toml");
     std::fs::write(&config, format!("nics = ['{nic}']\nusers = [{NOBODY}]\n")).unwrap();
     let start = |number| {
@@ -70,7 +73,7 @@ fn brokers(hosts: &Hosts, nic: &str) -> Vec<Part> {
         let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
         command.env(ROLE, "broker").env(CONFIG, &config);
         command.env(SOCKET, hosts.broker(number).unwrap());
-        let mut process = Part(command.stdout(Stdio::piped()).spawn().unwrap());
+        let mut process = ChildProcess(command.stdout(Stdio::piped()).spawn().unwrap());
         let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
         let listens = lines.any(|line| line.unwrap().starts_with("makes ports"));
         assert!(listens, "a broker on n{number}");
@@ -166,7 +169,7 @@ fn complaint(hosts: &Hosts) -> String {
     finished.stdout + &finished.stderr
 }
 
-fn who_is_not_allowed_reads_so() {
+fn a_user_that_is_not_allowed_reads_so() {
     let hosts = hosts("a user who is refused", OTHER, 2);
     let _brokers = brokers(&hosts, "eth0");
     let text = complaint(&hosts);
@@ -194,7 +197,7 @@ fn mpich_holds_without_a_broker() {
     without_a_broker(&installed.copied(&hosts.place().join("mpich")).unwrap(), &hosts);
 }
 
-fn who_names_another_nic_reads_so() {
+fn a_user_that_names_another_nic_reads_so() {
     let hosts = hosts("a user with another NIC", NOBODY, 2);
     let _brokers = brokers(&hosts, "other");
     let text = complaint(&hosts);

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use gigae_cli::serve::ServeArgs;
 use gigae_niclab::host::LabError;
 use gigae_niclab::host::matrix::{self, RunArgs};
-use gigae_niclab::host::record::Record;
+use gigae_niclab::host::record::LabRecord;
 use gigae_niclab::{guest, model};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
 }
 
 fn render(file: &std::path::Path, out: &std::path::Path) -> Result<(), LabError> {
-    matrix::write(out, &Record::read(file)?)
+    matrix::write(out, &LabRecord::read(file)?)
 }
 
 /// Says an error in one line; the exit code for it.

@@ -2,19 +2,19 @@
 //! checker that knows every message.
 //!
 //! A [`Scenario`] follows from a seed: 2 to 1,000 nodes with 1 to 4 links, MTUs, windows, recovery
-//! mode, envelope, weather. A [`run`] of it is a simulation in virtual time in which nodes send
+//! mode, envelope, faults. A [`run`] of it is a simulation in virtual time in which nodes send
 //! messages and keep some, start and cancel operations, stop receiving, freeze, crash, close and
 //! come back, while frames are lost, doubled, delayed and corrupted, links are cut and the network
-//! is parted. [`Messages`], [`Tagged`], [`Regions`] and [`Notices`] hold the library to what it
-//! promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is known to
-//! notice. In the end all faults are healed, and everything has to have arrived or failed within a
-//! stated time.
+//! is parted. [`Messages`], [`TaggedMessages`], [`Regions`] and [`Notices`] hold the library to
+//! what it promises; each is a plain model that can be lied to (`tests/checker.rs`), so that it is
+//! known to notice. In the end all faults are healed, and everything has to have arrived or failed
+//! within a stated time.
 //!
 //! The whole library above the kernel is under test: engine, inbox, operations, protocol, headers.
 //! What is not: the kernel's links, blocking calls and the memory of C programs; they have tests of
 //! their own.
 //!
-//! The same seed gives the same run, to the frame: [`Outcome::digest`] says so.
+//! The same seed gives the same run, to the frame: [`RunReport::digest`] says so.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ pub use memory::{ATOMICS, Access, AccessEnding, Regions, Swap, WORDS};
 pub use messages::Messages;
 pub use notices::{NoticedRange, Notices};
 pub use pair::NodePair;
-pub use scenario::{Ip, Kind, Scenario};
-pub use tagged::{Ending, Post, ReceiveReport, Tagged, Want, body as tagged_body, tag};
-pub use violation::{Checked, Class, Violation};
-pub use world::{Outcome, Watch, run};
+pub use scenario::{Ip, LinkKind, Scenario};
+pub use tagged::{Ending, Post, ReceiveReport, TaggedMessages, Want, body as tagged_body, tag};
+pub use violation::{CheckResult, Class, Violation};
+pub use world::{RunReport, Watch, run};

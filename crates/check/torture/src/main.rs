@@ -1,7 +1,7 @@
 //! `gigae-torture`: many seeds of the deterministic simulation, or one of them again.
 
 use clap::Parser;
-use gigae_torture::{Class, Figures, NodePair, Outcome, Scenario, Violation, Watch, run};
+use gigae_torture::{Class, Figures, NodePair, RunReport, Scenario, Violation, Watch, run};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::IsTerminal;
@@ -74,7 +74,7 @@ fn mind_panics() {
 }
 
 /// A run whose panics are violations like others.
-fn guarded(scenario: &Scenario, watch: Watch) -> std::io::Result<Outcome> {
+fn guarded(scenario: &Scenario, watch: Watch) -> std::io::Result<RunReport> {
     SEED.set(scenario.seed);
     catch_unwind(AssertUnwindSafe(|| run(scenario, watch))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -83,7 +83,7 @@ fn guarded(scenario: &Scenario, watch: Watch) -> std::io::Result<Outcome> {
             Violation::new(Class::Broken, NodePair::of_one(0), format!("panic: {text}"));
         let mut figures = Figures { seeds: 1, ..Figures::default() };
         figures.violations[Class::ALL.len() - 1] = 1;
-        Ok(Outcome { figures, digest: 0, violation: Some(violation), events: Vec::new() })
+        Ok(RunReport { figures, digest: 0, violation: Some(violation), events: Vec::new() })
     })
 }
 
@@ -97,7 +97,7 @@ fn one(seed: u64, arguments: &Arguments) -> std::io::Result<ExitCode> {
 }
 
 /// Says what a failed run has broken, and how to see it again.
-fn report(scenario: &Scenario, outcome: &Outcome) -> ExitCode {
+fn report(scenario: &Scenario, outcome: &RunReport) -> ExitCode {
     let Some(violation) = &outcome.violation else { return ExitCode::SUCCESS };
     println!("\nseed {} FAILED: {violation}", scenario.seed);
     println!("{scenario:?}");

@@ -7,7 +7,7 @@
 
 use crate::lives::Lives;
 use crate::pair::NodePair;
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use std::collections::BTreeMap;
 
 /// Words that are added to, and as many behind them that are swapped.
@@ -185,7 +185,7 @@ impl Regions {
 
     /// How an access ended that names the key of a life, as far as that alone shows: whether the
     /// memory is one that is there.
-    fn ended(&self, access: &Access, ending: AccessEnding) -> Checked<bool> {
+    fn ended(&self, access: &Access, ending: AccessEnding) -> CheckResult<bool> {
         let owner = self.lives.of(access.pair.to);
         let gone = match () {
             () if owner.number != access.life => Some(owner.former_end),
@@ -204,7 +204,7 @@ impl Regions {
     }
 
     /// A write has ended.
-    pub fn written(&mut self, access: Access, ending: AccessEnding) -> Checked {
+    pub fn written(&mut self, access: Access, ending: AccessEnding) -> CheckResult {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
@@ -265,7 +265,7 @@ impl Regions {
     }
 
     /// A read has ended with these bytes.
-    pub fn was_read(&mut self, access: Access, bytes: &[u8], ending: AccessEnding) -> Checked {
+    pub fn was_read(&mut self, access: Access, bytes: &[u8], ending: AccessEnding) -> CheckResult {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
@@ -301,7 +301,7 @@ impl Regions {
         operand: u64,
         before: u64,
         ending: AccessEnding,
-    ) -> Checked {
+    ) -> CheckResult {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
@@ -356,7 +356,7 @@ impl Regions {
         swap: Swap,
         before: u64,
         ending: AccessEnding,
-    ) -> Checked {
+    ) -> CheckResult {
         if !self.ended(&access, ending)? {
             return Ok(());
         }
@@ -399,7 +399,7 @@ impl Regions {
     }
 
     /// Compares a node's memory with what it may be, at any time.
-    pub fn audit(&self, owner: u16, memory: &[u8]) -> Checked {
+    pub fn audit(&self, owner: u16, memory: &[u8]) -> CheckResult {
         let life = self.lives.of(owner).number;
         for (&(_, writer), (of, area)) in self.areas.range((owner, 0)..=(owner, u16::MAX)) {
             if *of != life {
@@ -418,7 +418,7 @@ impl Regions {
     }
 
     /// Everything is over: a node's memory is compared, and its atomic words are added up.
-    pub fn settle(&mut self, owner: u16, memory: &[u8]) -> Checked {
+    pub fn settle(&mut self, owner: u16, memory: &[u8]) -> CheckResult {
         self.audit(owner, memory)?;
         let life = self.lives.of(owner).number;
         let word_at = |word: u16| {
@@ -440,7 +440,7 @@ impl Regions {
 }
 
 impl Adds {
-    fn settle(&mut self, owner: u16, there: u64) -> Checked {
+    fn settle(&mut self, owner: u16, there: u64) -> CheckResult {
         self.done.sort_unstable();
         let mut end = 0;
         let mut last = BTreeMap::new();
@@ -475,7 +475,7 @@ impl Adds {
 }
 
 impl Swaps {
-    fn settle(&self, owner: u16, there: u64) -> Checked {
+    fn settle(&self, owner: u16, there: u64) -> CheckResult {
         let broken = |class, what| Err(Violation::new(class, NodePair::of_one(owner), what));
         if there != 0 && !self.tokens.contains(&there) {
             return broken(Class::Torn, format!("a word is {there:#x}, which nobody has written"));

@@ -11,7 +11,7 @@
 use crate::body::{self, Id, NAMED};
 use crate::lives::{Life, Lives};
 use crate::pair::NodePair;
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use std::collections::BTreeMap;
 
 /// How long a gap may stay open before it is taken for a loss, in virtual nanoseconds: it decides
@@ -122,7 +122,7 @@ impl Messages {
     }
 
     /// Messages came back as failed: all of one peer's that were to come back, in their order.
-    pub fn failed(&mut self, from: u16, to: u16, bodies: &[Vec<u8>]) -> Checked {
+    pub fn failed(&mut self, from: u16, to: u16, bodies: &[Vec<u8>]) -> CheckResult {
         let pair = NodePair { from, to };
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(from).number;
@@ -164,7 +164,7 @@ impl Messages {
     }
 
     /// A message was delivered, from the node that the library says.
-    pub fn received(&mut self, from: u16, to: u16, body: &[u8], now: u64) -> Checked {
+    pub fn received(&mut self, from: u16, to: u16, body: &[u8], now: u64) -> CheckResult {
         let pair = NodePair { from, to };
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let receiver = self.lives.of(to);
@@ -218,7 +218,7 @@ impl Messages {
     }
 
     /// Whether a gap has been open for too long.
-    pub fn overdue(&self, now: u64) -> Checked {
+    pub fn overdue(&self, now: u64) -> CheckResult {
         match &self.suspect {
             Some((since, violation)) if now > since + GRACE => Err(violation.clone()),
             _ => Ok(()),
@@ -227,7 +227,7 @@ impl Messages {
 
     /// Everything is over: all faults were healed, and every open node has read all, and all that
     /// it sent is acknowledged or failed.
-    pub fn settle(&mut self) -> Checked {
+    pub fn settle(&mut self) -> CheckResult {
         if let Some((_, violation)) = &self.suspect {
             return Err(violation.clone());
         }
@@ -248,7 +248,7 @@ impl PairTraffic {
         next: StreamPlace,
         body: &[u8],
         scratch: &mut Vec<u8>,
-    ) -> Checked<u32> {
+    ) -> CheckResult<u32> {
         let StreamPlace { life, number: next } = next;
         let sent = &self.streams[usize::from(life)].sent;
         let mut is = |number: u32| {
@@ -274,7 +274,7 @@ impl PairTraffic {
     }
 
     /// The reader is at this message now.
-    fn advance(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> Checked {
+    fn advance(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> CheckResult {
         let pair = NodePair::of(id);
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         match self.reader.at {
@@ -317,7 +317,7 @@ impl PairTraffic {
 
     /// Where the messages that came before the first which names itself belong: the number of the
     /// first of all.
-    fn place_prefix(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> Checked<u32> {
+    fn place_prefix(&mut self, id: Id, former_end: u64, scratch: &mut Vec<u8>) -> CheckResult<u32> {
         let prefix = std::mem::take(&mut self.reader.prefix);
         if prefix.is_empty() {
             return Ok(id.number);
@@ -374,7 +374,7 @@ impl PairTraffic {
         Err(Violation::new(Class::Order, NodePair::of(id), what))
     }
 
-    fn check_prefix_of_a_former_life(&self, pair: NodePair) -> Checked {
+    fn check_prefix_of_a_former_life(&self, pair: NodePair) -> CheckResult {
         let lens: Vec<_> = self.reader.prefix.iter().map(Vec::len).collect();
         let fits = |stream: &Stream| {
             stream
@@ -397,7 +397,7 @@ impl PairTraffic {
         until: StreamPlace,
         former_end: u64,
         pair: NodePair,
-    ) -> Checked {
+    ) -> CheckResult {
         for life in from.life..=until.life {
             let Some(stream) = self.streams.get(usize::from(life)) else { break };
             let first = if life == from.life { from.number } else { 0 };
@@ -415,7 +415,7 @@ impl PairTraffic {
         Ok(())
     }
 
-    fn settle(&mut self, pair: NodePair, sender: Life, receiver: Life) -> Checked {
+    fn settle(&mut self, pair: NodePair, sender: Life, receiver: Life) -> CheckResult {
         let Some(last) = self.streams.len().checked_sub(1) else { return Ok(()) };
         let stream = &self.streams[last];
         let is_owed_all = sender.is_open && usize::from(sender.number) == last;

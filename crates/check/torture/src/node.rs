@@ -10,17 +10,19 @@ use crate::messages::Messages;
 use crate::notices::Notices;
 use crate::pair::NodePair;
 use crate::scenario::{Scenario, percent, steep};
-use crate::tagged::{Post, Tagged};
+use crate::tagged::{Post, TaggedMessages};
 use crate::trace::{Event, Trace};
-use crate::violation::{Checked, Class, Violation};
-use gigae::{Address, Endpoint, Kept, OpId, Peer, RecvError, RegionKey, SendError, TrySendError};
+use crate::violation::{CheckResult, Class, Violation};
+use gigae::{
+    Address, Endpoint, OpId, OwnedMessage, Peer, RecvError, RegionKey, SendError, TrySendError,
+};
 use oorandom::Rand64;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// All that watches.
 pub(crate) struct Checkers {
     pub(crate) messages: Messages,
-    pub(crate) tagged: Tagged,
+    pub(crate) tagged: TaggedMessages,
     pub(crate) notices: Notices,
     pub(crate) regions: Regions,
     pub(crate) trace: Trace,
@@ -30,7 +32,7 @@ pub(crate) struct Checkers {
 /// What a node may know of another: where it is and its memory's key, of its present or a former
 /// life.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Other {
+pub(crate) struct KnownPeer {
     pub(crate) address: Address,
     pub(crate) life: u16,
     pub(crate) key: RegionKey,
@@ -49,7 +51,7 @@ enum Pending {
 
 /// A message that the program keeps, and what it said when it came.
 struct KeptMessage {
-    message: Kept,
+    message: OwnedMessage,
     from: Peer,
     body: Box<[u8]>,
 }
@@ -85,7 +87,7 @@ pub(crate) struct Node {
 pub(crate) struct Context<'a> {
     pub(crate) now: u64,
     pub(crate) scenario: &'a Scenario,
-    pub(crate) others: &'a [Other],
+    pub(crate) others: &'a [KnownPeer],
     pub(crate) random: &'a mut Rand64,
     pub(crate) checkers: &'a mut Checkers,
     /// Whether programs still keep messages: not in the end.
@@ -125,7 +127,7 @@ impl Node {
     }
 
     /// Another node, as this one's endpoint knows it: for messages, and for operations.
-    fn peer(&mut self, to: u16, context: &Context<'_>) -> Checked<[Peer; 2]> {
+    fn peer(&mut self, to: u16, context: &Context<'_>) -> CheckResult<[Peer; 2]> {
         if let Some(&peers) = self.peers.get(&to) {
             return Ok(peers);
         }
@@ -140,12 +142,12 @@ impl Node {
     }
 
     /// Which node a peer is.
-    fn name(&mut self, peer: Peer, context: &Context<'_>) -> Checked<u16> {
+    fn name(&mut self, peer: Peer, context: &Context<'_>) -> CheckResult<u16> {
         if let Some(&node) = self.names.get(&peer) {
             return Ok(node);
         }
         let address = self.endpoint.address(peer);
-        let is = |other: &Other| {
+        let is = |other: &KnownPeer| {
             address == other.address.channel(0) || address == other.address.channel(1)
         };
         let found = context.others.iter().position(is);
@@ -155,7 +157,7 @@ impl Node {
     }
 
     /// Takes in what has arrived; up to so many messages are received. Whether there was anything.
-    pub(crate) fn take_in(&mut self, most: usize, context: &mut Context<'_>) -> Checked<bool> {
+    pub(crate) fn take_in(&mut self, most: usize, context: &mut Context<'_>) -> CheckResult<bool> {
         let mut any = false;
         self.endpoint.progress().map_err(|e| broken(self.me, e))?;
         let mut got = 0;
@@ -197,7 +199,7 @@ impl Node {
     }
 
     /// A message was received into `scratch`.
-    fn received(&mut self, from: Peer, context: &mut Context<'_>) -> Checked {
+    fn received(&mut self, from: Peer, context: &mut Context<'_>) -> CheckResult {
         let (from, to) = (self.name(from, context)?, self.me);
         let body = &self.scratch;
         let number = body::name(body).map_or(u64::MAX, |id| id.number.into());
@@ -208,7 +210,7 @@ impl Node {
     }
 
     /// Gives some of the messages back that it keeps, in any order: each must be as it came.
-    pub(crate) fn let_go(&mut self, most: usize, context: &mut Context<'_>) -> Checked {
+    pub(crate) fn let_go(&mut self, most: usize, context: &mut Context<'_>) -> CheckResult {
         for _ in 0..most.min(self.kept.len()) {
             let which = context.random.rand_range(0..self.kept.len() as u64) as usize;
             let KeptMessage { message, from, body } = self.kept.swap_remove(which);
@@ -222,7 +224,7 @@ impl Node {
         Ok(())
     }
 
-    fn take_failures(&mut self, context: &mut Context<'_>) -> Checked {
+    fn take_failures(&mut self, context: &mut Context<'_>) -> CheckResult {
         let mut failed: BTreeMap<Peer, Vec<Vec<u8>>> = BTreeMap::new();
         while let Some(failure) = self.endpoint.take_failure() {
             failed.entry(failure.to()).or_default().push(failure.to_vec());
@@ -238,7 +240,7 @@ impl Node {
     }
 
     /// Does something of its own accord, towards one of its partners.
-    pub(crate) fn act(&mut self, context: &mut Context<'_>) -> Checked {
+    pub(crate) fn act(&mut self, context: &mut Context<'_>) -> CheckResult {
         if !self.kept.is_empty() && percent(context.random, 30) {
             let most = steep(context.random, 1, self.kept.len() as u64 + 1) as usize;
             self.let_go(most, context)?;
@@ -254,7 +256,7 @@ impl Node {
     }
 
     /// Sends some messages, as long as there is room.
-    fn talk(&mut self, to: u16, context: &mut Context<'_>) -> Checked {
+    fn talk(&mut self, to: u16, context: &mut Context<'_>) -> CheckResult {
         let [peer, _] = self.peer(to, context)?;
         let count = steep(context.random, 1, u64::from(context.scenario.burst) + 1);
         let longest = self.endpoint.max_message() as u64;
@@ -313,7 +315,7 @@ impl Node {
     }
 
     /// Sends what was queued.
-    pub(crate) fn flush(&self) -> Checked {
+    pub(crate) fn flush(&self) -> CheckResult {
         self.endpoint.flush().map_err(|e| broken(self.me, e))
     }
 

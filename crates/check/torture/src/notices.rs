@@ -7,7 +7,7 @@
 use crate::lives::Lives;
 use crate::memory::{Access, AccessEnding};
 use crate::pair::NodePair;
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use std::collections::BTreeMap;
 
 /// Bytes of the owner's memory that a notice reports.
@@ -80,7 +80,7 @@ impl Notices {
     }
 
     /// A write has ended, with notice or without.
-    pub fn ended(&mut self, access: Access, ending: AccessEnding) -> Checked {
+    pub fn ended(&mut self, access: Access, ending: AccessEnding) -> CheckResult {
         let Some(write) = self.write(access.pair, access.number.into()) else { return Ok(()) };
         write.ended = Some(ending);
         if write.noticed && matches!(ending, AccessEnding::NoKey | AccessEnding::Busy) {
@@ -91,7 +91,7 @@ impl Notices {
     }
 
     /// The owner has taken a notice: the writer's word, and the place that was written.
-    pub fn taken(&mut self, pair: NodePair, word: u64, place: NoticedRange) -> Checked {
+    pub fn taken(&mut self, pair: NodePair, word: u64, place: NoticedRange) -> CheckResult {
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(pair.to).number;
         let Some(write) = self.write(pair, word) else {
@@ -116,7 +116,7 @@ impl Notices {
     }
 
     /// Everything is over, and every open node has taken all notices.
-    pub fn settle(&self) -> Checked {
+    pub fn settle(&self) -> CheckResult {
         for (&pair, writes) in &self.writes {
             let owner = self.lives.of(pair.to);
             let owed = |write: &&Write| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What one link of each node is.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub struct LinkKind {
     /// Bytes per second towards each port; zero is without limit.
     pub rate: u64,
     /// One way.
@@ -17,7 +17,7 @@ pub struct Kind {
     pub black_hole: usize,
 }
 
-impl Kind {
+impl LinkKind {
     /// A link of so many bytes per second and so many microseconds one way.
     pub const fn new(rate: u64, micros: u64) -> Self {
         Self { rate, delay: Duration::from_micros(micros), black_hole: 0 }
@@ -43,13 +43,13 @@ pub struct Scenario {
     /// Links per node, given to the nodes in turn. Two nodes use as many as the one with fewer has.
     pub links: Vec<u8>,
     /// What the links are, by number; the last stands for all further ones.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<LinkKind>,
     /// Frames lie in UDP over this version of IP, if any.
     pub udp: Option<Ip>,
     /// Nodes with one link have a socket for bulk data beside it. Faults treat it as a second link.
     pub bulk: bool,
     /// Datagrams come to those sockets one by one.
-    pub apart: bool,
+    pub uncoalesced: bool,
     /// To how many others each node speaks of its own accord.
     pub partners: u16,
     /// MTUs, given to the nodes in turn.
@@ -69,7 +69,7 @@ pub struct Scenario {
     pub buffer: u64,
     /// The worst probabilities: loss, duplication, corruption, disorder.
     pub worst: [f64; 4],
-    /// Mean time between two changes of the weather, partitions, crashes and the like.
+    /// Mean time between two changes of the links' faults, partitions, crashes and the like.
     pub change_every: Duration,
     /// Mean time between what a node does of its own accord, and how many messages it sends then.
     pub act_every: Duration,
@@ -114,7 +114,11 @@ pub(crate) fn steep(random: &mut Rand64, least: u64, most: u64) -> u64 {
 }
 
 /// How many links nodes have, and what they are. Mostly one; many nodes never have more.
-fn links(r: &mut Rand64, many: bool, kind: impl Fn(&mut Rand64) -> Kind) -> (Vec<u8>, Vec<Kind>) {
+fn links(
+    r: &mut Rand64,
+    many: bool,
+    kind: impl Fn(&mut Rand64) -> LinkKind,
+) -> (Vec<u8>, Vec<LinkKind>) {
     let first = kind(r);
     if many || percent(r, 65) {
         return (vec![1], vec![first]);
@@ -147,10 +151,10 @@ impl Scenario {
             seed,
             nodes,
             links: vec![1],
-            kinds: vec![Kind::new(125_000_000, 10)],
+            kinds: vec![LinkKind::new(125_000_000, 10)],
             udp: None,
             bulk: false,
-            apart: false,
+            uncoalesced: false,
             partners: nodes - 1,
             mtus: vec![1500],
             frames: 1024,
@@ -206,7 +210,7 @@ impl Scenario {
         let longest = if percent(r, 5) { 4 << 20 } else { 300_000 };
         let rate =
             |r: &mut Rand64| pick(r, &[0, 12_500_000, 125_000_000, 125_000_000, 1_250_000_000]);
-        let kind = |r: &mut Rand64| Kind {
+        let kind = |r: &mut Rand64| LinkKind {
             rate: rate(r),
             delay: Duration::from_nanos(steep(r, 500, 500_000)),
             black_hole: 0,
@@ -246,7 +250,7 @@ impl Scenario {
             until_frames: steep(r, 2000, if many { 100_000 } else { 50_000 }),
             until: Duration::from_millis(steep(r, 200, 5000)),
             bulk: percent(r, 30) && one,
-            apart: percent(r, 50),
+            uncoalesced: percent(r, 50),
         }
     }
 
@@ -275,14 +279,14 @@ impl Scenario {
 
     /// The faults of a link while nothing goes wrong.
     pub(crate) fn quiet(&self, link: usize) -> Faults {
-        let Kind { rate, delay, black_hole } = self.kinds[link.min(self.kinds.len() - 1)];
+        let LinkKind { rate, delay, black_hole } = self.kinds[link.min(self.kinds.len() - 1)];
         // A buffer that holds less than a few of the longest frames would be a fault.
-        let apart = self.apart && self.bulk && link == 1;
-        Faults { delay, rate, buffer: self.buffer, black_hole, apart, ..Faults::default() }
+        let uncoalesced = self.uncoalesced && self.bulk && link == 1;
+        Faults { delay, rate, buffer: self.buffer, black_hole, uncoalesced, ..Faults::default() }
     }
 
-    /// Some weather on a link, within the worst.
-    pub(crate) fn weather(&self, link: usize, r: &mut Rand64) -> Faults {
+    /// Random faults of a link, within the worst.
+    pub(crate) fn random_faults(&self, link: usize, r: &mut Rand64) -> Faults {
         let mut chance = |worst: f64| if percent(r, 40) { worst * r.rand_float() } else { 0.0 };
         let [loss, duplication, corruption, disorder] = self.worst.map(&mut chance);
         let disorder_by = Duration::from_nanos(steep(r, 1000, 2_000_000));

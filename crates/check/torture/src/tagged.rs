@@ -8,7 +8,7 @@ use crate::body::{self, Id};
 use crate::lives::Lives;
 use crate::messages::StreamPlace;
 use crate::pair::NodePair;
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use gigae::Wanted;
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ pub struct ReceiveReport {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum MessageState {
     Started,
     /// Nothing is said of it, unless it is lost.
     Injected,
@@ -93,7 +93,7 @@ struct Message {
     at: u64,
     len: u32,
     class: u8,
-    state: State,
+    state: MessageState,
     delivered: bool,
     lost_on_the_way: bool,
 }
@@ -107,7 +107,7 @@ struct Receipt {
 
 /// See the module's description.
 #[derive(Debug, Default)]
-pub struct Tagged {
+pub struct TaggedMessages {
     lives: Lives,
     messages: BTreeMap<NodePair, Vec<Vec<Message>>>,
     /// How many of a life's injected messages to another were said to be lost.
@@ -141,7 +141,7 @@ pub fn body(id: Id, len: usize) -> Vec<u8> {
     out
 }
 
-impl Tagged {
+impl TaggedMessages {
     /// A world of so many nodes, none of which is open.
     pub fn new(nodes: usize) -> Self {
         Self { lives: Lives::new(nodes), ..Self::default() }
@@ -171,7 +171,7 @@ impl Tagged {
         if lives.len() <= usize::from(id.life) {
             lives.resize_with(usize::from(id.life) + 1, Vec::new);
         }
-        let (state, delivered, lost_on_the_way) = (State::Started, false, false);
+        let (state, delivered, lost_on_the_way) = (MessageState::Started, false, false);
         let len = len as u32;
         let message = Message { at: now, len, class, state, delivered, lost_on_the_way };
         lives[usize::from(id.life)].push(message);
@@ -181,7 +181,7 @@ impl Tagged {
     pub fn injected(&mut self, id: Id, class: u8, len: usize, now: u64) {
         self.started(id, class, len, now);
         if let Some(message) = self.message(id) {
-            message.state = State::Injected;
+            message.state = MessageState::Injected;
         }
     }
 
@@ -197,28 +197,28 @@ impl Tagged {
     }
 
     /// A send was completed, with success or because the peer was lost.
-    pub fn ended(&mut self, id: Id, success: bool) -> Checked {
+    pub fn ended(&mut self, id: Id, success: bool) -> CheckResult {
         let broken = |class, what| Err(Violation::new(class, NodePair::of(id), what));
         let Some(message) = self.message(id) else {
             return broken(Class::Torn, format!("{id:?} was completed and never started"));
         };
-        if message.state != State::Started {
+        if message.state != MessageState::Started {
             return broken(Class::Doubled, format!("{id:?} was completed twice"));
         }
         if success && message.lost_on_the_way {
             let what = format!("{id:?} is complete, and its receive reported a loss");
             return broken(Class::Lost, what);
         }
-        message.state = if success { State::Done } else { State::Lost };
+        message.state = if success { MessageState::Done } else { MessageState::Lost };
         Ok(())
     }
 
     /// A send was cancelled before anything of it had gone out.
-    pub fn cancelled(&mut self, id: Id) -> Checked {
+    pub fn cancelled(&mut self, id: Id) -> CheckResult {
         let state = self.message(id).map(|message| &mut message.state);
         match state {
-            Some(state @ State::Started) => {
-                *state = State::Cancelled;
+            Some(state @ MessageState::Started) => {
+                *state = MessageState::Cancelled;
                 Ok(())
             }
             _ => {
@@ -235,7 +235,7 @@ impl Tagged {
         post: Post,
         said: ReceiveReport,
         memory: &[u8],
-    ) -> Checked {
+    ) -> CheckResult {
         let NodePair { from, to } = pair;
         let ReceiveReport { tag, len, total, ending } = said;
         let (class, id) = named(tag, to);
@@ -250,11 +250,11 @@ impl Tagged {
         if message.delivered {
             return broken(Class::Doubled, format!("tagged {id:?} was received twice"));
         }
-        if message.state == State::Cancelled {
+        if message.state == MessageState::Cancelled {
             return broken(Class::Torn, format!("tagged {id:?} was cancelled and received"));
         }
         if ending == Ending::Lost {
-            if message.state == State::Done {
+            if message.state == MessageState::Done {
                 let what = format!("tagged {id:?} was complete, and its receive lost it");
                 return broken(Class::Lost, what);
             }
@@ -299,14 +299,14 @@ impl Tagged {
     }
 
     /// Everything is over, and every open node has received all that was there to be received.
-    pub fn settle(&self) -> Checked {
+    pub fn settle(&self) -> CheckResult {
         for (&pair, lives) in &self.messages {
             let NodePair { from, to } = pair;
             let receiver = self.lives.of(to);
             for (life, messages) in lives.iter().enumerate() {
                 let mut silent = 0;
                 for (number, m) in messages.iter().enumerate() {
-                    let missing = m.state == State::Done && !m.delivered;
+                    let missing = m.state == MessageState::Done && !m.delivered;
                     let broken = |class, what: &str| {
                         let what = format!("tagged {number} of life {life} {what}: {m:?}");
                         Err(Violation::new(class, pair, what))
@@ -319,10 +319,10 @@ impl Tagged {
                     }
                     let sender = self.lives.of(from);
                     let present = sender.is_open && usize::from(sender.number) == life;
-                    let gone = m.state == State::Injected && !m.delivered;
+                    let gone = m.state == MessageState::Injected && !m.delivered;
                     let there = receiver.is_open && m.at > receiver.former_end;
                     silent += usize::from(gone && there && present);
-                    if present && m.state == State::Started {
+                    if present && m.state == MessageState::Started {
                         return broken(Class::Hung, "was never completed");
                     }
                 }

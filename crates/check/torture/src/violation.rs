@@ -69,4 +69,4 @@ impl fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 /// What every check returns.
-pub type Checked<T = ()> = Result<T, Violation>;
+pub type CheckResult<T = ()> = Result<T, Violation>;

@@ -10,13 +10,13 @@ mod rest;
 use crate::figures::Figures;
 use crate::memory::Regions;
 use crate::messages::Messages;
-use crate::node::{Checkers, Context, Node, Other};
+use crate::node::{Checkers, Context, KnownPeer, Node};
 use crate::notices::Notices;
 use crate::pair::NodePair;
 use crate::scenario::{Scenario, percent, steep};
-use crate::tagged::Tagged;
+use crate::tagged::TaggedMessages;
 use crate::trace::{Event, Trace};
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use gigae::{Address, MacAddr, RegionKey, Rights};
 use gigae_sim::{Network, Port};
 use oorandom::Rand64;
@@ -48,7 +48,7 @@ pub struct Watch {
 
 /// What came of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunReport {
     /// What was tried.
     pub figures: Figures,
     /// A number that follows from every delivery, completion and fault and its virtual time.
@@ -63,7 +63,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// If the capture cannot be written.
-pub fn run(scenario: &Scenario, watch: Watch) -> io::Result<Outcome> {
+pub fn run(scenario: &Scenario, watch: Watch) -> io::Result<RunReport> {
     let mut simulation = Simulation::new(scenario, &watch);
     if let Some(file) = watch.capture {
         simulation.net.capture(file)?;
@@ -72,7 +72,7 @@ pub fn run(scenario: &Scenario, watch: Watch) -> io::Result<Outcome> {
     Ok(simulation.outcome(result.err()))
 }
 
-enum State {
+enum HostState {
     Up,
     /// It waits until then for acknowledgements, and closes gracefully.
     Closing {
@@ -86,9 +86,9 @@ enum State {
 }
 
 /// What the simulation knows of a node besides its program.
-struct Host {
+struct SimulatedHost {
     node: Option<Node>,
-    state: State,
+    state: HostState,
     /// Of its links, in their order.
     ports: Vec<Port>,
     /// Whether it sleeps until it is called.
@@ -108,10 +108,10 @@ struct Simulation<'a> {
     scenario: &'a Scenario,
     net: Network,
     random: Rand64,
-    hosts: Vec<Host>,
+    hosts: Vec<SimulatedHost>,
     /// Whose port it is.
     owners: HashMap<Port, u16>,
-    others: Vec<Other>,
+    others: Vec<KnownPeer>,
     checkers: Checkers,
     calls: BinaryHeap<Reverse<(u64, u16)>>,
     called: u64,
@@ -127,7 +127,8 @@ impl<'a> Simulation<'a> {
     fn new(scenario: &'a Scenario, watch: &Watch) -> Self {
         let count = usize::from(scenario.nodes);
         let trace = Trace::new(watch.verbose);
-        let nowhere = Other { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
+        let nowhere =
+            KnownPeer { address: Address::from(MacAddr([0; 6])), life: 0, key: RegionKey(0) };
         let mut simulation = Self {
             scenario,
             net: Network::new(scenario.seed, scenario.quiet(0)),
@@ -137,7 +138,7 @@ impl<'a> Simulation<'a> {
             others: vec![nowhere; count],
             checkers: Checkers {
                 messages: Messages::new(count),
-                tagged: Tagged::new(count),
+                tagged: TaggedMessages::new(count),
                 notices: Notices::new(count),
                 regions: Regions::new(count, scenario.area),
                 trace,
@@ -157,9 +158,9 @@ impl<'a> Simulation<'a> {
             let count = scenario.ports_of(n);
             let ports: Vec<_> = (0..count).map(|_| simulation.net.add_port().0).collect();
             simulation.owners.extend(ports.iter().map(|&port| (port, n)));
-            let host = Host {
+            let host = SimulatedHost {
                 node: None,
-                state: State::Down { until: None },
+                state: HostState::Down { until: None },
                 ports,
                 sleeps: scenario.sleepers[usize::from(n) % scenario.sleepers.len()],
                 latency: steep(&mut simulation.random, 100, 60_000),
@@ -172,7 +173,7 @@ impl<'a> Simulation<'a> {
             simulation.hosts.push(host);
             simulation.open(n);
         }
-        simulation.calm();
+        simulation.heal_links();
         simulation
     }
 
@@ -200,9 +201,9 @@ impl<'a> Simulation<'a> {
         checkers.regions.opened(n);
         let address = scenario.address(endpoint.link().mac);
         let life = checkers.messages.next(n, n).life;
-        self.others[usize::from(n)] = Other { address, life, key };
+        self.others[usize::from(n)] = KnownPeer { address, life, key };
         host.node = Some(Node::new(n, endpoint, key));
-        host.state = State::Up;
+        host.state = HostState::Up;
         (host.paused, host.frozen) = (0, 0);
         host.act = net.now() + random.rand_range(0..MILLISECOND);
         let now = net.now();
@@ -217,7 +218,7 @@ impl<'a> Simulation<'a> {
         if let Some(node) = host.node.take() {
             node.end(&mut self.checkers, self.net.now());
         }
-        host.state = State::Down { until };
+        host.state = HostState::Down { until };
         host.call = u64::MAX;
         if let Some(until) = until {
             self.call(n, until);
@@ -231,7 +232,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Lets time jump to what comes next, and does it. False if nothing comes before `end`.
-    fn step(&mut self, end: u64) -> Checked<bool> {
+    fn step(&mut self, end: u64) -> CheckResult<bool> {
         let call = loop {
             match self.calls.peek() {
                 Some(&Reverse((at, n))) if self.hosts[usize::from(n)].call != at => {
@@ -276,7 +277,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// A node's program runs.
-    fn serve(&mut self, n: u16) -> Checked {
+    fn serve(&mut self, n: u16) -> CheckResult {
         self.called += 1;
         if self.called > MOST_CALLS {
             return Err(Violation::new(Class::Hung, NodePair::of_one(n), "the run never ends"));
@@ -284,7 +285,7 @@ impl<'a> Simulation<'a> {
         let now = self.net.now();
         let host = &mut self.hosts[usize::from(n)];
         host.call = u64::MAX;
-        if let State::Down { until } = host.state {
+        if let HostState::Down { until } = host.state {
             if until.is_some_and(|until| now >= until) {
                 self.checkers.figures.restarts += 1;
                 self.open(n);
@@ -306,7 +307,7 @@ impl<'a> Simulation<'a> {
         self.hosts[usize::from(n)].node = Some(node);
         let next = result?;
         match self.hosts[usize::from(n)].state {
-            State::Closing { until, left: true } if next == 0 || now > until => {
+            HostState::Closing { until, left: true } if next == 0 || now > until => {
                 self.checkers.figures.closes += 1;
                 let until = percent(&mut self.random, 80)
                     .then(|| now + steep(&mut self.random, MICROSECOND, 500 * MILLISECOND));
@@ -320,7 +321,7 @@ impl<'a> Simulation<'a> {
 
     /// What a node does when it is called: it reads at most so many messages. Returns when it wants
     /// to be called next.
-    fn serve_node(&mut self, node: &mut Node, most: usize) -> Checked<u64> {
+    fn serve_node(&mut self, node: &mut Node, most: usize) -> CheckResult<u64> {
         let now = self.net.now();
         let host = &mut self.hosts[usize::from(node.me)];
         let paused = host.paused > now;
@@ -330,7 +331,7 @@ impl<'a> Simulation<'a> {
             others: &self.others,
             random: &mut self.random,
             checkers: &mut self.checkers,
-            keeps: !self.resting && !matches!(host.state, State::Closing { .. }),
+            keeps: !self.resting && !matches!(host.state, HostState::Closing { .. }),
         };
         if !context.keeps {
             node.let_go(usize::MAX, &mut context)?;
@@ -340,7 +341,7 @@ impl<'a> Simulation<'a> {
             node.take_notices(&mut context)?;
         }
         match &mut host.state {
-            State::Closing { until, left } if !*left => {
+            HostState::Closing { until, left } if !*left => {
                 node.flush()?;
                 let drained = node.is_drained();
                 if drained {
@@ -353,8 +354,8 @@ impl<'a> Simulation<'a> {
                     })?;
                 }
             }
-            State::Closing { .. } if !node.endpoint.is_closing() => return Ok(0),
-            State::Closing { .. } => {}
+            HostState::Closing { .. } if !node.endpoint.is_closing() => return Ok(0),
+            HostState::Closing { .. } => {}
             _ if self.resting => node.receive_the_rest(&mut context)?,
             _ if now >= host.act => {
                 node.act(&mut context)?;
@@ -392,7 +393,7 @@ impl<'a> Simulation<'a> {
         } else {
             wake
         };
-        let closing = matches!(host.state, State::Closing { .. });
+        let closing = matches!(host.state, HostState::Closing { .. });
         let act = match () {
             () if closing => now + MILLISECOND,
             () if self.resting => u64::MAX,
@@ -402,13 +403,13 @@ impl<'a> Simulation<'a> {
     }
 
     /// The time of faults.
-    fn live(&mut self) -> Checked {
+    fn live(&mut self) -> CheckResult {
         let end = self.scenario.until.as_nanos() as u64;
         while self.net.tally().sent < self.scenario.until_frames && self.step(end)? {}
         Ok(())
     }
 
-    fn outcome(mut self, violation: Option<Violation>) -> Outcome {
+    fn outcome(mut self, violation: Option<Violation>) -> RunReport {
         let events = violation.as_ref().map(|v| self.checkers.trace.of(v.pair, 60));
         let tally = self.net.tally();
         for n in 0..self.scenario.nodes {
@@ -429,6 +430,6 @@ impl<'a> Simulation<'a> {
         for word in [tally.sent, tally.delivered, tally.lost, figures.virtual_time] {
             digest = crate::body::mix(digest ^ word);
         }
-        Outcome { figures, digest, violation, events: events.unwrap_or_default() }
+        RunReport { figures, digest, violation, events: events.unwrap_or_default() }
     }
 }

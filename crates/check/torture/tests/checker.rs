@@ -3,7 +3,7 @@
 
 use gigae_torture::{
     Access, AccessEnding, Class, Ending, Messages, NodePair, NoticedRange, Notices, Post,
-    ReceiveReport, Regions, Swap, Tagged, Violation, Want, body, tag, tagged_body,
+    ReceiveReport, Regions, Swap, TaggedMessages, Violation, Want, body, tag, tagged_body,
 };
 
 /// The nodes of every test: the first does something to the second.
@@ -182,8 +182,8 @@ impl TaggedMessage {
 }
 
 /// Two tagged messages of a node to another.
-fn two_tagged() -> (Tagged, [TaggedMessage; 2]) {
-    let mut tagged = Tagged::new(2);
+fn two_tagged() -> (TaggedMessages, [TaggedMessage; 2]) {
+    let mut tagged = TaggedMessages::new(2);
     (0..2).for_each(|n| tagged.opened(n));
     let all = [100, 200].map(|len| {
         let id = tagged.next(0, 1);
@@ -194,7 +194,11 @@ fn two_tagged() -> (Tagged, [TaggedMessage; 2]) {
     (tagged, all)
 }
 
-fn receive(tagged: &mut Tagged, index: u32, message: &TaggedMessage) -> Result<(), Violation> {
+fn receive(
+    tagged: &mut TaggedMessages,
+    index: u32,
+    message: &TaggedMessage,
+) -> Result<(), Violation> {
     let TaggedMessage { tag, body } = message;
     let post = Post { index, want: ANY, room: 300 };
     let (len, ending) = (body.len(), Ending::Whole);
@@ -203,7 +207,7 @@ fn receive(tagged: &mut Tagged, index: u32, message: &TaggedMessage) -> Result<(
 
 #[test]
 fn an_injected_message_that_is_missing_and_was_not_said_to_be_lost_is_noticed() {
-    let mut tagged = Tagged::new(2);
+    let mut tagged = TaggedMessages::new(2);
     (0..2).for_each(|n| tagged.opened(n));
     let ids = [(); 2].map(|()| {
         let id = tagged.next(0, 1);
@@ -329,7 +333,7 @@ fn a_number_is_swapped_once() {
 
 #[test]
 fn a_tagged_message_that_was_cancelled_is_not_received_and_not_completed() {
-    let mut tagged = Tagged::new(2);
+    let mut tagged = TaggedMessages::new(2);
     (0..2).for_each(|n| tagged.opened(n));
     let id = tagged.next(0, 1);
     tagged.started(id, 1, 100, 10);

@@ -1,7 +1,7 @@
 //! The bounded form of the simulation, seeds that once failed, and what makes a run believable.
 #![allow(missing_docs)]
 
-use gigae_torture::{Figures, Ip, Kind, Scenario, Watch, run};
+use gigae_torture::{Figures, Ip, LinkKind, Scenario, Watch, run};
 use std::time::Duration;
 
 /// Runs a seed, which must break nothing.
@@ -73,7 +73,7 @@ fn links_are_cut_and_come_back_while_others_carry_what_was_in_flight() {
     let scenario = |seed| Scenario {
         links: vec![4, 2, 3],
         kinds: [(125, 10), (12, 300), (1250, 5), (125, 50)]
-            .map(|(megabytes, micros)| Kind::new(megabytes * 1_000_000, micros))
+            .map(|(megabytes, micros)| LinkKind::new(megabytes * 1_000_000, micros))
             .to_vec(),
         frames: 256,
         worst: [0.1, 0.05, 0.02, 0.1],
@@ -132,10 +132,12 @@ fn messages_in_udp_keep_the_same_promises() {
 /// The socket fails, loses, doubles and reorders as the link does, and also alone.
 #[test]
 fn a_socket_for_bulk_data_keeps_the_same_promises() {
-    for (udp, apart) in [(None, false), (None, true), (Some(Ip::V4), false), (Some(Ip::V6), true)] {
+    for (udp, uncoalesced) in
+        [(None, false), (None, true), (Some(Ip::V4), false), (Some(Ip::V6), true)]
+    {
         let scenario = |seed| Scenario {
             bulk: true,
-            apart,
+            uncoalesced,
             udp,
             worst: WILD,
             operations: 60,
@@ -228,7 +230,7 @@ fn a_receiver_that_keeps_one_frame_out_of_order() {
 fn an_answer_to_a_question_of_size_that_is_about_to_be_repeated() {
     let scenario = |seed| Scenario {
         mtus: vec![9000],
-        kinds: vec![Kind::new(0, 500)],
+        kinds: vec![LinkKind::new(0, 500)],
         worst: [0.2, 0.0, 0.0, 0.0],
         peer_timeout: Duration::from_millis(40),
         change_every: Duration::from_millis(1),

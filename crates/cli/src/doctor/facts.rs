@@ -53,7 +53,7 @@ pub(super) struct Facts {
     /// What the kernel does for UDP sockets; `None` where it has no IPv4.
     pub(super) offload: Option<Offload>,
     /// What came of opening an endpoint there.
-    pub(super) endpoint: Result<Opened, String>,
+    pub(super) endpoint: Result<OpenedEndpoint, String>,
     /// Who has an endpoint there now: command and process.
     pub(super) users: Vec<String>,
     /// Interfaces that killed processes left.
@@ -69,7 +69,7 @@ pub(super) struct Facts {
     pub(super) open_mpi: Option<PathBuf>,
 }
 
-pub(super) struct Opened {
+pub(super) struct OpenedEndpoint {
     /// How frames reach the wire.
     pub(super) mode: String,
     /// By AF_PACKET.
@@ -89,11 +89,11 @@ pub(super) struct Opened {
 pub(super) struct BrokerFacts {
     /// Where it is looked for; nowhere if the environment says so.
     pub(super) path: Option<PathBuf>,
-    pub(super) says: Says,
+    pub(super) says: BrokerReply,
 }
 
 /// What a broker says to this user.
-pub(super) enum Says {
+pub(super) enum BrokerReply {
     /// None listens.
     Nothing,
     /// It makes ports on these NICs for him.
@@ -109,7 +109,7 @@ pub(super) enum Provider {
     Missing { place: Option<PathBuf> },
 }
 
-impl Opened {
+impl OpenedEndpoint {
     pub(super) fn answers(&self) -> String {
         match &self.neighbours[..] {
             [] => "nobody else answers now".into(),
@@ -153,7 +153,7 @@ fn memlock(limits: &str) -> Option<u64> {
 
 /// In the envelope of the cluster file, or else Ethernet's, and in the UDP envelope where this
 /// process may open nothing but a socket.
-fn open(nic: &str) -> Result<Opened, String> {
+fn open(nic: &str) -> Result<OpenedEndpoint, String> {
     // A channel of its own: others on this NIC must not notice.
     let options = || Options::new(nic).channels([CHANNEL]).wait(Wait::Sleep);
     let in_ip = |port| options().envelope(Envelope::Udp { port }).sharing(Sharing::Auto).open();
@@ -171,7 +171,7 @@ fn open(nic: &str) -> Result<Opened, String> {
     let info = endpoint.link();
     // Another port id stands for another UDP port.
     let is_next = endpoint.identity().address.port_id() != 0;
-    Ok(Opened {
+    Ok(OpenedEndpoint {
         mode: info.mode.to_string(),
         is_packet: info.mode == Mode::Packet,
         is_refused_xdp: info.mode == Mode::Packet && info.reason.starts_with("AF_XDP was refused"),
@@ -214,9 +214,9 @@ fn left_over(nic: &str) -> Vec<String> {
 fn broker() -> BrokerFacts {
     let path = gigae_broker::socket();
     let says = match path.as_deref().map(gigae_broker::nics) {
-        None | Some(Err(BrokerError::Absent { .. })) => Says::Nothing,
-        Some(Ok(nics)) => Says::Nics(nics),
-        Some(Err(error)) => Says::No(error.to_string()),
+        None | Some(Err(BrokerError::Absent { .. })) => BrokerReply::Nothing,
+        Some(Ok(nics)) => BrokerReply::Nics(nics),
+        Some(Err(error)) => BrokerReply::No(error.to_string()),
     };
     BrokerFacts { path, says }
 }

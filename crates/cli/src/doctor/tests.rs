@@ -1,6 +1,6 @@
 //! What facts come to.
 
-use super::facts::{BrokerFacts, Facts, Opened, Provider, Says};
+use super::facts::{BrokerFacts, BrokerReply, Facts, OpenedEndpoint, Provider};
 use super::*;
 use gigae_confine::{Kernel, Landlock, Seccomp};
 use gigae_nic::{Level, Nic, Queues, Rings, Xdp};
@@ -25,7 +25,7 @@ fn healthy() -> Facts {
         }),
         ip: Some([198, 18, 0, 1].into()),
         offload: Some(Offload { cuts: true, joins: true }),
-        endpoint: Ok(Opened {
+        endpoint: Ok(OpenedEndpoint {
             mode: "xdp generic".into(),
             is_packet: false,
             is_refused_xdp: false,
@@ -36,7 +36,10 @@ fn healthy() -> Facts {
         }),
         users: Vec::new(),
         left_over: Vec::new(),
-        broker: BrokerFacts { path: Some("/run/gigae/broker.sock".into()), says: Says::Nothing },
+        broker: BrokerFacts {
+            path: Some("/run/gigae/broker.sock".into()),
+            says: BrokerReply::Nothing,
+        },
         libfabric: Some("1.17.0".into()),
         provider_path: None,
         provider: Provider::Found,
@@ -45,12 +48,12 @@ fn healthy() -> Facts {
 }
 
 /// The lines that are not good, after a change.
-fn noticed(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Grade, String)> {
+fn noticed(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Severity, String)> {
     let mut facts = healthy();
     change(&mut facts);
     checks(&facts)
         .into_iter()
-        .filter(|check| check.grade != Grade::Good)
+        .filter(|check| check.grade != Severity::Good)
         .map(|check| (check.about, check.grade, format!("{} {}", check.found, check.next)))
         .collect()
 }
@@ -70,84 +73,86 @@ fn why_af_packet_is_the_better_one_is_said_and_is_no_obstacle() {
     (opened.mode, opened.is_packet) = ("packet".into(), true);
     opened.reason = "AF_XDP has generic mode only".into();
     let check = checks(&facts).into_iter().find(|check| check.about == "endpoint").unwrap();
-    assert_eq!(check.grade, Grade::Good);
+    assert_eq!(check.grade, Severity::Good);
     assert_eq!(check.found, "packet, 1 answer: n2; AF_XDP has generic mode only");
 }
 
 #[test]
 fn each_obstacle_is_one_line_with_what_to_do() {
     type Change = fn(&mut Facts);
-    let cases: [(&str, Grade, &str, Change); 25] = [
-        ("kernel", Grade::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
-        ("confining", Grade::Doubt, "Landlock: not in this kernel", |f| {
+    let cases: [(&str, Severity, &str, Change); 25] = [
+        ("kernel", Severity::Doubt, "5.11", |f| f.kernel = "5.4.0-1-x".into()),
+        ("confining", Severity::Doubt, "Landlock: not in this kernel", |f| {
             f.confining.landlock = Landlock::Absent;
         }),
-        ("confining", Grade::Doubt, "seccomp: not in this kernel", |f| {
+        ("confining", Severity::Doubt, "seccomp: not in this kernel", |f| {
             f.confining.seccomp = Seccomp::Absent;
         }),
-        ("driver", Grade::Doubt, "another NIC", |f| {
+        ("driver", Severity::Doubt, "another NIC", |f| {
             f.nic.as_mut().unwrap().xdp = Some(Xdp::default());
         }),
-        ("locked memory", Grade::Doubt, "memlock", |f| {
+        ("locked memory", Severity::Doubt, "memlock", |f| {
             (f.capabilities, f.memlock) = (!(1 << 14), Some(8 << 20));
         }),
-        ("receive memory", Grade::Doubt, "rmem_max=16777216", |f| {
+        ("receive memory", Severity::Doubt, "rmem_max=16777216", |f| {
             (f.capabilities, f.rmem_max) = (!(1 << 12), Some(212_992));
-            f.broker.says = Says::Nics(vec!["eth1".into()]);
+            f.broker.says = BrokerReply::Nics(vec!["eth1".into()]);
         }),
-        ("link", Grade::Fault, "ip link set eth1 up", |f| {
+        ("link", Severity::Fault, "ip link set eth1 up", |f| {
             f.nic.as_mut().unwrap().link_up = false;
         }),
-        ("receive ring", Grade::Doubt, "ethtool -G eth1 rx 4096", |f| {
+        ("receive ring", Severity::Doubt, "ethtool -G eth1 rx 4096", |f| {
             f.nic.as_mut().unwrap().rings.as_mut().unwrap().rx.current = 64;
         }),
-        ("queues", Grade::Doubt, "ethtool -L eth1 combined 1", |f| {
+        ("queues", Severity::Doubt, "ethtool -L eth1 combined 1", |f| {
             f.nic.as_mut().unwrap().queues.as_mut().unwrap().combined.current = 8;
         }),
-        ("endpoint", Grade::Fault, "another XDP program", |f| {
+        ("endpoint", Severity::Fault, "another XDP program", |f| {
             f.endpoint = Err("another XDP program is attached".into());
         }),
-        ("endpoint", Grade::Doubt, "no program fits", |f| {
+        ("endpoint", Severity::Doubt, "no program fits", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();
             (opened.is_refused_xdp, opened.reason) = (true, "no program fits".into());
         }),
-        ("endpoint", Grade::Doubt, "FI_GIGAE_BACKEND=udp", |f| {
+        ("endpoint", Severity::Doubt, "FI_GIGAE_BACKEND=udp", |f| {
             let opened = f.endpoint.as_mut().ok().unwrap();
             (opened.is_socket, opened.udp) = (true, Some((4791, false)));
         }),
-        ("UDP port", Grade::Doubt, "ss -ulnp", |f| {
+        ("UDP port", Severity::Doubt, "ss -ulnp", |f| {
             f.endpoint.as_mut().ok().unwrap().udp = Some((4791, true));
         }),
-        ("bulk socket", Grade::Doubt, "dev eth1", |f| f.ip = None),
-        ("bulk socket", Grade::Doubt, "UDP_SEGMENT", |f| {
+        ("bulk socket", Severity::Doubt, "dev eth1", |f| f.ip = None),
+        ("bulk socket", Severity::Doubt, "UDP_SEGMENT", |f| {
             f.offload = Some(Offload { cuts: false, joins: true });
         }),
-        ("bulk socket", Grade::Doubt, "UDP_GRO", |f| {
+        ("bulk socket", Severity::Doubt, "UDP_GRO", |f| {
             f.offload = Some(Offload { cuts: true, joins: false });
         }),
-        ("bulk socket", Grade::Doubt, "IPv6 only", |f| {
+        ("bulk socket", Severity::Doubt, "IPv6 only", |f| {
             f.ip = Some("fd00::1".parse().unwrap());
             f.endpoint.as_mut().ok().unwrap().udp = Some((4791, false));
         }),
-        ("left over", Grade::Doubt, "ip link del gigae0", |f| f.left_over = vec!["gigae0".into()]),
-        ("provider", Grade::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
+        ("left over", Severity::Doubt, "ip link del gigae0", |f| {
+            f.left_over = vec!["gigae0".into()]
+        }),
+        ("provider", Severity::Doubt, "export FI_PROVIDER_PATH=/opt/lib", |f| {
             f.provider = Provider::Missing { place: Some("/opt/lib/libgigae-fi.so".into()) };
         }),
-        ("provider", Grade::Doubt, "make install", |f| {
+        ("provider", Severity::Doubt, "make install", |f| {
             f.provider = Provider::Missing { place: None };
         }),
-        ("provider", Grade::Doubt, "not in FI_PROVIDER_PATH, /opt", |f| {
+        ("provider", Severity::Doubt, "not in FI_PROVIDER_PATH, /opt", |f| {
             (f.provider, f.provider_path) =
                 (Provider::Missing { place: None }, Some("/opt".into()));
         }),
-        ("libfabric", Grade::Doubt, "apt-get install", |f| f.libfabric = None),
-        ("Open MPI", Grade::Doubt, "OMPI_MCA_mtl=ofi", |f| {
+        ("libfabric", Severity::Doubt, "apt-get install", |f| f.libfabric = None),
+        ("Open MPI", Severity::Doubt, "OMPI_MCA_mtl=ofi", |f| {
             f.open_mpi = Some("/etc/openmpi/openmpi-mca-params.conf".into());
         }),
-        ("endpoint", Grade::Fault, "When it does not work", |f| {
+        ("endpoint", Severity::Fault, "When it does not work", |f| {
             f.endpoint = Err("asking the kernel failed".into());
         }),
-        ("endpoint", Grade::Fault, "is down bring it up", |f| {
+        ("endpoint", Severity::Fault, "is down bring it up", |f| {
             f.endpoint = Err("interface 'eth1' is down; bring it up".into());
         }),
     ];
@@ -166,13 +171,13 @@ fn without_privileges_all_depends_on_the_broker() {
         let texts: Vec<_> = found.into_iter().map(|(about, _, text)| (about, text)).collect();
         texts
     };
-    assert_eq!(says(Says::Nics(vec!["eth0".into(), "eth1".into()])), []);
+    assert_eq!(says(BrokerReply::Nics(vec!["eth0".into(), "eth1".into()])), []);
     let refusal = "user 7 is not among those that b.toml allows; ask the administrator";
     let cases = [
-        (Says::Nothing, "none at /run/gigae/broker.sock", "systemctl start gigae-broker"),
-        (Says::Nics(vec!["eth0".into()]), "makes ports on eth0 only", "name that NIC"),
-        (Says::No(refusal.into()), "user 7 is not among", "allows ask the administrator"),
-        (Says::No("no answer".into()), "no answer", "journalctl -u gigae-broker"),
+        (BrokerReply::Nothing, "none at /run/gigae/broker.sock", "systemctl start gigae-broker"),
+        (BrokerReply::Nics(vec!["eth0".into()]), "makes ports on eth0 only", "name that NIC"),
+        (BrokerReply::No(refusal.into()), "user 7 is not among", "allows ask the administrator"),
+        (BrokerReply::No("no answer".into()), "no answer", "journalctl -u gigae-broker"),
     ];
     for (case, found, next) in cases {
         let noticed = says(case);
@@ -184,12 +189,12 @@ fn without_privileges_all_depends_on_the_broker() {
     }
     // Its own memory is the broker's then.
     let limit = Some(8 << 20);
-    let served = || Says::Nics(vec!["eth1".into()]);
+    let served = || BrokerReply::Nics(vec!["eth1".into()]);
     assert!(
         noticed(|f| (f.capabilities, f.memlock, f.broker.says) = (0, limit, served())).is_empty()
     );
     // With privileges none of it matters.
-    assert!(noticed(|f| f.broker.says = Says::No(refusal.into())).is_empty());
+    assert!(noticed(|f| f.broker.says = BrokerReply::No(refusal.into())).is_empty());
     assert!(noticed(|f| f.broker.path = None).is_empty());
 }
 
@@ -202,7 +207,7 @@ fn whatever_is_noticed_says_what_to_do() {
     facts.nic.as_mut().unwrap().link_up = false;
     facts.nic.as_mut().unwrap().queues.as_mut().unwrap().combined.current = 8;
     let checks = checks(&facts);
-    let noticed: Vec<_> = checks.iter().filter(|check| check.grade != Grade::Good).collect();
+    let noticed: Vec<_> = checks.iter().filter(|check| check.grade != Severity::Good).collect();
     assert!(noticed.len() >= 9, "{noticed:?}");
     assert!(noticed.iter().all(|check| !check.next.is_empty()), "{noticed:?}");
 }
@@ -224,7 +229,8 @@ fn a_socket_without_an_address_sends_nothing() {
         let opened = f.endpoint.as_mut().ok().unwrap();
         (opened.is_socket, opened.udp) = (true, Some((4791, false)));
     });
-    let [("endpoint", Grade::Doubt, _), ("bulk socket", Grade::Fault, text)] = &found[..] else {
+    let [("endpoint", Severity::Doubt, _), ("bulk socket", Severity::Fault, text)] = &found[..]
+    else {
         panic!("{found:?}")
     };
     assert!(text.contains("ip address add"), "{text}");

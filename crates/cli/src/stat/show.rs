@@ -1,8 +1,8 @@
 //! What was seen, for people and for programs.
 
-use super::{Count, Seen};
+use super::{Count, EndpointSample};
 use gigae::MacAddr;
-use gigae_observe::{LinkAbout, PeerAddress, PeerState, PeerStatistics, Wire};
+use gigae_observe::{Encapsulation, LinkAbout, PeerAddress, PeerState, PeerStatistics};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 /// One line of JSON with everything.
-pub(super) fn json(seen: &[Seen]) -> String {
+pub(super) fn json(seen: &[EndpointSample]) -> String {
     let endpoints: Vec<_> = seen.iter().map(endpoint).collect();
     format!("{}\n", json!({ "endpoints": endpoints }))
 }
 
-fn endpoint(seen: &Seen) -> Value {
+fn endpoint(seen: &EndpointSample) -> Value {
     let about = &seen.endpoint.about;
     let link = |(i, link): (usize, &LinkAbout)| {
         let (counts, rates) = maps(&seen.link_counts(i));
@@ -50,7 +50,7 @@ fn maps(counts: &[Count]) -> (Map<String, Value>, Map<String, Value>) {
 }
 
 /// A page for a terminal, or plain text for everything else.
-pub(super) fn text(seen: &[Seen], live: bool) -> String {
+pub(super) fn text(seen: &[EndpointSample], live: bool) -> String {
     let mut out = if live { CLEAR.to_owned() } else { String::new() };
     for seen in seen {
         title(seen, &mut out);
@@ -74,7 +74,7 @@ pub(super) fn text(seen: &[Seen], live: bool) -> String {
     out
 }
 
-fn title(seen: &Seen, out: &mut String) {
+fn title(seen: &EndpointSample, out: &mut String) {
     let about = &seen.endpoint.about;
     let link =
         |link: &LinkAbout| format!("{} ({}, {})", link.interface, link.mode, MacAddr(link.mac));
@@ -121,7 +121,7 @@ const COLUMNS: [(&str, &str); 11] = [
 /// After which columns their rate is shown.
 const RATED: [&str; 2] = ["frames_sent", "frames_received"];
 
-fn peers(seen: &Seen, out: &mut String) {
+fn peers(seen: &EndpointSample, out: &mut String) {
     let (peers, names) = (seen.peers(), &seen.endpoint.about.names[2]);
     if peers.is_empty() {
         return;
@@ -207,10 +207,10 @@ fn state(state: PeerState) -> &'static str {
     }
 }
 
-fn wire(wire: Wire) -> String {
+fn wire(wire: Encapsulation) -> String {
     match wire {
-        Wire::Ethernet(ethertype) => format!("EtherType {ethertype:#06x}"),
-        Wire::Udp(port) => format!("UDP port {port}"),
+        Encapsulation::Ethernet(ethertype) => format!("EtherType {ethertype:#06x}"),
+        Encapsulation::Udp(port) => format!("UDP port {port}"),
     }
 }
 

@@ -8,7 +8,7 @@ use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::Kind;
 use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_run::SoFar;
-use gigae_eval_run::{Made, MeasuredLink, RunProgress, Took};
+use gigae_eval_run::{Made, MeasuredLink, RunProgress, ViewCost};
 use gigae_eval_session::control::Waiting;
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ impl RunProgress for View {
         self.report(Event::Row(Row { title: made.title.into(), cells, bad: false }));
     }
 
-    fn took(&self) -> Option<Took> {
+    fn took(&self) -> Option<ViewCost> {
         Some(self.took_so_far())
     }
 }

@@ -8,7 +8,7 @@ use gigae_eval_model::duration;
 use gigae_eval_model::number::{many, megabytes, mib};
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_session::remark::remark;
-use gigae_eval_soak::state::{End, SoakPoint, State};
+use gigae_eval_soak::state::{SoakEnd, SoakPoint, SoakState};
 use gigae_eval_soak::watch::ProgressSink;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl ProgressSink for View {
         self.report(Event::Link { about: about.to_owned(), rows: Vec::new(), source });
     }
 
-    fn progress(&mut self, state: &State) {
+    fn progress(&mut self, state: &SoakState) {
         let Some(point) = state.points.last() else { return };
         let (elapsed, total) =
             (state.elapsed.min(state.settings.duration), state.settings.duration);
@@ -83,7 +83,7 @@ fn figures(point: &SoakPoint) -> Vec<Event> {
     ]
 }
 
-fn row(end: &End) -> Row {
+fn row(end: &SoakEnd) -> Row {
     let bytes = |tcp: bool| {
         let of = STREAMS.iter().filter(|stream| stream.is_tcp() == tcp);
         of.map(|stream| end.verified[*stream as usize].bytes).sum::<u64>() as f64

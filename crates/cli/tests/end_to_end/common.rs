@@ -49,9 +49,9 @@ warmup = 0.02
 "#;
 
 /// A place for one test's files, and a plan in it.
-pub(crate) struct Place(pub(crate) tempfile::TempDir);
+pub(crate) struct TestDirectory(pub(crate) tempfile::TempDir);
 
-impl Place {
+impl TestDirectory {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }

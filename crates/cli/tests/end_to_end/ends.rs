@@ -1,12 +1,12 @@
 //! Runs that are interrupted or killed.
 
-use crate::common::{PATIENCE, Place, TINY, eval, is_one_line_error, left_by};
+use crate::common::{PATIENCE, TINY, TestDirectory, eval, is_one_line_error, left_by};
 use gigae_host::proc::process::is_alive;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// A run that is certainly still measuring a second after its network stands.
-fn long_run(place: &Place) -> Child {
+fn long_run(place: &TestDirectory) -> Child {
     let plan = TINY.replacen("seconds = 0.2", "seconds = 20.0", 1);
     let child = eval()
         .arg("--plan")
@@ -32,7 +32,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 }
 
 pub(crate) fn ctrl_c_in_mid_run_leaves_nothing_behind() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let child = long_run(&place);
     let pid = child.id();
     signal(&child, rustix::process::Signal::INT);
@@ -46,7 +46,7 @@ pub(crate) fn ctrl_c_in_mid_run_leaves_nothing_behind() {
 }
 
 pub(crate) fn a_killed_run_takes_its_serving_process_along_and_the_next_run_cleans_up() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let mut child = long_run(&place);
     let pid = child.id();
     let begin = Instant::now();

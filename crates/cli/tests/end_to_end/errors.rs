@@ -1,10 +1,10 @@
 //! Bad input and a full disk: one line that says what to do.
 
-use crate::common::{Place, TINY, eval, is_one_line_error};
+use crate::common::{TINY, TestDirectory, eval, is_one_line_error};
 use std::process::Command;
 
 pub(crate) fn bad_input_is_one_line_and_a_failure() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let run =
         |arguments: &[&str]| eval().args(arguments).current_dir(place.0.path()).output().unwrap();
     is_one_line_error(&run(&["--plan", "nonsense"]), &["nonsense", "quick"]);
@@ -58,7 +58,7 @@ pub(crate) fn bad_input_is_one_line_and_a_failure() {
 }
 
 pub(crate) fn a_full_disk_is_one_line_and_leaves_no_half_written_file() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let disk = place.path("disk");
     std::fs::create_dir(&disk).unwrap();
     let mounted = Command::new("mount")

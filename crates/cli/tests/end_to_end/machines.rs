@@ -1,7 +1,7 @@
 //! Two nodes as two machines, and links of two interfaces.
 
 use crate::common::{
-    PATIENCE, Place, TINY, eval, fits_schema, is_one_line_error, sleepers_are_all_measured,
+    PATIENCE, TINY, TestDirectory, eval, fits_schema, is_one_line_error, sleepers_are_all_measured,
 };
 use crate::control_port::await_socket;
 use gigae_eval_model::results::{Results, Verdict};
@@ -44,7 +44,7 @@ impl Machines {
         Self { peer: node.ipv4.to_string(), fabric, serve, nics }
     }
 
-    fn eval(&self, key: &Path, place: &Place, plan: &Path) -> Command {
+    fn eval(&self, key: &Path, place: &TestDirectory, plan: &Path) -> Command {
         let mut command = self.fabric.node(1).command(std::env::current_exe().unwrap()).unwrap();
         command.args(["eval", "--nic", &self.nics, "--peer", &self.peer, "--key"]).arg(key);
         command.arg("--plan").arg(plan).arg("--out").arg(place.path("out"));
@@ -61,7 +61,7 @@ impl Drop for Machines {
 }
 
 pub(crate) fn two_nodes_with_a_key_file_measure_each_other() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let key = place.key("key", "the key of both machines\n");
     let plan = place.plan(TINY);
     let machines = Machines::new("two_nodes", &key);
@@ -81,7 +81,7 @@ pub(crate) fn two_nodes_with_a_key_file_measure_each_other() {
 }
 
 pub(crate) fn two_nodes_measure_each_other_over_two_interfaces_as_one() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let key = place.key("key", "the key of both machines\n");
     let machines = Machines::with("two_nics", &key, 2);
     let output = machines.eval(&key, &place, &place.plan(TRUNK)).output().unwrap();
@@ -135,7 +135,7 @@ at_least = 0.001
 "#;
 
 pub(crate) fn a_link_of_two_is_used_as_one_and_the_limit_is_that_of_both() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.path("out");
     let output =
         eval().arg("--plan").arg(place.plan(TRUNK)).arg("--out").arg(&out).output().unwrap();
@@ -157,7 +157,7 @@ pub(crate) fn a_link_of_two_is_used_as_one_and_the_limit_is_that_of_both() {
 }
 
 pub(crate) fn a_peer_that_vanishes_ends_the_run_in_bounded_time() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let key = place.key("key", "the key of both machines\n");
     let plan = place.plan(&TINY.replacen("seconds = 0.2", "seconds = 3.0", 1));
     let mut machines = Machines::new("vanishing_peer", &key);

@@ -1,14 +1,14 @@
 //! What comes out of a run, for plans that together use every kind of experiment.
 
 use crate::common::{
-    Place, TINY, eval, fits_schema, left_by, skips_have_reasons, sleepers_are_all_measured,
+    TINY, TestDirectory, eval, fits_schema, left_by, skips_have_reasons, sleepers_are_all_measured,
 };
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::results::{Results, Verdict};
 use std::process::Stdio;
 
 pub(crate) fn a_tiny_plan_gives_results_that_fit_the_schema() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.path("out");
     let child = eval()
         .args(["--json", "--plan"])
@@ -119,7 +119,7 @@ says = "It took 21.9 % then."
 "#;
 
 pub(crate) fn a_loopback_one_cpu_schedules_and_bulk_streams_come_out_of_a_run() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.path("out");
     let output =
         eval().arg("--plan").arg(place.plan(CONDITIONS)).arg("--out").arg(&out).output().unwrap();
@@ -258,7 +258,7 @@ at_most = 1000
 "#;
 
 pub(crate) fn variants_loss_and_figures_come_out_of_every_run() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.path("out");
     let output = eval()
         .args(["--runs", "2", "--plan"])
@@ -332,7 +332,7 @@ warmup = 0.02
 "#;
 
 pub(crate) fn raw_frames_are_as_long_as_a_jumbo_network_allows() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.path("out");
     let output =
         eval().arg("--plan").arg(place.plan(JUMBO)).arg("--out").arg(&out).output().unwrap();
@@ -380,7 +380,7 @@ warmup = 0.02
 "#;
 
 pub(crate) fn tcp_and_udp_at_their_best_are_measured_or_left_out_with_the_reason() {
-    let place = Place::new();
+    let place = TestDirectory::new();
     let out = place.path("out");
     let output =
         eval().arg("--plan").arg(place.plan(BEST)).arg("--out").arg(&out).output().unwrap();

@@ -1,7 +1,7 @@
 //! Memory of C code that an operation uses or that is registered.
 
 use crate::abi::MAX_OPERATION;
-use crate::error::{Code, Error, Outcome};
+use crate::error::{Code, EntryResult, Error};
 use gigae::{Bytes, Memory};
 use std::ffi::c_void;
 
@@ -23,7 +23,7 @@ impl CallerMemory {
     /// # Safety
     /// `data` points to `len` bytes that stay there, and may be used as operations need, as long as
     /// this value or a copy of it exists.
-    pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> Outcome<Self> {
+    pub(crate) unsafe fn new(data: *mut c_void, len: usize) -> EntryResult<Self> {
         if len > MAX_OPERATION {
             let text =
                 format!("{len} bytes are too long for one operation: divide it, 1 GiB at most");
@@ -96,7 +96,7 @@ impl Bytes for CallerMemory {
 /// # Safety
 /// `data` is NULL or points to `len` bytes that stay there until the operation is completed, the
 /// memory deregistered or the endpoint closed, and that may be written unless they are only sent.
-pub(crate) unsafe fn borrow(data: *mut c_void, len: usize) -> Outcome<Memory> {
+pub(crate) unsafe fn borrow(data: *mut c_void, len: usize) -> EntryResult<Memory> {
     if len == 0 {
         return Ok(Memory::Vec(Vec::new()));
     }

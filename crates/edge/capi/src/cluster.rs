@@ -1,8 +1,8 @@
 //! The node table of a cluster.
 
 use crate::abi::{ClusterHandle, OptionsHandle};
-use crate::error::{Error, Outcome, answer};
-use crate::handle::{Table, contain};
+use crate::error::{EntryResult, Error, answer};
+use crate::handle::{HandleTable, contain};
 use crate::options::OPTIONS;
 use crate::text;
 use gigae::Cluster;
@@ -11,9 +11,9 @@ use std::path::Path;
 use std::ptr;
 
 /// All clusters of the process.
-pub(crate) static CLUSTERS: Table<Cluster> = Table::new(5);
+pub(crate) static CLUSTERS: HandleTable<Cluster> = HandleTable::new(5);
 
-fn call(cluster: *const ClusterHandle, work: impl FnOnce(&Cluster) -> Outcome<c_int>) -> c_int {
+fn call(cluster: *const ClusterHandle, work: impl FnOnce(&Cluster) -> EntryResult<c_int>) -> c_int {
     answer(CLUSTERS.with(cluster.addr(), |cluster| work(cluster)))
 }
 
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gigae_cluster_number(
 
 /// # Safety
 /// `to` is NULL or points to a writable number.
-unsafe fn put(number: usize, to: *mut u32) -> Outcome<c_int> {
+unsafe fn put(number: usize, to: *mut u32) -> EntryResult<c_int> {
     let number = u32::try_from(number).map_err(|_| Error::invalid("more nodes than numbers"))?;
     // SAFETY: the caller's promise.
     unsafe { text::put(to, number, "where to put the number")? };

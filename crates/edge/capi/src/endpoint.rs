@@ -1,10 +1,10 @@
 //! An open endpoint and what C code holds of it.
 
 use crate::abi::{EndpointHandle, OptionsHandle};
-use crate::error::{Code, Error, Outcome, answer};
-use crate::handle::{Table, contain};
+use crate::error::{Code, EntryResult, Error, answer};
+use crate::handle::{HandleTable, contain};
 use crate::numbers::PeerNumbers;
-use crate::tickets::{Operations, Tickets};
+use crate::tickets::{OperationTickets, Tickets};
 use crate::{options, text};
 use gigae::{Endpoint, Message, Options, Peer, SendBuffer};
 use std::ffi::{c_char, c_int};
@@ -16,7 +16,7 @@ pub(crate) struct OpenEndpoint {
     pub(crate) buffers: Tickets<SendBuffer<'static>>,
     pub(crate) messages: Tickets<Message<'static>>,
     pub(crate) peers: PeerNumbers,
-    pub(crate) operations: Operations,
+    pub(crate) operations: OperationTickets,
     /// From a box. Not a box, since that would claim to be the only access to the endpoint.
     endpoint: NonNull<Endpoint>,
 }
@@ -32,7 +32,7 @@ impl OpenEndpoint {
             buffers: Tickets::default(),
             messages: Tickets::default(),
             peers: PeerNumbers::default(),
-            operations: Operations::new(),
+            operations: OperationTickets::new(),
             endpoint: NonNull::from(Box::leak(Box::new(endpoint))),
         }
     }
@@ -48,14 +48,14 @@ impl OpenEndpoint {
 
     /// The peer with this number.
     #[inline]
-    pub(crate) fn peer(&self, number: u32) -> Outcome<Peer> {
+    pub(crate) fn peer(&self, number: u32) -> EntryResult<Peer> {
         self.peers.peer(number).ok_or_else(|| {
             Error::invalid(format!("peer {number} is not known; get one from gigae_peer"))
         })
     }
 
     /// Fails while C code holds something that closing would free.
-    fn may_close(&mut self) -> Outcome<()> {
+    fn may_close(&mut self) -> EntryResult<()> {
         match (self.buffers.len(), self.messages.len()) {
             (0, 0) => Ok(()),
             (buffers, messages) => Err(Error::new(
@@ -78,13 +78,13 @@ impl Drop for OpenEndpoint {
 }
 
 /// All open endpoints of the process.
-pub(crate) static ENDPOINTS: Table<OpenEndpoint> = Table::new(1);
+pub(crate) static ENDPOINTS: HandleTable<OpenEndpoint> = HandleTable::new(1);
 
 /// Makes one call on an endpoint and returns its code.
 #[inline]
 pub(crate) fn call(
     endpoint: *const EndpointHandle,
-    work: impl FnOnce(&mut OpenEndpoint) -> Outcome<c_int>,
+    work: impl FnOnce(&mut OpenEndpoint) -> EntryResult<c_int>,
 ) -> c_int {
     answer(ENDPOINTS.with(endpoint.addr(), work))
 }
@@ -128,9 +128,9 @@ pub unsafe extern "C" fn gigae_open_with(
 /// # Safety
 /// `to` is NULL or points to a writable pointer.
 unsafe fn open(
-    options: impl FnOnce() -> Outcome<Options>,
+    options: impl FnOnce() -> EntryResult<Options>,
     to: *mut *mut EndpointHandle,
-) -> Outcome<c_int> {
+) -> EntryResult<c_int> {
     // SAFETY: the caller's promise. NULL is noticed before anything is opened.
     unsafe { text::put(to, ptr::null_mut(), "where to put the endpoint")? };
     gigae::log_to_stderr();

@@ -96,7 +96,7 @@ pub(crate) struct Error {
 }
 
 /// The result of an entry's work.
-pub(crate) type Outcome<T> = Result<T, Error>;
+pub(crate) type EntryResult<T> = Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(code: Code, detail: impl fmt::Display) -> Self {
@@ -246,7 +246,7 @@ thread_local! {
 /// The result for C: the entry's value, or the code of its error, which is kept for
 /// `gigae_last_error`.
 #[inline]
-pub(crate) fn answer(outcome: Outcome<c_int>) -> c_int {
+pub(crate) fn answer(outcome: EntryResult<c_int>) -> c_int {
     match outcome {
         Ok(value) => value,
         Err(error) => remember(&error),

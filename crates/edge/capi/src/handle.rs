@@ -8,7 +8,7 @@
 
 mod word;
 
-use crate::error::{Code, Error, Outcome};
+use crate::error::{Code, EntryResult, Error};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,25 +26,25 @@ const KIND_BITS: u32 = 3;
 const USES_MASK: usize = usize::MAX >> (SLOT_BITS + KIND_BITS);
 
 /// All open objects of one kind.
-pub(crate) struct Table<T> {
+pub(crate) struct HandleTable<T> {
     kind: usize,
-    slots: [Slot<T>; SLOTS],
+    slots: [HandleSlot<T>; SLOTS],
 }
 
-struct Slot<T> {
+struct HandleSlot<T> {
     state: Word,
     object: UnsafeCell<Option<Box<T>>>,
 }
 
 // SAFETY: an object is touched only by the thread that set its slot's state to busy, and what it
 // wrote is released with the state; so it moves between threads and is never shared.
-unsafe impl<T: Send> Sync for Table<T> {}
+unsafe impl<T: Send> Sync for HandleTable<T> {}
 
-impl<T> Table<T> {
+impl<T> HandleTable<T> {
     /// An empty table. `kind` is from 1 to 7, different for each table.
     pub(crate) const fn new(kind: usize) -> Self {
         assert!(kind > 0 && kind >> KIND_BITS == 0);
-        Self { kind, slots: [const { Slot::empty() }; SLOTS] }
+        Self { kind, slots: [const { HandleSlot::empty() }; SLOTS] }
     }
 
     /// Keeps an object and gives it a handle.
@@ -65,8 +65,8 @@ impl<T> Table<T> {
     pub(crate) fn with<R>(
         &self,
         handle: usize,
-        call: impl FnOnce(&mut T) -> Outcome<R>,
-    ) -> Outcome<R> {
+        call: impl FnOnce(&mut T) -> EntryResult<R>,
+    ) -> EntryResult<R> {
         let (slot, uses) = self.find(handle)?;
         slot.enter(uses, Phase::Idle)?;
         // SAFETY: this thread has just set the slot from idle to busy.
@@ -81,8 +81,8 @@ impl<T> Table<T> {
     pub(crate) fn remove(
         &self,
         handle: usize,
-        may: impl FnOnce(&mut T) -> Outcome<()>,
-    ) -> Outcome<Box<T>> {
+        may: impl FnOnce(&mut T) -> EntryResult<()>,
+    ) -> EntryResult<Box<T>> {
         let (slot, uses) = self.find(handle)?;
         let broken = match slot.enter(uses, Phase::Idle) {
             Err(e) if e.code == Code::Panicked => slot.enter(uses, Phase::Broken).map(|()| true)?,
@@ -103,7 +103,7 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn find(&self, handle: usize) -> Result<(&Slot<T>, usize), Error> {
+    fn find(&self, handle: usize) -> Result<(&HandleSlot<T>, usize), Error> {
         if handle == 0 {
             return Err(Error::null("the handle"));
         }
@@ -115,7 +115,7 @@ impl<T> Table<T> {
     }
 }
 
-impl<T> Slot<T> {
+impl<T> HandleSlot<T> {
     const fn empty() -> Self {
         Self { state: Word::new(), object: UnsafeCell::new(None) }
     }
@@ -139,7 +139,7 @@ fn refusal(seen: Option<Phase>) -> Code {
 
 /// Runs `call` and turns a panic into an error: nothing unwinds into C.
 #[inline]
-pub(crate) fn contain<R>(call: impl FnOnce() -> Outcome<R>) -> Outcome<R> {
+pub(crate) fn contain<R>(call: impl FnOnce() -> EntryResult<R>) -> EntryResult<R> {
     // A panic may have left something half done. Nobody looks at it again: the handle is broken.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
@@ -161,11 +161,11 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn code<R>(outcome: Outcome<R>) -> Code {
+    fn code<R>(outcome: EntryResult<R>) -> Code {
         outcome.err().expect("it is refused").code
     }
 
-    fn count(table: &Table<u32>, handle: usize) -> Outcome<u32> {
+    fn count(table: &HandleTable<u32>, handle: usize) -> EntryResult<u32> {
         table.with(handle, |n| {
             *n += 1;
             Ok(*n)
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_closed_handle_is_refused_also_when_its_place_is_used_again() {
-        static TABLE: Table<u32> = Table::new(1);
+        static TABLE: HandleTable<u32> = HandleTable::new(1);
         let first = TABLE.insert(Box::new(0)).unwrap();
         assert_eq!(count(&TABLE, first).unwrap(), 1);
         assert_eq!(*TABLE.remove(first, |_| Ok(())).unwrap(), 1);
@@ -186,8 +186,8 @@ mod tests {
 
     #[test]
     fn what_was_never_a_handle_is_refused() {
-        static TABLE: Table<u32> = Table::new(1);
-        static OTHER: Table<u32> = Table::new(2);
+        static TABLE: HandleTable<u32> = HandleTable::new(1);
+        static OTHER: HandleTable<u32> = HandleTable::new(2);
         let other = OTHER.insert(Box::new(0)).unwrap();
         assert_eq!(code(count(&TABLE, 0)), Code::Invalid);
         for handle in [1, 2, 3, 5, 0x1001, other, usize::MAX, usize::MAX - 2] {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_panic_breaks_the_handle_and_it_can_still_be_closed() {
-        static TABLE: Table<u32> = Table::new(1);
+        static TABLE: HandleTable<u32> = HandleTable::new(1);
         let handle = TABLE.insert(Box::new(0)).unwrap();
         let error = TABLE.with::<()>(handle, |_| panic!("of {}", "a test")).unwrap_err();
         assert_eq!(error.code, Code::Panicked);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_second_thread_is_refused_while_a_call_goes_on() {
-        static TABLE: Table<u32> = Table::new(1);
+        static TABLE: HandleTable<u32> = HandleTable::new(1);
         let handle = TABLE.insert(Box::new(0)).unwrap();
         let (inside, is_inside) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_object_that_may_not_be_removed_stays() {
-        static TABLE: Table<u32> = Table::new(1);
+        static TABLE: HandleTable<u32> = HandleTable::new(1);
         let handle = TABLE.insert(Box::new(0)).unwrap();
         assert_eq!(code(TABLE.remove(handle, |_| Err(Code::Busy.into()))), Code::Busy);
         assert_eq!(count(&TABLE, handle).unwrap(), 1);
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_full_table_says_so_and_takes_more_when_one_is_closed() {
-        static TABLE: Table<u32> = Table::new(1);
+        static TABLE: HandleTable<u32> = HandleTable::new(1);
         let all: Vec<_> = (0..SLOTS).map(|_| TABLE.insert(Box::new(0)).unwrap()).collect();
         assert_eq!(code(TABLE.insert(Box::new(0))), Code::TooMany);
         TABLE.remove(all[500], |_| Ok(())).unwrap();

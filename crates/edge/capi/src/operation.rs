@@ -4,7 +4,7 @@
 use crate::abi::*;
 use crate::caller_memory::borrow;
 use crate::endpoint::{OpenEndpoint, call};
-use crate::error::{Code, Error, Outcome};
+use crate::error::{Code, EntryResult, Error};
 use crate::text;
 use gigae::{Endpoint, OpError, OpId, OperationError, Peer, RegionKey, Wanted};
 use std::ffi::{c_int, c_void};
@@ -18,7 +18,7 @@ unsafe fn start(
     endpoint: *mut EndpointHandle,
     context: *mut c_void,
     id: *mut u64,
-    how: impl FnOnce(&OpenEndpoint, &Endpoint) -> Outcome<OpId>,
+    how: impl FnOnce(&OpenEndpoint, &Endpoint) -> EntryResult<OpId>,
 ) -> c_int {
     call(endpoint, |state| {
         let put = |ticket| {
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn gigae_start_recv(
     }
 }
 
-fn wanted(state: &OpenEndpoint, from: u32, tag: u64, ignore: u64) -> Outcome<Wanted> {
+fn wanted(state: &OpenEndpoint, from: u32, tag: u64, ignore: u64) -> EntryResult<Wanted> {
     let from = if from == ANYBODY { None } else { Some(state.peer(from)?) };
     Ok(Wanted { from, tag, ignore, untagged: false })
 }
@@ -128,7 +128,10 @@ pub extern "C" fn gigae_cancel(endpoint: *mut EndpointHandle, id: u64) -> c_int 
 ///
 /// # Safety
 /// `place` is NULL or points to a `RemoteAddress`.
-unsafe fn at(state: &OpenEndpoint, place: *const RemoteAddress) -> Outcome<(Peer, RegionKey, u64)> {
+unsafe fn at(
+    state: &OpenEndpoint,
+    place: *const RemoteAddress,
+) -> EntryResult<(Peer, RegionKey, u64)> {
     // SAFETY: the caller's promise.
     let place = unsafe { place.as_ref() }.ok_or_else(|| Error::null("the place"))?;
     Ok((state.peer(place.peer)?, RegionKey(place.key), place.offset))
@@ -261,7 +264,7 @@ pub unsafe extern "C" fn gigae_completion_timeout(
 unsafe fn complete(
     endpoint: *mut EndpointHandle,
     to: *mut Completion,
-    take: impl FnOnce(&Endpoint) -> Outcome<gigae::Completion>,
+    take: impl FnOnce(&Endpoint) -> EntryResult<gigae::Completion>,
 ) -> c_int {
     call(endpoint, |state| {
         // SAFETY: the caller's promise. NULL is noticed before anything is taken.

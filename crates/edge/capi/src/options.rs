@@ -1,8 +1,8 @@
 //! Options. A new option takes a function of four lines here and one declaration in the header.
 
 use crate::abi::*;
-use crate::error::{Error, Outcome, answer};
-use crate::handle::{Table, contain};
+use crate::error::{EntryResult, Error, answer};
+use crate::handle::{HandleTable, contain};
 use crate::text;
 use gigae::{Backend, BrokerUse, BusyPoll, Envelope, Mode, Options, Progress, Sharing, Wait};
 use std::ffi::{c_char, c_int, c_void};
@@ -10,7 +10,7 @@ use std::ptr;
 use std::time::Duration;
 
 /// All options of the process.
-pub(crate) static OPTIONS: Table<Options> = Table::new(2);
+pub(crate) static OPTIONS: HandleTable<Options> = HandleTable::new(2);
 
 /// Most interfaces that can be combined (`PROTOCOL.md` §11).
 const MOST_INTERFACES: usize = 8;
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn gigae_options_trunk(
             // SAFETY: the caller's promise.
             unsafe { text::take(interface, "an interface's name") }
         });
-        let made = Options::trunk(names.collect::<Outcome<Vec<_>>>()?);
+        let made = Options::trunk(names.collect::<EntryResult<Vec<_>>>()?);
         let handle = OPTIONS.insert(Box::new(made))?;
         // SAFETY: the caller's promise.
         unsafe { text::put(options, ptr::without_provenance_mut(handle), "the options")? };
@@ -79,7 +79,7 @@ pub extern "C" fn gigae_options_free(options: *mut OptionsHandle) -> c_int {
 }
 
 /// Changes options, or returns an error and leaves them unchanged.
-fn change(options: *mut OptionsHandle, how: impl FnOnce(Options) -> Outcome<Options>) -> c_int {
+fn change(options: *mut OptionsHandle, how: impl FnOnce(Options) -> EntryResult<Options>) -> c_int {
     answer(OPTIONS.with(options.addr(), |options| {
         *options = how(options.clone())?;
         Ok(0)
@@ -210,7 +210,7 @@ pub extern "C" fn gigae_options_queue(options: *mut OptionsHandle, queue: u32) -
 }
 
 /// A waiting style.
-pub(crate) fn wait(style: c_int) -> Outcome<Wait> {
+pub(crate) fn wait(style: c_int) -> EntryResult<Wait> {
     Ok(match style {
         GIGAE_WAIT_ADAPTIVE => Wait::Adaptive,
         GIGAE_WAIT_SPIN => Wait::Spin,

@@ -2,7 +2,7 @@
 
 use crate::abi::EndpointHandle;
 use crate::endpoint::call;
-use crate::error::{Code, Error, Outcome};
+use crate::error::{Code, EntryResult, Error};
 use crate::text;
 use gigae::{Address, MacAddr};
 use std::ffi::{c_char, c_int, c_void};
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn gigae_peer_by_ip(
 /// `to` is NULL or points to a writable number.
 unsafe fn name(
     endpoint: *mut EndpointHandle,
-    address: impl FnOnce() -> Outcome<Address>,
+    address: impl FnOnce() -> EntryResult<Address>,
     to: *mut u32,
 ) -> c_int {
     call(endpoint, |state| {

@@ -2,7 +2,7 @@
 
 use crate::abi::*;
 use crate::endpoint::{ENDPOINTS, call};
-use crate::error::{Code, Error, Outcome, answer};
+use crate::error::{Code, EntryResult, Error, answer};
 use crate::handle::contain;
 use crate::text;
 use gigae::{Endpoint, RecvError};
@@ -140,7 +140,7 @@ impl Failure {
     const EMPTY: Self = Self { to: 0, reason: GIGAE_REASON_OTHER, len: 0, why: [0; WHY] };
 }
 
-fn why(text: &str) -> Outcome<[c_char; WHY]> {
+fn why(text: &str) -> EntryResult<[c_char; WHY]> {
     let mut why = [0; WHY];
     // SAFETY: the array's own size.
     unsafe { text::give(text, why.as_mut_ptr(), WHY)? };

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::caller_memory::borrow;
 use crate::endpoint::{OpenEndpoint, call};
-use crate::error::{Code, Error, Outcome};
+use crate::error::{Code, EntryResult, Error};
 use crate::text;
 use gigae::{RegionKey, Rights};
 use std::ffi::{c_int, c_void};
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn gigae_register(
 }
 
 /// The sum of one or several rights.
-fn rights(bits: c_int) -> Outcome<Rights> {
+fn rights(bits: c_int) -> EntryResult<Rights> {
     let all = [
         (GIGAE_RIGHT_READ, Rights::READ),
         (GIGAE_RIGHT_WRITE, Rights::WRITE),
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn gigae_notice_timeout(
 unsafe fn notify(
     endpoint: *mut EndpointHandle,
     to: *mut Notice,
-    take: impl FnOnce(&mut OpenEndpoint) -> Outcome<gigae::Notice>,
+    take: impl FnOnce(&mut OpenEndpoint) -> EntryResult<gigae::Notice>,
 ) -> c_int {
     call(endpoint, |state| {
         // SAFETY: the caller's promise. NULL is noticed before anything is taken.

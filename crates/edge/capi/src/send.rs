@@ -2,7 +2,7 @@
 
 use crate::abi::{Buffer, EndpointHandle};
 use crate::endpoint::{ENDPOINTS, OpenEndpoint, call};
-use crate::error::{Code, Error, Outcome, answer};
+use crate::error::{Code, EntryResult, Error, answer};
 use crate::handle::contain;
 use crate::text;
 use gigae::{Endpoint, Peer, SendBuffer, SendError, TrySendError};
@@ -61,7 +61,7 @@ unsafe fn send(
     to: u32,
     data: *const c_void,
     len: usize,
-    how: impl FnOnce(&'static Endpoint, Peer, &[u8]) -> Outcome<()>,
+    how: impl FnOnce(&'static Endpoint, Peer, &[u8]) -> EntryResult<()>,
 ) -> c_int {
     call(endpoint, |state| {
         let to = state.peer(to)?;
@@ -75,7 +75,7 @@ unsafe fn send(
 
 /// Refuses a wrong length before anything is read or used up.
 #[inline]
-fn check(len: usize, max: usize) -> Outcome<()> {
+fn check(len: usize, max: usize) -> EntryResult<()> {
     if len > max { Err(SendError::TooLong { len, max }.into()) } else { Ok(()) }
 }
 
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn gigae_buffer_try_take(
 unsafe fn take(
     handle: *mut EndpointHandle,
     to: *mut Buffer,
-    how: impl FnOnce(&'static Endpoint) -> Outcome<SendBuffer<'static>>,
+    how: impl FnOnce(&'static Endpoint) -> EntryResult<SendBuffer<'static>>,
 ) -> c_int {
     call(handle, |state| {
         // SAFETY: the caller's promise. NULL is noticed before anything is taken.
@@ -179,19 +179,19 @@ pub unsafe extern "C" fn gigae_buffer_drop(buffer: *mut Buffer) -> c_int {
     unsafe {
         with(buffer, |state, ticket| {
             drop(state.buffers.remove(ticket).ok_or(Code::BadHandle)?);
-            Ok(End::Used)
+            Ok(SendResult::Taken)
         })
     }
 }
 
 /// What happened to a buffer or a message.
-enum End {
+enum SendResult {
     /// C code does not hold it any more.
-    Used,
+    Taken,
     /// It is used up, and there is an error to report.
     Lost(Error),
     /// C code still holds it: there was no room.
-    Kept,
+    WouldBlock,
 }
 
 /// Sends a buffer in one of several ways. It is then used up, unless there was no room or the
@@ -212,11 +212,11 @@ unsafe fn spend(
         check(len, capacity)?;
         let taken = state.buffers.lift(ticket).ok_or(Code::BadHandle)?;
         let end = match how(taken, to) {
-            Ok(()) => End::Used,
-            Err(TrySendError::Refused(e)) => End::Lost(e.into()),
+            Ok(()) => SendResult::Taken,
+            Err(TrySendError::Refused(e)) => SendResult::Lost(e.into()),
             Err(TrySendError::WouldBlock(back)) => {
                 state.buffers.put(ticket, back);
-                return Ok(End::Kept);
+                return Ok(SendResult::WouldBlock);
             }
         };
         state.buffers.remove(ticket);
@@ -233,7 +233,7 @@ unsafe fn spend(
 #[inline]
 unsafe fn with(
     buffer: *mut Buffer,
-    work: impl FnOnce(&mut OpenEndpoint, u64) -> Outcome<End>,
+    work: impl FnOnce(&mut OpenEndpoint, u64) -> EntryResult<SendResult>,
 ) -> c_int {
     answer(contain(|| {
         // SAFETY: the caller's promise.
@@ -245,9 +245,9 @@ unsafe fn with(
         // A valid handle came from an address and fits into one. A made-up one may not.
         let handle = usize::try_from(handle).map_err(|_| Code::BadHandle)?;
         match ENDPOINTS.with(handle, |state| work(state, ticket))? {
-            End::Kept => return Err(Code::Again.into()),
-            End::Used => *held = Buffer::EMPTY,
-            End::Lost(error) => {
+            SendResult::WouldBlock => return Err(Code::Again.into()),
+            SendResult::Taken => *held = Buffer::EMPTY,
+            SendResult::Lost(error) => {
                 *held = Buffer::EMPTY;
                 return Err(error);
             }

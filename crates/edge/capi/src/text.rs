@@ -1,14 +1,14 @@
 //! Text and bytes between C and Rust.
 
 use crate::clip::copy;
-use crate::error::{Error, Outcome};
+use crate::error::{EntryResult, Error};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 /// Returns text like `snprintf`: as much as fits, and the length of the whole text in bytes.
 ///
 /// # Safety
 /// `into` is NULL or points to `size` writable bytes.
-pub(crate) unsafe fn give(text: &str, into: *mut c_char, size: usize) -> Outcome<c_int> {
+pub(crate) unsafe fn give(text: &str, into: *mut c_char, size: usize) -> EntryResult<c_int> {
     if size > isize::MAX as usize {
         return Err(Error::invalid("the size exceeds the address space"));
     }
@@ -26,7 +26,7 @@ pub(crate) unsafe fn give(text: &str, into: *mut c_char, size: usize) -> Outcome
 ///
 /// # Safety
 /// `text` is NULL or points to bytes that end in NUL and stay as they are for `'a`.
-pub(crate) unsafe fn take<'a>(text: *const c_char, what: &str) -> Outcome<&'a str> {
+pub(crate) unsafe fn take<'a>(text: *const c_char, what: &str) -> EntryResult<&'a str> {
     if text.is_null() {
         return Err(Error::null(what));
     }
@@ -41,7 +41,7 @@ pub(crate) unsafe fn take<'a>(text: *const c_char, what: &str) -> Outcome<&'a st
 ///
 /// # Safety
 /// `data` is NULL or points to `len` bytes that stay as they are for `'a`.
-pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Outcome<&'a [u8]> {
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> EntryResult<&'a [u8]> {
     if len == 0 {
         return Ok(&[]);
     }
@@ -59,7 +59,7 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, len: usize) -> Outcome<&'a [
 ///
 /// # Safety
 /// `to` is NULL or points to writable, aligned memory for a `T`.
-pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> Outcome<()> {
+pub(crate) unsafe fn put<T>(to: *mut T, value: T, what: &str) -> EntryResult<()> {
     if to.is_null() {
         return Err(Error::null(what));
     }

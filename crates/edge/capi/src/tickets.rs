@@ -3,7 +3,7 @@
 //! C code names an operation by a ticket, which also leads to its context. The library underneath
 //! has its own number for it, so a table leads from those numbers to tickets.
 
-use crate::error::{Code, Outcome};
+use crate::error::{Code, EntryResult};
 use crate::numbers::NumberHasher;
 use gigae::{Endpoint, OpId};
 use gigae_slots::Slots;
@@ -15,20 +15,20 @@ use std::hash::BuildHasherDefault;
 pub(crate) type Tickets<T> = Slots<u64, T, 32, 32>;
 
 /// What C code knows of an operation that was started.
-struct Started {
+struct StartedOperation {
     op: OpId,
     context: *mut c_void,
 }
 
 /// The operations of one endpoint whose completions C code has not taken yet.
-pub(crate) struct Operations {
-    started: Tickets<Started>,
+pub(crate) struct OperationTickets {
+    started: Tickets<StartedOperation>,
     tickets: HashMap<OpId, u64, BuildHasherDefault<NumberHasher>>,
     /// Completions taken from the library underneath and not yet by C code, with their tickets.
     ended: VecDeque<(u64, gigae::Completion)>,
 }
 
-impl Operations {
+impl OperationTickets {
     pub(crate) fn new() -> Self {
         Self { started: Tickets::default(), tickets: HashMap::default(), ended: VecDeque::new() }
     }
@@ -39,7 +39,7 @@ impl Operations {
         endpoint: &Endpoint,
         op: OpId,
         context: *mut c_void,
-    ) -> Outcome<u64> {
+    ) -> EntryResult<u64> {
         // A number repeats after 4,094 uses. An operation whose completion is still waiting then
         // makes room for the next. The completion waits, so taking it cannot fail.
         while self.tickets.contains_key(&op)
@@ -47,7 +47,8 @@ impl Operations {
         {
             self.keep(ended);
         }
-        let ticket = self.started.insert(Started { op, context }).map_err(|_| Code::TooMany)?;
+        let ticket =
+            self.started.insert(StartedOperation { op, context }).map_err(|_| Code::TooMany)?;
         self.tickets.insert(op, ticket);
         Ok(ticket)
     }
@@ -58,7 +59,7 @@ impl Operations {
     }
 
     /// The operation with this ticket, if it is still in progress.
-    pub(crate) fn going(&mut self, ticket: u64) -> Outcome<Option<OpId>> {
+    pub(crate) fn going(&mut self, ticket: u64) -> EntryResult<Option<OpId>> {
         let op = self.started.get(ticket).ok_or(Code::BadHandle)?.op;
         // A number without this ticket belongs to a later operation.
         Ok((self.tickets.get(&op) == Some(&ticket)).then_some(op))
@@ -75,7 +76,7 @@ impl Operations {
     }
 
     /// The next operation that has ended: its ticket, its context and its completion.
-    pub(crate) fn take(&mut self) -> Outcome<(u64, *mut c_void, gigae::Completion)> {
+    pub(crate) fn take(&mut self) -> EntryResult<(u64, *mut c_void, gigae::Completion)> {
         let (ticket, ended) = self.ended.pop_front().ok_or(Code::Again)?;
         let started = self.started.remove(ticket).ok_or(Code::BadHandle)?;
         Ok((ticket, started.context, ended))

@@ -2,8 +2,8 @@
 //! `02:00:00:00:00:02/7/1`, padded with NULs to a fixed length. People can read it without
 //! conversion.
 
-use crate::error::{Code, Outcome};
-use crate::settings::Settings;
+use crate::error::{Code, OfiResult};
+use crate::settings::ProviderSettings;
 use crate::sys;
 use gigae::{Address, Cluster};
 use std::ffi::{CStr, c_char, c_void};
@@ -47,16 +47,16 @@ pub(crate) fn is_provisional(bytes: &[u8; LEN]) -> bool {
 const PROVISIONAL: u8 = 1;
 
 /// Decodes an address from libfabric.
-pub(crate) fn decode(bytes: &[u8; LEN]) -> Outcome<Address> {
+pub(crate) fn decode(bytes: &[u8; LEN]) -> OfiResult<Address> {
     let text = CStr::from_bytes_until_nul(bytes).map_err(|_| Code::INVALID)?;
     text.to_str().ok().and_then(|text| text.parse().ok()).ok_or(Code::INVALID)
 }
 
 /// The address of a node by the name that a person gives: an address as text, the IP address of a
 /// node, or otherwise a node's name in the cluster file. A service is a port id.
-pub(crate) fn resolve(node: &str, service: Option<&str>) -> Outcome<Address> {
+pub(crate) fn resolve(node: &str, service: Option<&str>) -> OfiResult<Address> {
     let address = match (node.parse::<IpAddr>(), node.parse()) {
-        (Ok(ip), _) => Settings::read()?.named(ip)?,
+        (Ok(ip), _) => ProviderSettings::read()?.named(ip)?,
         (_, Ok(address)) => address,
         _ => Cluster::load().and_then(|cluster| cluster.node(node)).map_err(|_| Code::NO_DATA)?,
     };
@@ -70,7 +70,7 @@ pub(crate) fn resolve(node: &str, service: Option<&str>) -> Outcome<Address> {
 ///
 /// # Safety
 /// `text` is NULL or points to bytes that end in NUL and stay for `'a`.
-pub(crate) unsafe fn text<'a>(text: *const c_char) -> Outcome<Option<&'a str>> {
+pub(crate) unsafe fn text<'a>(text: *const c_char) -> OfiResult<Option<&'a str>> {
     if text.is_null() {
         return Ok(None);
     }
@@ -83,7 +83,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Outcome<Option<&'a str>> {
 ///
 /// # Safety
 /// `len` points to a number, and `to` to so many bytes.
-pub(crate) unsafe fn put(bytes: &[u8], to: *mut c_void, len: *mut usize) -> Outcome<()> {
+pub(crate) unsafe fn put(bytes: &[u8], to: *mut c_void, len: *mut usize) -> OfiResult<()> {
     if len.is_null() {
         return Err(Code::INVALID);
     }

@@ -1,7 +1,7 @@
 //! The addresses of a vector. Endpoints look them up; `av.rs` inserts and removes.
 
 use crate::address::NOT_AVAILABLE;
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::object::lock;
 use gigae::Address;
 use std::collections::HashMap;
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Addresses by number. The number is the index, and an index is not used again.
 #[derive(Default)]
 pub(crate) struct Addresses {
-    entries: Mutex<Entries>,
+    entries: Mutex<AddressEntries>,
     /// Number of insertions and removals. After a change, what others keep of the vector is old.
     changes: AtomicU64,
 }
 
 /// Addresses by number, and the first number of each.
 #[derive(Default)]
-struct Entries {
+struct AddressEntries {
     addresses: Vec<Option<Address>>,
     numbers: HashMap<Address, u64>,
 }
@@ -47,7 +47,7 @@ impl Addresses {
         number
     }
 
-    pub(crate) fn remove(&self, number: u64) -> Outcome<()> {
+    pub(crate) fn remove(&self, number: u64) -> OfiResult<()> {
         let mut entries = lock(&self.entries);
         let at = usize::try_from(number).map_err(|_| Code::INVALID)?;
         let entry = entries.addresses.get_mut(at).ok_or(Code::INVALID)?;

@@ -3,7 +3,7 @@
 //! little-endian on both sides.
 
 use crate::endpoint::Ep;
-use crate::error::{Code, Outcome, guard, status};
+use crate::error::{Code, OfiResult, guard, status};
 use crate::object::inner;
 use crate::provider::MOST_PIECES;
 use crate::request::{Call, IoVecs, RequestKind, one};
@@ -44,7 +44,7 @@ enum Family {
 }
 
 /// The change with these libfabric codes for `count` numbers, or an error if there is none.
-fn change_of(family: Family, kind: fi_datatype, op: fi_op, count: usize) -> Outcome<Change> {
+fn change_of(family: Family, kind: fi_datatype, op: fi_op, count: usize) -> OfiResult<Change> {
     let action = *Action::ALL.get(op as usize).ok_or(Code::NO_SYS)?;
     let number = *Number::ALL.get(kind as usize).ok_or(Code::NO_SYS)?;
     let is_there = match family {
@@ -91,7 +91,7 @@ struct AtomicArguments {
 ///
 /// # Safety
 /// There are as many places as the list says.
-unsafe fn pieces(list: NumberList, number: Number) -> Outcome<([iovec; MOST_PIECES], usize)> {
+unsafe fn pieces(list: NumberList, number: Number) -> OfiResult<([iovec; MOST_PIECES], usize)> {
     let NumberList { places, count } = list;
     let mut pieces = [one(null(), 0); MOST_PIECES];
     if count > MOST_PIECES || (places.is_null() && count > 0) {
@@ -116,7 +116,7 @@ unsafe fn pieces(list: NumberList, number: Number) -> Outcome<([iovec; MOST_PIEC
 /// values stay until the operation is completed.
 unsafe fn change(
     ep: *mut fid_ep,
-    asked: Outcome<AtomicArguments>,
+    asked: OfiResult<AtomicArguments>,
     context: *mut c_void,
     flags: Option<u64>,
     silent: bool,
@@ -331,7 +331,7 @@ unsafe fn of_msg(
     msg: *const fi_msg_atomic,
     compare: NumberList,
     before: NumberList,
-) -> (Outcome<AtomicArguments>, *mut c_void) {
+) -> (OfiResult<AtomicArguments>, *mut c_void) {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(msg) = msg.as_ref() else { return (Err(Code::INVALID), null_mut()) };
@@ -398,7 +398,7 @@ unsafe extern "C" fn compwritemsg(
 }
 
 /// Most numbers of one operation, if there is such an operation.
-fn most(family: Family, datatype: fi_datatype, op: fi_op) -> Outcome<usize> {
+fn most(family: Family, datatype: fi_datatype, op: fi_op) -> OfiResult<usize> {
     let number = change_of(family, datatype, op, 1)?.number();
     Ok(gigae::MOST_FETCHED / number.size())
 }

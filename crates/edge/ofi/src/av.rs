@@ -3,8 +3,8 @@
 use crate::address::{self, LEN};
 use crate::addresses::Addresses;
 use crate::eq::Events;
-use crate::error::{Code, Outcome, Stub, guard, status};
-use crate::object::{self, Keep, descriptor, inner, lock, table};
+use crate::error::{Code, OfiResult, Stub, guard, status};
+use crate::object::{self, KeepAlive, descriptor, inner, lock, table};
 use crate::sys::{self, fi_av_attr, fi_ops, fi_ops_av, fid, fid_av, fid_eq};
 use gigae::Address;
 use std::ffi::{c_char, c_int, c_void};
@@ -16,7 +16,7 @@ pub(crate) struct Vector {
     events: Mutex<Option<Arc<Events>>>,
     /// Insertions are reported as events.
     asynchronous: bool,
-    _domain: Keep,
+    _domain: KeepAlive,
 }
 
 static OPS: fi_ops = fi_ops {
@@ -45,11 +45,11 @@ static AV_OPS: fi_ops_av = fi_ops_av {
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
-    domain: Keep,
+    domain: KeepAlive,
     attr: *mut fi_av_attr,
     av: *mut *mut fid_av,
     context: *mut c_void,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     // SAFETY: the caller's promise.
     let attr = unsafe { attr.as_ref() }.ok_or(Code::INVALID)?;
     if !attr.name.is_null() || attr.rx_ctx_bits != 0 {
@@ -97,7 +97,7 @@ impl Inserting {
         Self { numbers, errors, at: 0, well: 0 }
     }
 
-    fn next(&mut self, vector: &Vector, address: Outcome<Address>) {
+    fn next(&mut self, vector: &Vector, address: OfiResult<Address>) {
         let number = vector.addresses.insert(address.ok());
         // SAFETY: what `new` was promised.
         unsafe {
@@ -113,7 +113,7 @@ impl Inserting {
     }
 
     /// Returns how many succeeded. An asynchronous vector reports them by an event instead.
-    fn end(self, vector: &Vector, av: *mut fid_av, context: *mut c_void) -> Outcome<usize> {
+    fn end(self, vector: &Vector, av: *mut fid_av, context: *mut c_void) -> OfiResult<usize> {
         if !vector.asynchronous {
             return Ok(self.well);
         }
@@ -189,7 +189,7 @@ unsafe extern "C" fn insertsym(
 }
 
 /// The n-th name after this one: the decimal number at its end plus `n`.
-fn count_up(name: &str, n: usize) -> Outcome<String> {
+fn count_up(name: &str, n: usize) -> OfiResult<String> {
     if n == 0 {
         return Ok(name.into());
     }

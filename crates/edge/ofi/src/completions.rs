@@ -2,18 +2,17 @@
 //! here; `cq.rs` reads.
 
 use crate::address::NOT_AVAILABLE;
-use crate::error::{Code, Outcome};
-use crate::object::lock;
-use crate::wait::Wait;
+use crate::error::{Code, OfiResult};
+use crate::state_lock::{StateLock, Threads};
+use crate::wait::WaitObject;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// An operation has ended.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct CompletionEntry {
     pub(crate) context: *mut c_void,
     pub(crate) flags: u64,
     pub(crate) len: usize,
@@ -22,12 +21,12 @@ pub(crate) struct Entry {
     pub(crate) tag: u64,
     /// The sender's number in the address vector.
     pub(crate) source: u64,
-    pub(crate) error: Option<Failure>,
+    pub(crate) error: Option<CompletionFailure>,
 }
 
 /// Why it failed.
 #[derive(Clone, Copy)]
-pub(crate) struct Failure {
+pub(crate) struct CompletionFailure {
     pub(crate) code: Code,
     /// The second number, which [`explain`](crate::error::explain) explains.
     pub(crate) number: c_int,
@@ -36,9 +35,9 @@ pub(crate) struct Failure {
 }
 
 // SAFETY: the pointers are only handed on.
-unsafe impl Send for Entry {}
+unsafe impl Send for CompletionEntry {}
 
-impl Entry {
+impl CompletionEntry {
     pub(crate) const NONE: Self = Self {
         context: null_mut(),
         flags: 0,
@@ -53,18 +52,18 @@ impl Entry {
 
 /// See the module's description. It grows if the reader is slow: nothing is ever lost.
 pub(crate) struct Completions {
-    entries: Mutex<VecDeque<Entry>>,
+    entries: StateLock<VecDeque<CompletionEntry>>,
     /// Number of entries, so a read of an empty queue takes no lock.
     count: AtomicUsize,
     /// An endpoint waits for a read with its doorbell.
     is_expected: AtomicBool,
-    pub(crate) wait: Option<Wait>,
+    pub(crate) wait: Option<WaitObject>,
 }
 
 impl Completions {
     /// With room for so many entries.
-    pub(crate) fn new(room: usize, wait: Option<Wait>) -> Self {
-        let entries = Mutex::new(VecDeque::with_capacity(room));
+    pub(crate) fn new(room: usize, wait: Option<WaitObject>, threads: Threads) -> Self {
+        let entries = StateLock::new(VecDeque::with_capacity(room), threads);
         let is_expected = AtomicBool::new(false);
         Self { entries, count: AtomicUsize::new(0), is_expected, wait }
     }
@@ -79,9 +78,9 @@ impl Completions {
         self.is_expected.load(Ordering::Relaxed) && self.is_expected.swap(false, Ordering::Acquire)
     }
 
-    pub(crate) fn push(&self, entry: Entry) {
+    pub(crate) fn push(&self, entry: CompletionEntry) {
         {
-            let mut entries = lock(&self.entries);
+            let mut entries = self.entries.lock();
             entries.push_back(entry);
             self.count.store(entries.len(), Ordering::Release);
         }
@@ -91,16 +90,20 @@ impl Completions {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.entries).is_empty()
+        self.entries.lock().is_empty()
     }
 
     /// Takes up to `count` entries without error and passes each to `hand` with its index. Holds
     /// the lock for all of them.
-    pub(crate) fn take(&self, count: usize, mut hand: impl FnMut(usize, Entry)) -> Outcome<usize> {
+    pub(crate) fn take(
+        &self,
+        count: usize,
+        mut hand: impl FnMut(usize, CompletionEntry),
+    ) -> OfiResult<usize> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Err(Code::AGAIN);
         }
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let mut taken = 0;
         while taken < count {
             match entries.front() {
@@ -117,8 +120,8 @@ impl Completions {
     }
 
     /// Takes the first entry if it has an error.
-    pub(crate) fn take_failed(&self) -> Outcome<(Entry, Failure)> {
-        let mut entries = lock(&self.entries);
+    pub(crate) fn take_failed(&self) -> OfiResult<(CompletionEntry, CompletionFailure)> {
+        let mut entries = self.entries.lock();
         let entry = *entries.front().ok_or(Code::AGAIN)?;
         let failure = entry.error.ok_or(Code::AGAIN)?;
         entries.pop_front();

@@ -2,42 +2,42 @@
 //!
 //! One lock per endpoint, taken once per operation and per poll for completions. The list of the
 //! endpoints that report to a queue or counter has a lock that is held while they make progress, so
-//! it comes before theirs. Entries of queues and values of counters have their own locks, which are
-//! taken while an endpoint's is held and never the other way round. A domain's lock comes before
-//! all of these.
+//! it comes before theirs. Entries of queues have a lock of their own, which is taken while an
+//! endpoint's is held and never the other way round. A domain's lock comes before all of these.
+//! Where the program serializes its calls, only the domain's is a real one (`state_lock.rs`).
 
-use crate::error::Outcome;
-use crate::object::lock;
+use crate::error::OfiResult;
 use crate::state::EndpointState;
-use crate::wait::Wait;
+use crate::state_lock::{Locked, StateLock, Threads};
+use crate::wait::WaitObject;
 use gigae::{Address, Endpoint};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Core {
-    state: Mutex<EndpointState>,
+    state: StateLock<EndpointState>,
     pub(crate) address: Address,
 }
 
 impl Core {
-    pub(crate) fn new(endpoint: Endpoint) -> Outcome<Arc<Self>> {
+    pub(crate) fn new(endpoint: Endpoint, threads: Threads) -> OfiResult<Arc<Self>> {
         let address = endpoint.identity().address;
-        let state = Mutex::new(EndpointState::new(endpoint));
+        let state = StateLock::new(EndpointState::new(endpoint), threads);
         Ok(Arc::new(Self { state, address }))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, EndpointState> {
-        lock(&self.state)
+    pub(crate) fn lock(&self) -> Locked<'_, EndpointState> {
+        self.state.lock()
     }
 
     /// Has a queue or counter wake for this endpoint, if it has a descriptor.
-    pub(crate) fn wake(&self, wait: &Wait) -> Outcome<()> {
+    pub(crate) fn wake(&self, wait: &WaitObject) -> OfiResult<()> {
         self.lock().endpoint.fd().map_or(Ok(()), |fd| wait.watch(fd))
     }
 
     /// Ends that.
-    pub(crate) fn wake_no_more(&self, wait: &Wait) {
+    pub(crate) fn wake_no_more(&self, wait: &WaitObject) {
         if let Some(fd) = self.lock().endpoint.fd() {
             wait.unwatch(fd);
         }
@@ -49,12 +49,12 @@ impl Core {
     }
 
     /// Takes in what has arrived and reports ended operations.
-    pub(crate) fn progress(&self) -> Outcome<()> {
+    pub(crate) fn progress(&self) -> OfiResult<()> {
         self.lock().progress()
     }
 
     /// How long the program may sleep on the descriptor.
-    pub(crate) fn prepare_to_wait(&self) -> Outcome<Option<Duration>> {
+    pub(crate) fn prepare_to_wait(&self) -> OfiResult<Option<Duration>> {
         let mut state = self.lock();
         // An access of a peer brings no completion, and another call may have taken it in. Before
         // the endpoint prepares: to count is a look, which may take in more.

@@ -1,17 +1,17 @@
 //! The values of a counter. Endpoints count here; `counter.rs` reads.
 
-use crate::wait::Wait;
+use crate::wait::WaitObject;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Operations that succeeded and that failed.
 pub(crate) struct Count {
     pub(crate) done: AtomicU64,
     pub(crate) failed: AtomicU64,
-    pub(crate) wait: Option<Wait>,
+    pub(crate) wait: Option<WaitObject>,
 }
 
 impl Count {
-    pub(crate) fn new(wait: Option<Wait>) -> Self {
+    pub(crate) fn new(wait: Option<WaitObject>) -> Self {
         Self { done: AtomicU64::new(0), failed: AtomicU64::new(0), wait }
     }
 

@@ -2,12 +2,13 @@
 
 use crate::core::Core;
 use crate::count::Count;
-use crate::error::{Code, Outcome, Stub, status};
-use crate::object::{self, Keep, descriptor, inner, table};
+use crate::error::{Code, OfiResult, Stub, status};
+use crate::object::{self, KeepAlive, descriptor, inner, table};
 use crate::sources::Sources;
 use crate::spin::Spin;
+use crate::state_lock::Threads;
 use crate::sys::{self, fi_cntr_attr, fi_ops, fi_ops_cntr, fid, fid_cntr};
-use crate::wait::{Wait, end_of, wait_control, wait_of};
+use crate::wait::{WaitObject, end_of, wait_control, wait_of};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ pub(crate) struct Counter {
     spin: Spin,
     /// What the program knows: each number at its last read, or when it was last told not to sleep.
     seen: Count,
-    _domain: Keep,
+    _domain: KeepAlive,
 }
 
 /// Empty polls of a wait before it begins to sleep briefly between polls.
@@ -30,12 +31,12 @@ const LOOKS: u32 = 1000;
 const NAP: Duration = Duration::from_micros(100);
 
 impl Counter {
-    fn wait(&self) -> Option<&Wait> {
+    fn wait(&self) -> Option<&WaitObject> {
         self.count.wait.as_ref()
     }
 
     /// Also makes progress at this endpoint, and wakes for it.
-    pub(crate) fn follow(&self, core: &Arc<Core>) -> Outcome<()> {
+    pub(crate) fn follow(&self, core: &Arc<Core>) -> OfiResult<()> {
         self.sources.follow(core, self.wait())
     }
 
@@ -45,7 +46,7 @@ impl Counter {
     }
 
     /// Prepares for sleeping on the descriptor.
-    pub(crate) fn prepare(&self) -> Outcome<()> {
+    pub(crate) fn prepare(&self) -> OfiResult<()> {
         let wait = self.wait().ok_or(Code::INVALID)?;
         let progress = self.sources.progress();
         wait.prepare(|| progress.and_then(|()| self.sources.prepare()), || self.has_changed())
@@ -58,7 +59,7 @@ impl Counter {
         seen.map(|(seen, now)| seen.swap(now, Ordering::Relaxed)) != [done, failed]
     }
 
-    fn wait_for(&self, threshold: u64, timeout: c_int) -> Outcome<()> {
+    fn wait_for(&self, threshold: u64, timeout: c_int) -> OfiResult<()> {
         let failed = self.count.failed.load(Ordering::Acquire);
         let end = end_of(timeout);
         let mut polls = 0;
@@ -106,11 +107,12 @@ static COUNTER_OPS: fi_ops_cntr = fi_ops_cntr {
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
-    domain: Keep,
+    domain: KeepAlive,
+    threads: Threads,
     attr: *mut fi_cntr_attr,
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     // SAFETY: the caller's promise.
     let wait = match unsafe { attr.as_ref() } {
         None => None,
@@ -119,7 +121,7 @@ pub(crate) unsafe fn open(
     };
     let counter = Counter {
         count: Arc::new(Count::new(wait)),
-        sources: Sources::default(),
+        sources: Sources::new(threads),
         spin: Spin::new(),
         seen: Count::new(None),
         _domain: domain,

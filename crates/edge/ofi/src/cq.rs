@@ -2,14 +2,15 @@
 //! `completions.rs`. Reading makes progress at the endpoints that report here.
 
 use crate::completions::Completions;
-use crate::error::{Code, Outcome, Stub, explain, explanation, guard, status};
-use crate::object::{self, Keep, descriptor, inner, table};
+use crate::error::{Code, OfiResult, Stub, explain, explanation, guard, status};
+use crate::object::{self, KeepAlive, descriptor, inner, table};
 use crate::sources::Sources;
 use crate::spin::Spin;
+use crate::state_lock::Threads;
 use crate::sys::{
     self, fi_cq_attr, fi_cq_err_entry, fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq,
 };
-use crate::wait::{Wait, end_of, wait_control, wait_of};
+use crate::wait::{WaitObject, end_of, wait_control, wait_of};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -24,16 +25,16 @@ pub(crate) struct Queue {
     /// Bytes of an entry in the caller's format.
     entry_size: usize,
     spin: Spin,
-    _domain: Keep,
+    _domain: KeepAlive,
 }
 
 impl Queue {
-    pub(crate) fn wait(&self) -> Option<&Wait> {
+    pub(crate) fn wait(&self) -> Option<&WaitObject> {
         self.completions.wait.as_ref()
     }
 
     /// Makes progress. Returns whether there is something to read.
-    pub(crate) fn is_ready(&self) -> Outcome<bool> {
+    pub(crate) fn is_ready(&self) -> OfiResult<bool> {
         if !self.completions.was_expected() && !self.completions.is_empty() {
             return Ok(true);
         }
@@ -46,7 +47,7 @@ impl Queue {
     /// # Safety
     /// There is room for `count` entries at `to`, and for as many addresses at `sources` unless it
     /// is NULL.
-    unsafe fn take(&self, to: *mut u8, count: usize, sources: *mut u64) -> Outcome<usize> {
+    unsafe fn take(&self, to: *mut u8, count: usize, sources: *mut u64) -> OfiResult<usize> {
         self.completions.take(count, |at, entry| {
             let whole = fi_cq_tagged_entry {
                 op_context: entry.context,
@@ -69,7 +70,7 @@ impl Queue {
 
     /// # Safety
     /// As for [`take`](Self::take).
-    unsafe fn read(&self, to: *mut c_void, count: usize, sources: *mut u64) -> Outcome<usize> {
+    unsafe fn read(&self, to: *mut c_void, count: usize, sources: *mut u64) -> OfiResult<usize> {
         if to.is_null() && count > 0 {
             return Err(Code::INVALID);
         }
@@ -98,7 +99,7 @@ impl Queue {
         taken
     }
 
-    pub(crate) fn prepare(&self) -> Outcome<()> {
+    pub(crate) fn prepare(&self) -> OfiResult<()> {
         let wait = self.wait().ok_or(Code::INVALID)?;
         let progress = self.sources.progress();
         let time = || progress.and_then(|()| self.sources.prepare());
@@ -132,11 +133,12 @@ static CQ_OPS: fi_ops_cq = fi_ops_cq {
 /// # Safety
 /// Pointers are NULL or to what their types say.
 pub(crate) unsafe fn open(
-    domain: Keep,
+    domain: KeepAlive,
+    threads: Threads,
     attr: *mut fi_cq_attr,
     cq: *mut *mut fid_cq,
     context: *mut c_void,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     // SAFETY: the caller's promise.
     let (size, format, wait) = match unsafe { attr.as_ref() } {
         None => (0, sys::FI_CQ_FORMAT_UNSPEC, None),
@@ -152,8 +154,8 @@ pub(crate) unsafe fn open(
     };
     let room = size.clamp(USUAL_SIZE, 1 << 16);
     let queue = Queue {
-        completions: Arc::new(Completions::new(room, wait)),
-        sources: Sources::default(),
+        completions: Arc::new(Completions::new(room, wait, threads)),
+        sources: Sources::new(threads),
         entry_size,
         spin: Spin::new(),
         _domain: domain,

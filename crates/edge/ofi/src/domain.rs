@@ -3,10 +3,11 @@
 //! it.
 
 use crate::core::Core;
-use crate::error::Outcome;
-use crate::object::{Keep, lock};
+use crate::error::OfiResult;
+use crate::object::{KeepAlive, lock};
 use crate::region::Region;
 use crate::request::Request;
+use crate::state_lock::Threads;
 use gigae::{Endpoint, OpenError, Rights};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -19,8 +20,10 @@ pub(crate) struct Domain {
     ports: Mutex<Ports>,
     /// The program chooses the keys of registered memory.
     own_keys: bool,
+    /// How the program uses the domain's objects.
+    pub(crate) threads: Threads,
     /// The fabric that opened it, unless a test did.
-    _fabric: Option<Keep>,
+    _fabric: Option<KeepAlive>,
 }
 
 /// The library's endpoints, and the memory that is registered with all of them.
@@ -41,9 +44,10 @@ impl Ports {
     }
 
     /// Opens one more endpoint. Registered memory can also be used through it.
-    fn open(&mut self, opener: &Opener) -> Outcome<Arc<Core>> {
+    fn open(&mut self, opener: &Opener, threads: Threads) -> OfiResult<Arc<Core>> {
         // The code that the program gets says little.
-        let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
+        let endpoint = opener().inspect_err(|error| eprintln!("gigae: {error}"))?;
+        let core = Core::new(endpoint, threads)?;
         for region in self.regions.iter().filter_map(Weak::upgrade) {
             region.join(&core)?;
         }
@@ -54,18 +58,23 @@ impl Ports {
 
 impl Domain {
     /// A domain of a fabric, which stays open as long.
-    pub(crate) fn new(opener: Opener, own_keys: bool, fabric: Option<Keep>) -> Self {
-        Self { opener, ports: Mutex::default(), own_keys, _fabric: fabric }
+    pub(crate) fn new(
+        opener: Opener,
+        own_keys: bool,
+        threads: Threads,
+        fabric: Option<KeepAlive>,
+    ) -> Self {
+        Self { opener, ports: Mutex::default(), own_keys, threads, _fabric: fabric }
     }
 
     /// The library's endpoint for one of the program's.
-    pub(crate) fn take(&self) -> Outcome<Arc<Core>> {
+    pub(crate) fn take(&self) -> OfiResult<Arc<Core>> {
         let mut ports = lock(&self.ports);
         ports.tidy();
         // From now on the program's endpoint keeps it.
         match ports.kept.take() {
             Some(core) => Ok(core),
-            None => ports.open(&self.opener),
+            None => ports.open(&self.opener, self.threads),
         }
     }
 
@@ -92,13 +101,13 @@ impl Domain {
         memory: Box<Request>,
         rights: Rights,
         key: u64,
-    ) -> Outcome<Arc<Region>> {
+    ) -> OfiResult<Arc<Region>> {
         let mut ports = lock(&self.ports);
         ports.tidy();
         let first = match ports.all.iter().find_map(Weak::upgrade) {
             Some(core) => core,
             None => {
-                let core = ports.open(&self.opener)?;
+                let core = ports.open(&self.opener, self.threads)?;
                 ports.kept = Some(Arc::clone(&core));
                 core
             }

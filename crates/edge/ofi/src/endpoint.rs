@@ -5,8 +5,8 @@ use crate::core::Core;
 use crate::counter::Counter;
 use crate::cq::Queue;
 use crate::domain::Domain;
-use crate::error::{Code, Outcome};
-use crate::object::{Keep, lock};
+use crate::error::{Code, OfiResult};
+use crate::object::{KeepAlive, lock};
 use crate::sys;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ struct Bound {
     vector: Option<Arc<Vector>>,
     queues: Vec<Arc<Queue>>,
     counters: Vec<Arc<Counter>>,
-    others: Vec<Keep>,
+    others: Vec<KeepAlive>,
 }
 
 /// What the descriptor leads to.
@@ -39,7 +39,7 @@ impl Ep {
     }
 
     /// Reports operations to this queue: sends, receives, or both.
-    pub(crate) fn bind_queue(&self, queue: &Arc<Queue>, flags: u64) -> Outcome<()> {
+    pub(crate) fn bind_queue(&self, queue: &Arc<Queue>, flags: u64) -> OfiResult<()> {
         let known = sys::FI_TRANSMIT | sys::FI_RECV | sys::FI_SELECTIVE_COMPLETION;
         if flags & !known != 0 || flags & (sys::FI_TRANSMIT | sys::FI_RECV) == 0 {
             return Err(Code::INVALID);
@@ -64,7 +64,7 @@ impl Ep {
     }
 
     /// Counts operations with this counter, and what peers do with memory here.
-    pub(crate) fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> Outcome<()> {
+    pub(crate) fn bind_counter(&self, counter: &Arc<Counter>, flags: u64) -> OfiResult<()> {
         let known = sys::FI_SEND | sys::FI_RECV | sys::FI_READ | sys::FI_WRITE | REMOTE;
         if flags & !known != 0 {
             return Err(Code::INVALID);
@@ -81,7 +81,7 @@ impl Ep {
     }
 
     /// Keeps another object open as long as the endpoint.
-    pub(crate) fn keep(&self, object: Keep) {
+    pub(crate) fn keep(&self, object: KeepAlive) {
         lock(&self.bound).others.push(object);
     }
 }

@@ -1,10 +1,10 @@
 //! Event queues. Endpoints are connectionless, so the only events are the ends of asynchronous
 //! insertions into address vectors, and those that the program writes itself.
 
-use crate::error::{Code, Outcome, Stub, explain, explanation, guard, status};
-use crate::object::{self, Keep, descriptor, inner, lock, table};
+use crate::error::{Code, OfiResult, Stub, explain, explanation, guard, status};
+use crate::object::{self, KeepAlive, descriptor, inner, lock, table};
 use crate::sys::{self, fi_eq_attr, fi_eq_entry, fi_eq_err_entry, fi_ops, fi_ops_eq, fid, fid_eq};
-use crate::wait::{Wait, end_of, wait_control, wait_of};
+use crate::wait::{WaitObject, end_of, wait_control, wait_of};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 /// What the descriptor leads to: events with their bytes.
 pub(crate) struct Events {
     waiting: Mutex<VecDeque<(u32, Vec<u8>)>>,
-    pub(crate) wait: Option<Wait>,
-    _fabric: Keep,
+    pub(crate) wait: Option<WaitObject>,
+    _fabric: KeepAlive,
 }
 
 impl Events {
@@ -41,7 +41,7 @@ impl Events {
         buf: *mut c_void,
         len: usize,
         flags: u64,
-    ) -> Outcome<usize> {
+    ) -> OfiResult<usize> {
         let mut waiting = lock(&self.waiting);
         let (kind, bytes) = waiting.front().ok_or(Code::AGAIN)?;
         if len < bytes.len() || (buf.is_null() && !bytes.is_empty()) {
@@ -61,7 +61,7 @@ impl Events {
         Ok(count)
     }
 
-    pub(crate) fn prepare(&self) -> Outcome<()> {
+    pub(crate) fn prepare(&self) -> OfiResult<()> {
         let wait = self.wait.as_ref().ok_or(Code::INVALID)?;
         wait.prepare(|| Ok(None), || !lock(&self.waiting).is_empty())
     }
@@ -91,11 +91,11 @@ static EQ_OPS: fi_ops_eq = fi_ops_eq {
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
-    fabric: Keep,
+    fabric: KeepAlive,
     attr: *mut fi_eq_attr,
     eq: *mut *mut fid_eq,
     context: *mut c_void,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     // SAFETY: the caller's promise.
     let wait = match unsafe { attr.as_ref() } {
         None => None,

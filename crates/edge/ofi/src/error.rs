@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code(pub(crate) c_int);
 
-pub(crate) type Outcome<T> = Result<T, Code>;
+pub(crate) type OfiResult<T> = Result<T, Code>;
 
 impl Code {
     pub(crate) const AGAIN: Self = Self(sys::FI_EAGAIN as c_int);
@@ -146,7 +146,7 @@ impl From<rustix::io::Errno> for Code {
 }
 
 /// Runs an entry that returns a count.
-pub(crate) fn guard(entry: impl FnOnce() -> Outcome<usize>) -> isize {
+pub(crate) fn guard(entry: impl FnOnce() -> OfiResult<usize>) -> isize {
     match catch_unwind(AssertUnwindSafe(entry)) {
         Ok(Ok(count)) => count.cast_signed(),
         Ok(Err(Code(code))) => -(code as isize),
@@ -155,25 +155,25 @@ pub(crate) fn guard(entry: impl FnOnce() -> Outcome<usize>) -> isize {
 }
 
 /// Runs an entry that returns a status.
-pub(crate) fn status(entry: impl FnOnce() -> Outcome<()>) -> c_int {
+pub(crate) fn status(entry: impl FnOnce() -> OfiResult<()>) -> c_int {
     guard(|| entry().map(|()| 0)) as c_int
 }
 
 /// The result of an operation that does not exist.
-pub(crate) trait Refusal {
+pub(crate) trait Enosys {
     /// The refusal.
     const REFUSED: Self;
 }
 
-impl Refusal for c_int {
+impl Enosys for c_int {
     const REFUSED: Self = -Code::NO_SYS.0;
 }
 
-impl Refusal for isize {
+impl Enosys for isize {
     const REFUSED: Self = -(Code::NO_SYS.0 as isize);
 }
 
-impl Refusal for *const c_char {
+impl Enosys for *const c_char {
     const REFUSED: Self = std::ptr::null();
 }
 
@@ -186,9 +186,9 @@ pub(crate) trait Stub {
 
 macro_rules! stubs {
     ($($argument:ident)*) => {
-        impl<R: Refusal, $($argument),*> Stub for Option<unsafe extern "C" fn($($argument),*) -> R> {
+        impl<R: Enosys, $($argument),*> Stub for Option<unsafe extern "C" fn($($argument),*) -> R> {
             const NONE: Self = {
-                unsafe extern "C" fn refuse<R: Refusal, $($argument),*>($(_: $argument),*) -> R {
+                unsafe extern "C" fn refuse<R: Enosys, $($argument),*>($(_: $argument),*) -> R {
                     R::REFUSED
                 }
                 Some(refuse::<R, $($argument),*>)

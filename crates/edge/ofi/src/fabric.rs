@@ -11,13 +11,14 @@ use crate::cq::{self, Queue};
 use crate::domain::Domain;
 use crate::ep;
 use crate::eq::{self, Events};
-use crate::error::{Code, Outcome, Stub, status};
+use crate::error::{Code, OfiResult, Stub, status};
 use crate::info::source_of;
 use crate::mr;
 use crate::object::{self, descriptor, inner, keep, table};
 use crate::poll;
 use crate::provider;
-use crate::settings::Settings;
+use crate::settings::ProviderSettings;
+use crate::state_lock::Threads;
 use crate::sys::{
     self, fi_av_attr, fi_cntr_attr, fi_cq_attr, fi_eq_attr, fi_info, fi_ops, fi_ops_domain,
     fi_ops_fabric, fi_poll_attr, fid, fid_av, fid_cntr, fid_cq, fid_domain, fid_eq, fid_fabric,
@@ -126,7 +127,7 @@ unsafe extern "C" fn open_domain2(
             return Err(Code::INVALID);
         }
         let name = address::text(attr.name)?.ok_or(Code::INVALID)?.to_owned();
-        let settings = Settings::read()?;
+        let settings = ProviderSettings::read()?;
         let source = source_of(info)?;
         // A program that names the address wants the NIC itself. Further endpoints of the domain
         // have other addresses.
@@ -148,8 +149,9 @@ unsafe extern "C" fn open_domain2(
             }
             Ok(endpoint)
         });
+        let threads = Threads::asked(attr.threading);
         let own_keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int == 0;
-        let inner = Domain::new(opener, own_keys, Some(Arc::clone(fabric) as _));
+        let inner = Domain::new(opener, own_keys, threads, Some(Arc::clone(fabric) as _));
         put_domain(inner, domain, context)
     })
 }
@@ -185,7 +187,7 @@ pub(crate) unsafe fn put_domain(
     inner: Domain,
     domain: *mut *mut fid_domain,
     context: *mut c_void,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     let fid = descriptor(sys::FI_CLASS_DOMAIN, context, &DOMAIN);
     let descriptor = fid_domain { fid, ops: table(&DOMAIN_OPS), mr: table(&mr::MR_OPS) };
     // SAFETY: the caller's promise.
@@ -209,7 +211,10 @@ unsafe extern "C" fn open_cq(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { cq::open(keep::<_, Domain>(domain)?, attr, cq, context) })
+    status(|| unsafe {
+        let threads = inner::<_, Domain>(domain)?.threads;
+        cq::open(keep::<_, Domain>(domain)?, threads, attr, cq, context)
+    })
 }
 
 unsafe extern "C" fn open_counter(
@@ -219,7 +224,10 @@ unsafe extern "C" fn open_counter(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { counter::open(keep::<_, Domain>(domain)?, attr, counter, context) })
+    status(|| unsafe {
+        let threads = inner::<_, Domain>(domain)?.threads;
+        counter::open(keep::<_, Domain>(domain)?, threads, attr, counter, context)
+    })
 }
 
 unsafe extern "C" fn open_poll(

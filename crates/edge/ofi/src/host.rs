@@ -11,7 +11,7 @@ type DupInfo = unsafe extern "C" fn(*const sys::fi_info) -> *mut sys::fi_info;
 type FreeInfo = unsafe extern "C" fn(*mut sys::fi_info);
 type Version = unsafe extern "C" fn() -> u32;
 
-pub(crate) struct Host {
+pub(crate) struct HostInfo {
     dup_info: DupInfo,
     free_info: FreeInfo,
     version: Version,
@@ -21,15 +21,15 @@ pub(crate) struct Host {
 const LIBRARY: &CStr = c"libfabric.so.1";
 
 /// libfabric, if it is in this process or can be loaded.
-pub(crate) fn host() -> Option<&'static Host> {
-    static HOST: OnceLock<Option<Host>> = OnceLock::new();
+pub(crate) fn host() -> Option<&'static HostInfo> {
+    static HOST: OnceLock<Option<HostInfo>> = OnceLock::new();
     HOST.get_or_init(|| {
         let [dup_info, free_info, version] =
             [c"fi_dupinfo", c"fi_freeinfo", c"fi_version"].map(find);
         // SAFETY: these are the types of the functions with these names in libfabric's interface,
         // which does not change; none is null.
         unsafe {
-            Some(Host {
+            Some(HostInfo {
                 dup_info: std::mem::transmute::<*mut c_void, DupInfo>(dup_info?),
                 free_info: std::mem::transmute::<*mut c_void, FreeInfo>(free_info?),
                 version: std::mem::transmute::<*mut c_void, Version>(version?),
@@ -52,7 +52,7 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     })
 }
 
-impl Host {
+impl HostInfo {
     /// A description with all its parts, empty or as a copy.
     ///
     /// # Safety
@@ -80,10 +80,10 @@ impl Host {
 /// Descriptions as libfabric makes them, for tests without libfabric.
 #[cfg(test)]
 pub(crate) mod stand_in {
-    use crate::host::Host;
+    use crate::host::HostInfo;
     use crate::sys;
 
-    pub(crate) const HOST: Host = Host { dup_info, free_info, version };
+    pub(crate) const HOST: HostInfo = HostInfo { dup_info, free_info, version };
 
     unsafe extern "C" fn version() -> u32 {
         1 << 16 | 17

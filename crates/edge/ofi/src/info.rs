@@ -1,10 +1,10 @@
 //! The query `fi_getinfo`: one description for each NIC that fits the hints.
 
 use crate::address::{self, FORMAT, LEN};
-use crate::error::{Code, Outcome, status};
-use crate::host::{Host, host};
+use crate::error::{Code, OfiResult, status};
+use crate::host::{HostInfo, host};
 use crate::provider::{INJECT_SIZE, MAX_OPERATION, MOST_PIECES, MOST_SENDS, NAME, VERSION};
-use crate::settings::{Nic, Settings};
+use crate::settings::{ProviderSettings, UsableNic};
 use crate::sys::{self, fi_info};
 use gigae::Address;
 use std::ffi::{c_char, c_int, c_void};
@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn getinfo(
             source = source.or(source_of(hints)?);
             destination = destination.or(destination_of(hints)?);
         }
-        let settings = Settings::read()?;
+        let settings = ProviderSettings::read()?;
         let alone = settings.is_alone();
         let wanted = InfoQuery { hints, source, alone, destination };
         let list = settings.permitted().iter().rev().try_fold(null_mut(), |next, nic| {
@@ -145,7 +145,7 @@ pub(crate) unsafe extern "C" fn getinfo(
 ///
 /// # Safety
 /// `addr` is NULL or points to `len` bytes.
-unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<[u8; LEN]>> {
+unsafe fn given(addr: *const c_void, len: usize) -> OfiResult<Option<[u8; LEN]>> {
     if addr.is_null() || len == 0 {
         return Ok(None);
     }
@@ -160,7 +160,7 @@ unsafe fn given(addr: *const c_void, len: usize) -> Outcome<Option<[u8; LEN]>> {
 ///
 /// # Safety
 /// The source address is NULL or as long as the description says.
-pub(crate) unsafe fn source_of(info: &fi_info) -> Outcome<Option<Address>> {
+pub(crate) unsafe fn source_of(info: &fi_info) -> OfiResult<Option<Address>> {
     // SAFETY: the caller's promise.
     let bytes = unsafe { given(info.src_addr, info.src_addrlen)? };
     let bytes = bytes.filter(|bytes| !address::is_provisional(bytes));
@@ -171,13 +171,13 @@ pub(crate) unsafe fn source_of(info: &fi_info) -> Outcome<Option<Address>> {
 ///
 /// # Safety
 /// The destination address is NULL or as long as the description says.
-unsafe fn destination_of(info: &fi_info) -> Outcome<Option<Address>> {
+unsafe fn destination_of(info: &fi_info) -> OfiResult<Option<Address>> {
     // SAFETY: the caller's promise.
     let bytes = unsafe { given(info.dest_addr, info.dest_addrlen)? };
     bytes.map(|bytes| address::decode(&bytes).map_err(|_| Code::NO_DATA)).transpose()
 }
 
-fn fits(condition: bool) -> Outcome<()> {
+fn fits(condition: bool) -> OfiResult<()> {
     if condition { Ok(()) } else { Err(Code::NO_DATA) }
 }
 
@@ -185,7 +185,7 @@ fn fits(condition: bool) -> Outcome<()> {
 ///
 /// # Safety
 /// The description's parts are NULL or there.
-unsafe fn check(hints: &fi_info) -> Outcome<()> {
+unsafe fn check(hints: &fi_info) -> OfiResult<()> {
     fits(hints.caps & !(PRIMARY | SECONDARY) == 0)?;
     fits(hints.addr_format == sys::FI_FORMAT_UNSPEC || hints.addr_format == FORMAT)?;
     // SAFETY: the caller's promise.
@@ -248,12 +248,12 @@ fn capabilities(hints: Option<&fi_info>) -> u64 {
 /// # Safety
 /// The hints' parts are NULL or there; `next` is NULL or a list.
 unsafe fn describe(
-    host: &Host,
+    host: &HostInfo,
     version: u32,
     wanted: &InfoQuery,
-    nic: &Nic,
+    nic: &UsableNic,
     next: *mut fi_info,
-) -> Outcome<*mut fi_info> {
+) -> OfiResult<*mut fi_info> {
     let InfoQuery { hints, source, alone, destination } = *wanted;
     // SAFETY: the caller's promise.
     let domain = unsafe { hints.and_then(|hints| hints.domain_attr.as_ref()) };
@@ -392,7 +392,7 @@ mod tests {
         domain: impl FnOnce(&mut sys::fi_domain_attr),
         source: Option<Address>,
     ) -> Option<&'static fi_info> {
-        let nic = Nic { name: "eth1".into(), address: "02:00:00:00:00:07".parse().unwrap() };
+        let nic = UsableNic { name: "eth1".into(), address: "02:00:00:00:00:07".parse().unwrap() };
         // SAFETY: plain numbers and pointers; the description stays.
         unsafe {
             let mut attr: sys::fi_domain_attr = std::mem::zeroed();

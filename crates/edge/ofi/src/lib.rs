@@ -55,6 +55,7 @@ mod settings;
 mod sources;
 mod spin;
 mod state;
+mod state_lock;
 #[allow(
     dead_code,
     missing_docs,

@@ -5,7 +5,7 @@
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::endpoint::Ep;
-use crate::error::{Code, Outcome, Stub, status};
+use crate::error::{Code, OfiResult, Stub, status};
 use crate::object::{self, descriptor, inner};
 use crate::region::Region;
 use crate::request::{IoVecs, Request, one};
@@ -48,7 +48,7 @@ unsafe fn register(
     domain: *mut fid,
     registration: Registration,
     mr: *mut *mut fid_mr,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     let Registration { memory, access, key, context } = registration;
     // SAFETY: the caller's promise.
     unsafe {

@@ -1,8 +1,8 @@
 //! Untagged messages, and what they share with tagged ones.
 
-use crate::completions::{Entry, Failure};
+use crate::completions::{CompletionEntry, CompletionFailure};
 use crate::endpoint::Ep;
-use crate::error::{Code, Outcome, guard};
+use crate::error::{Code, OfiResult, guard};
 use crate::object::inner;
 use crate::request::{Call, IoVecs, Request, RequestKind, class, one};
 use crate::state::EndpointState;
@@ -105,7 +105,7 @@ pub(crate) unsafe fn receive(
 }
 
 /// Looks for a message without receiving it. Claims or discards it on request.
-fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
+fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> OfiResult<()> {
     state.progress()?;
     let queue = state.reports.rx.clone().ok_or(Code::NO_CQ)?;
     let flags = sys::FI_RECV | class(wanted.untagged);
@@ -116,19 +116,33 @@ fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> Outcome<()> {
         state.start_claim(wanted, call, call.flags & sys::FI_CLAIM != 0)?
     };
     let Some((peer, label, len)) = found else {
-        let error = Some(Failure { code: Code::NO_MESSAGE, number: 11, beyond: 0 });
-        queue.push(Entry { context, flags, tag: wanted.tag, error, ..Entry::NONE });
+        let error = Some(CompletionFailure { code: Code::NO_MESSAGE, number: 11, beyond: 0 });
+        queue.push(CompletionEntry {
+            context,
+            flags,
+            tag: wanted.tag,
+            error,
+            ..CompletionEntry::NONE
+        });
         return Ok(());
     };
     let source = state.number(peer);
     let flags = flags | label.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
     let data = label.data.unwrap_or_default();
-    queue.push(Entry { context, flags, len, data, tag: label.tag, source, ..Entry::NONE });
+    queue.push(CompletionEntry {
+        context,
+        flags,
+        len,
+        data,
+        tag: label.tag,
+        source,
+        ..CompletionEntry::NONE
+    });
     Ok(())
 }
 
 /// Receives or discards a message that was claimed with the same context.
-fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> Outcome<()> {
+fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> OfiResult<()> {
     let key = call.context.addr();
     let discard = call.flags & sys::FI_DISCARD != 0;
     match state.receives.claims.remove(&key) {
@@ -144,7 +158,7 @@ fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> Outc
         Some((_, Claimed::Arriving | Claimed::Arrived(..))) => {
             let (context, flags) = (request.context, request.flags);
             if let (Some(queue), true) = (&state.reports.rx, request.reported) {
-                queue.push(Entry { context, flags, ..Entry::NONE });
+                queue.push(CompletionEntry { context, flags, ..CompletionEntry::NONE });
             }
             state.operations.give_back(request);
             return Ok(());

@@ -4,7 +4,7 @@
 //! An object lives in its own box from opening to closing. Objects that are bound to it share its
 //! state. So closing in the wrong order is refused and never dangerous.
 
-use crate::error::{Code, Outcome, Stub, status};
+use crate::error::{Code, OfiResult, Stub, status};
 use crate::sys::{self, fi_ops, fid};
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -18,13 +18,13 @@ pub(crate) struct Object<F, T> {
 }
 
 /// An object that stays open as long as this is kept.
-pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
+pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// Gives an object to C.
 ///
 /// # Safety
 /// `to` is NULL or points to a writable pointer.
-pub(crate) unsafe fn open<F, T>(descriptor: F, inner: Arc<T>, to: *mut *mut F) -> Outcome<()> {
+pub(crate) unsafe fn open<F, T>(descriptor: F, inner: Arc<T>, to: *mut *mut F) -> OfiResult<()> {
     if to.is_null() {
         return Err(Code::INVALID);
     }
@@ -38,7 +38,7 @@ pub(crate) unsafe fn open<F, T>(descriptor: F, inner: Arc<T>, to: *mut *mut F) -
 ///
 /// # Safety
 /// `descriptor` is NULL or of an object of this type that is open for `'a`.
-pub(crate) unsafe fn inner<'a, F: 'a, T: 'a>(descriptor: *mut F) -> Outcome<&'a Arc<T>> {
+pub(crate) unsafe fn inner<'a, F: 'a, T: 'a>(descriptor: *mut F) -> OfiResult<&'a Arc<T>> {
     // SAFETY: the caller's promise.
     unsafe { descriptor.cast::<Object<F, T>>().as_ref() }
         .map(|object| &object.inner)
@@ -49,9 +49,11 @@ pub(crate) unsafe fn inner<'a, F: 'a, T: 'a>(descriptor: *mut F) -> Outcome<&'a 
 ///
 /// # Safety
 /// As for [`inner`].
-pub(crate) unsafe fn keep<F: 'static, T: Any + Send + Sync>(descriptor: *mut F) -> Outcome<Keep> {
+pub(crate) unsafe fn keep<F: 'static, T: Any + Send + Sync>(
+    descriptor: *mut F,
+) -> OfiResult<KeepAlive> {
     // SAFETY: the caller's promise.
-    unsafe { inner::<F, T>(descriptor) }.map(|inner| Arc::clone(inner) as Keep)
+    unsafe { inner::<F, T>(descriptor) }.map(|inner| Arc::clone(inner) as KeepAlive)
 }
 
 /// Like [`inner`], by the general descriptor, whose class is checked.
@@ -61,7 +63,7 @@ pub(crate) unsafe fn keep<F: 'static, T: Any + Send + Sync>(descriptor: *mut F) 
 pub(crate) unsafe fn of_class<'a, F: 'a, T: 'a>(
     descriptor: *mut fid,
     class: u32,
-) -> Outcome<&'a Arc<T>> {
+) -> OfiResult<&'a Arc<T>> {
     // SAFETY: the caller's promise.
     unsafe {
         match descriptor.as_ref() {
@@ -75,7 +77,7 @@ pub(crate) unsafe fn of_class<'a, F: 'a, T: 'a>(
 ///
 /// # Safety
 /// As for [`inner`]; the descriptor is not used any more.
-pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> Outcome<()> {
+pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> OfiResult<()> {
     // SAFETY: the caller's promise.
     unsafe {
         if Arc::strong_count(inner::<F, T>(descriptor.cast())?) > 1 {

@@ -2,8 +2,8 @@
 
 use crate::counter::Counter;
 use crate::cq::Queue;
-use crate::error::{Code, Outcome, guard, status};
-use crate::object::{self, Keep, descriptor, inner, lock, table};
+use crate::error::{Code, OfiResult, guard, status};
+use crate::object::{self, KeepAlive, descriptor, inner, lock, table};
 use crate::sys::{self, fi_ops_poll, fi_poll_attr, fid, fid_cntr, fid_cq, fid_poll};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -16,21 +16,24 @@ enum Pollable {
 }
 
 /// See [`Pollable`], and how the program names it.
-struct Member {
+struct PollSetMember {
     fid: *mut fid,
     context: *mut c_void,
     watched: Pollable,
 }
 
 // SAFETY: the pointers are only compared and handed back.
-unsafe impl Send for Member {}
+unsafe impl Send for PollSetMember {}
 
 /// What the descriptor leads to.
-pub(crate) struct Set(Mutex<Vec<Member>>, #[expect(dead_code, reason = "kept open")] Keep);
+pub(crate) struct PollSet(
+    Mutex<Vec<PollSetMember>>,
+    #[expect(dead_code, reason = "kept open")] KeepAlive,
+);
 
-impl Member {
+impl PollSetMember {
     /// Makes progress. Returns whether there is something to read that was not reported yet.
-    fn is_ready(&mut self) -> Outcome<bool> {
+    fn is_ready(&mut self) -> OfiResult<bool> {
         match &mut self.watched {
             Pollable::Queue(queue) => queue.is_ready(),
             Pollable::Counter(counter, seen) => {
@@ -42,7 +45,7 @@ impl Member {
     }
 }
 
-static OPS: sys::fi_ops = object::only_close::<fid_poll, Set>();
+static OPS: sys::fi_ops = object::only_close::<fid_poll, PollSet>();
 
 static POLL_OPS: fi_ops_poll = fi_ops_poll {
     size: size_of::<fi_ops_poll>(),
@@ -56,16 +59,16 @@ static POLL_OPS: fi_ops_poll = fi_ops_poll {
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
-    domain: Keep,
+    domain: KeepAlive,
     attr: *mut fi_poll_attr,
     set: *mut *mut fid_poll,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     // SAFETY: the caller's promise.
     if unsafe { attr.as_ref() }.is_some_and(|attr| attr.flags != 0) {
         return Err(Code::INVALID);
     }
     let fid = descriptor(sys::FI_CLASS_POLL, std::ptr::null_mut(), &OPS);
-    let inner = Arc::new(Set(Mutex::default(), domain));
+    let inner = Arc::new(PollSet(Mutex::default(), domain));
     // SAFETY: likewise.
     unsafe { object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set) }
 }
@@ -75,7 +78,7 @@ pub(crate) unsafe fn open(
 unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count: c_int) -> c_int {
     // SAFETY: the caller's promise: room for `count` contexts.
     guard(|| unsafe {
-        let mut members = lock(&inner::<_, Set>(set)?.0);
+        let mut members = lock(&inner::<_, PollSet>(set)?.0);
         let room = usize::try_from(count).map_err(|_| Code::INVALID)?;
         if contexts.is_null() && room > 0 {
             return Err(Code::INVALID);
@@ -102,7 +105,7 @@ unsafe extern "C" fn poll(set: *mut fid_poll, contexts: *mut *mut c_void, count:
 unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let set = inner::<_, Set>(set)?;
+        let set = inner::<_, PollSet>(set)?;
         let fid = event.as_ref().ok_or(Code::INVALID)?;
         if flags != 0 {
             return Err(Code::INVALID);
@@ -116,7 +119,7 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
             // An event queue needs no progress: reading it shows everything.
             _ => return Err(Code::NO_SYS),
         };
-        lock(&set.0).push(Member { fid: event, context: fid.context, watched });
+        lock(&set.0).push(PollSetMember { fid: event, context: fid.context, watched });
         Ok(())
     })
 }
@@ -124,7 +127,7 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
 unsafe extern "C" fn remove(set: *mut fid_poll, event: *mut fid, _flags: u64) -> c_int {
     // SAFETY: the caller's promise.
     status(|| unsafe {
-        let mut members = lock(&inner::<_, Set>(set)?.0);
+        let mut members = lock(&inner::<_, PollSet>(set)?.0);
         let at = members.iter().position(|member| member.fid == event).ok_or(Code::INVALID)?;
         members.remove(at);
         Ok(())

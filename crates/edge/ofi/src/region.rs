@@ -6,7 +6,7 @@
 use crate::core::Core;
 use crate::counter::Counter;
 use crate::domain::Domain;
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::object::lock;
 use crate::request::Request;
 use gigae::{RegionKey, Rights};
@@ -33,7 +33,7 @@ impl Region {
         memory: Box<Request>,
         rights: Rights,
         key: Option<u64>,
-    ) -> Outcome<Self> {
+    ) -> OfiResult<Self> {
         let (cores, counters) = (Mutex::default(), Mutex::default());
         if let Some(key) = key.map(RegionKey) {
             let memory = Mutex::new(memory);
@@ -47,7 +47,7 @@ impl Region {
     }
 
     /// Registers the memory with one more endpoint.
-    pub(crate) fn join(&self, core: &Arc<Core>) -> Outcome<()> {
+    pub(crate) fn join(&self, core: &Arc<Core>) -> OfiResult<()> {
         let mut state = core.lock();
         if state.endpoint.region_writes(self.key).is_some() {
             return Err(Code::KEY);
@@ -64,7 +64,7 @@ impl Region {
     }
 
     /// Counts what peers write here from now on.
-    pub(crate) fn count(&self, counter: &Arc<Counter>) -> Outcome<()> {
+    pub(crate) fn count(&self, counter: &Arc<Counter>) -> OfiResult<()> {
         self.domain.still(|| {
             lock(&self.counters).push(Arc::clone(counter));
             // Holds only one of these locks at a time.

@@ -4,7 +4,7 @@
 //! no table connects the two. Requests are reused: operations allocate nothing once as many
 //! requests exist as were ever in progress at once.
 
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::provider::{MAX_OPERATION, MOST_PIECES};
 use crate::sys::{self, iovec};
 use gigae::{Bytes, Memory};
@@ -80,7 +80,7 @@ impl Call {
 
 /// The parts of a receive that its completions contain.
 #[derive(Clone, Copy)]
-pub(crate) struct Receiver {
+pub(crate) struct ReceiveContext {
     pub(crate) context: *mut c_void,
     pub(crate) flags: u64,
     pub(crate) reported: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Receiver {
 }
 
 // SAFETY: the pointers are only handed back.
-unsafe impl Send for Receiver {}
+unsafe impl Send for ReceiveContext {}
 
 /// See the module's description.
 pub(crate) struct Request {
@@ -140,7 +140,7 @@ impl Request {
     /// # Safety
     /// There are as many pieces as it says. Their memory stays and may be used until the operation
     /// is completed.
-    pub(crate) unsafe fn set_memory(&mut self, pieces: IoVecs) -> Outcome<()> {
+    pub(crate) unsafe fn set_memory(&mut self, pieces: IoVecs) -> OfiResult<()> {
         let IoVecs { list, count } = pieces;
         if count > MOST_PIECES || (list.is_null() && count > 0) {
             return Err(Code::INVALID);
@@ -233,9 +233,9 @@ impl Request {
     }
 
     /// The parts that completions of a receive contain.
-    pub(crate) fn receiver(&self) -> Receiver {
+    pub(crate) fn receiver(&self) -> ReceiveContext {
         let Self { context, flags, reported, .. } = *self;
-        Receiver { context, flags, reported, base: self.pieces[0].iov_base }
+        ReceiveContext { context, flags, reported, base: self.pieces[0].iov_base }
     }
 
     /// The request as memory for the library.

@@ -1,7 +1,7 @@
 //! Reads and writes peers' memory. An address is an offset from the beginning of the memory.
 
 use crate::endpoint::Ep;
-use crate::error::{Code, Outcome, guard};
+use crate::error::{Code, OfiResult, guard};
 use crate::object::inner;
 use crate::request::{Call, IoVecs, RequestKind, one};
 use crate::state::EndpointState;
@@ -71,7 +71,7 @@ unsafe fn start(
 ///
 /// # Safety
 /// It points to as many addresses as it says.
-unsafe fn remote_address(msg: &fi_msg_rma) -> Outcome<RemoteAddress> {
+unsafe fn remote_address(msg: &fi_msg_rma) -> OfiResult<RemoteAddress> {
     // SAFETY: the caller's promise.
     match unsafe { msg.rma_iov.as_ref() } {
         Some(iov) if msg.rma_iov_count == 1 => {

@@ -1,6 +1,6 @@
 //! The settings from the environment, and the NICs of this node.
 
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::launcher::local_processes;
 use crate::provider;
 use gigae::{
@@ -24,7 +24,7 @@ const UDP_PORT: u16 = 4791;
 
 /// The settings from the environment.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ProviderSettings {
     /// `FI_GIGAE_IFACE`: the interface, or several combined, separated by commas. Each may be a
     /// list separated by slashes, of which the first free one is used.
     interface: Option<String>,
@@ -50,14 +50,14 @@ pub(crate) struct Settings {
 
 /// A usable NIC, or several combined.
 #[derive(Clone, Debug)]
-pub(crate) struct Nic {
+pub(crate) struct UsableNic {
     /// The name of its interface; names of several are separated by commas.
     pub(crate) name: String,
     /// The address of an endpoint there.
     pub(crate) address: Address,
 }
 
-fn variable<T: FromStr>(name: &str, usual: T) -> Outcome<T> {
+fn variable<T: FromStr>(name: &str, usual: T) -> OfiResult<T> {
     match environment::variable(name).map(|value| value.to_string_lossy().into_owned()) {
         Some(text) => text.parse().map_err(|_| {
             eprintln!(
@@ -69,8 +69,8 @@ fn variable<T: FromStr>(name: &str, usual: T) -> Outcome<T> {
     }
 }
 
-impl Settings {
-    pub(crate) fn read() -> Outcome<Self> {
+impl ProviderSettings {
+    pub(crate) fn read() -> OfiResult<Self> {
         let interface = variable("FI_GIGAE_IFACE", String::new())?;
         let interface = Some(interface).filter(|interface| !interface.is_empty());
         let backend = match &variable("FI_GIGAE_BACKEND", String::from("auto"))?[..] {
@@ -115,9 +115,9 @@ impl Settings {
     }
 
     /// The NICs to choose from.
-    pub(crate) fn nics(&self) -> Vec<Nic> {
+    pub(crate) fn nics(&self) -> Vec<UsableNic> {
         if let Some((_, name, address)) = &self.cluster {
-            return vec![Nic { name: name.clone(), address: *address }];
+            return vec![UsableNic { name: name.clone(), address: *address }];
         }
         let all = gigae::nics();
         let address = |name: &str, mac: MacAddr| {
@@ -134,11 +134,14 @@ impl Settings {
                 let is_meant = |name: &str| first.split('/').any(|one| one == name);
                 let here = all.iter().filter(|(name, _)| is_meant(name));
                 let address = here.filter_map(|(one, mac)| address(one, *mac)).next();
-                address.map(|address| Nic { name: name.clone(), address }).into_iter().collect()
+                address
+                    .map(|address| UsableNic { name: name.clone(), address })
+                    .into_iter()
+                    .collect()
             }
             None => {
                 let nic = |(name, mac): (String, MacAddr)| {
-                    Some(Nic { address: address(&name, mac)?, name })
+                    Some(UsableNic { address: address(&name, mac)?, name })
                 };
                 all.into_iter().filter_map(nic).collect()
             }
@@ -147,7 +150,7 @@ impl Settings {
 
     /// The address of the endpoint of a node with this IP address: as in the cluster file, or
     /// otherwise of the node that has this IP address on the network of one of the NICs.
-    pub(crate) fn named(&self, ip: IpAddr) -> Outcome<Address> {
+    pub(crate) fn named(&self, ip: IpAddr) -> OfiResult<Address> {
         // Not by the cluster file, which may be of the other envelope.
         if self.udp.is_some() {
             return Ok(Address::from(ip).port(self.port).channel(self.channel));
@@ -178,7 +181,7 @@ impl Settings {
 
     /// The NICs on which this process may open a link: all, or those on which a broker makes ports
     /// for it. If there are none, warns users who have asked for this provider.
-    pub(crate) fn permitted(&self) -> Vec<Nic> {
+    pub(crate) fn permitted(&self) -> Vec<UsableNic> {
         let mut nics = self.nics();
         if let (true, Some(name)) = (nics.is_empty(), &self.interface) {
             let what = if self.udp.is_some() { " with an IP address" } else { "" };
@@ -230,7 +233,7 @@ impl Settings {
 
 /// Without memory between them, processes of a node reach each other through the kernel. The kernel
 /// carries nothing between the NIC itself and its children, so all must have children then.
-fn sharing(memory: bool) -> Outcome<Sharing> {
+fn sharing(memory: bool) -> OfiResult<Sharing> {
     match &variable("FI_GIGAE_SHARING", String::from("auto"))?[..] {
         "alone" => Ok(Sharing::Alone),
         "auto" if memory || local_processes() == 1 => Ok(Sharing::Auto),

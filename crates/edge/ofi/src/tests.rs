@@ -7,6 +7,7 @@ use crate::endpoint::Ep;
 use crate::error::Code;
 use crate::object::inner;
 use crate::request::one;
+use crate::state_lock::Threads;
 use crate::sys::*;
 use crate::{atomic, fabric};
 use gigae::{Endpoint, Options, Progress};
@@ -55,7 +56,7 @@ const SENDS: usize = 102;
 const RECEIVES: usize = 103;
 
 /// An endpoint with all that belongs to it.
-struct Node {
+struct TestEndpoint {
     domain: *mut fid_domain,
     ep: *mut fid_ep,
     cq: *mut fid_cq,
@@ -71,13 +72,15 @@ struct NodeOptions {
     caps: u64,
     /// Keys of registered memory are the program's.
     own_keys: bool,
+    /// The threads that call at a time.
+    threads: Threads,
     /// So many links as one, if there are several.
     links: usize,
     /// No progress while the program makes none.
     manual: bool,
 }
 
-impl Node {
+impl TestEndpoint {
     fn open(net: &Network, seed: u32, asked: NodeOptions) -> Self {
         let net = net.clone();
         let opener = Box::new(move || {
@@ -95,7 +98,7 @@ impl Node {
     /// One whose endpoint the opener opens.
     fn opened(opener: Opener, asked: NodeOptions) -> Self {
         let mut domain = null_mut();
-        let inner = Domain::new(opener, asked.own_keys, None);
+        let inner = Domain::new(opener, asked.own_keys, asked.threads, None);
         // SAFETY: a place to write to.
         unsafe { fabric::put_domain(inner, &mut domain, null_mut()).unwrap() };
         Self::within(domain, asked)
@@ -214,15 +217,15 @@ impl Node {
 }
 
 /// Two endpoints that know each other and themselves.
-struct Pair {
+struct EndpointPair {
     net: Network,
-    a: Node,
-    b: Node,
+    a: TestEndpoint,
+    b: TestEndpoint,
     to_b: u64,
     to_a: u64,
 }
 
-impl Pair {
+impl EndpointPair {
     fn new() -> Self {
         Self::with(0, FI_DIRECTED_RECV)
     }
@@ -233,7 +236,7 @@ impl Pair {
 
     fn having(asked: NodeOptions) -> Self {
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
-        let [a, b] = [1, 2].map(|seed| Node::open(&net, seed, asked));
+        let [a, b] = [1, 2].map(|seed| TestEndpoint::open(&net, seed, asked));
         // Each is the other's second, so that numbers are no accident.
         a.insert(&a.name());
         b.insert(&b.name());
@@ -242,7 +245,7 @@ impl Pair {
     }
 
     /// Waits for the next completion of a node, or the error that reading it gives.
-    fn next(&self, node: &Node) -> Result<(fi_cq_tagged_entry, u64), isize> {
+    fn next(&self, node: &TestEndpoint) -> Result<(fi_cq_tagged_entry, u64), isize> {
         for _ in 0..200_000 {
             match node.read() {
                 Err(code) if code == minus(Code::AGAIN) => {}
@@ -272,7 +275,12 @@ impl Pair {
         panic!("nothing within 200 ms");
     }
 
-    fn done(&self, node: &Node, flags: u64, expected: *mut c_void) -> (fi_cq_tagged_entry, u64) {
+    fn done(
+        &self,
+        node: &TestEndpoint,
+        flags: u64,
+        expected: *mut c_void,
+    ) -> (fi_cq_tagged_entry, u64) {
         let (entry, source) = self.next(node).unwrap_or_else(|code| {
             panic!("{code}: {}", if code == minus(Code::AVAILABLE) { node.error().err } else { 0 })
         });
@@ -280,7 +288,7 @@ impl Pair {
         (entry, source)
     }
 
-    fn failed(&self, node: &Node, code: Code, expected: *mut c_void) -> fi_cq_err_entry {
+    fn failed(&self, node: &TestEndpoint, code: Code, expected: *mut c_void) -> fi_cq_err_entry {
         match self.next(node) {
             Ok((entry, _)) => panic!("context {:?} did not fail", entry.op_context),
             Err(error) => assert_eq!(error, minus(Code::AVAILABLE)),

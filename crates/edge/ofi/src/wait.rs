@@ -1,7 +1,7 @@
 //! Sleeps until something happens: one descriptor for the links of all endpoints that report to a
 //! queue, their next deadline, and events of other threads.
 
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::sys;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A descriptor to sleep on.
-pub(crate) struct Wait {
+pub(crate) struct WaitObject {
     all: OwnedFd,
     timer: OwnedFd,
     event: OwnedFd,
@@ -25,8 +25,8 @@ pub(crate) struct Wait {
 /// Longest sleep where a source has no descriptor, as on a simulated network.
 const SLICE: Duration = Duration::from_millis(1);
 
-impl Wait {
-    pub(crate) fn new() -> Outcome<Self> {
+impl WaitObject {
+    pub(crate) fn new() -> OfiResult<Self> {
         let wait = Self {
             all: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             timer: timerfd_create(
@@ -43,7 +43,7 @@ impl Wait {
     }
 
     /// Also wakes for this descriptor. One call is enough.
-    pub(crate) fn watch(&self, fd: impl AsFd) -> Outcome<()> {
+    pub(crate) fn watch(&self, fd: impl AsFd) -> OfiResult<()> {
         let data = epoll::EventData::new_u64(0);
         match epoll::add(&self.all, fd, data, epoll::EventFlags::IN) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
@@ -84,9 +84,9 @@ impl Wait {
     /// something to read.
     pub(crate) fn prepare(
         &self,
-        time: impl FnOnce() -> Outcome<Option<Duration>>,
+        time: impl FnOnce() -> OfiResult<Option<Duration>>,
         is_ready: impl FnOnce() -> bool,
-    ) -> Outcome<()> {
+    ) -> OfiResult<()> {
         let mut count = [0; 8];
         self.armed.store(true, Ordering::SeqCst);
         // Usually already empty.
@@ -106,7 +106,7 @@ impl Wait {
     }
 
     /// Sleeps until something happens, or until the given time; false then.
-    pub(crate) fn sleep(&self, end: Option<Instant>, has_fd: bool) -> Outcome<bool> {
+    pub(crate) fn sleep(&self, end: Option<Instant>, has_fd: bool) -> OfiResult<bool> {
         let left = match end {
             None => None,
             Some(end) => match end.checked_duration_since(Instant::now()) {
@@ -129,10 +129,10 @@ impl Wait {
 }
 
 /// The object to sleep on, if the program wants one.
-pub(crate) fn wait_of(object: sys::fi_wait_obj) -> Outcome<Option<Wait>> {
+pub(crate) fn wait_of(object: sys::fi_wait_obj) -> OfiResult<Option<WaitObject>> {
     match object {
         sys::FI_WAIT_NONE => Ok(None),
-        sys::FI_WAIT_UNSPEC | sys::FI_WAIT_FD | sys::FI_WAIT_YIELD => Ok(Some(Wait::new()?)),
+        sys::FI_WAIT_UNSPEC | sys::FI_WAIT_FD | sys::FI_WAIT_YIELD => Ok(Some(WaitObject::new()?)),
         _ => Err(Code::NO_SYS),
     }
 }
@@ -142,10 +142,10 @@ pub(crate) fn wait_of(object: sys::fi_wait_obj) -> Outcome<Option<Wait>> {
 /// # Safety
 /// `arg` is NULL or points to what the command expects.
 pub(crate) unsafe fn wait_control(
-    wait: Option<&Wait>,
+    wait: Option<&WaitObject>,
     command: c_int,
     arg: *mut c_void,
-) -> Outcome<()> {
+) -> OfiResult<()> {
     if arg.is_null() {
         return Err(Code::INVALID);
     }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_does_not_sleep_leaves_the_wake_up_to_those_that_do() {
-        let wait = Wait::new().unwrap();
+        let wait = WaitObject::new().unwrap();
         let prepare = |time, is_ready| wait.prepare(|| time, || is_ready);
         let wakes = || {
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -13,17 +13,17 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct SharedPort {
     port: u16,
-    state: Mutex<State>,
+    state: Mutex<SharedPortState>,
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SharedPortState {
     /// Whose connections are wanted, and those that came.
     wanted: Vec<(SocketAddr, Option<TcpStream>)>,
 }
 
-impl State {
+impl SharedPortState {
     fn is_complete(&self) -> bool {
         self.wanted.iter().all(|(_, came)| came.is_some())
     }
@@ -43,7 +43,8 @@ impl SharedPort {
     /// From now on the connections from these addresses and ports are for [`SharedPort::wait`], and
     /// no others. What came for those before is closed.
     pub fn expect(&self, peers: &[SocketAddr]) {
-        *self.state() = State { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
+        *self.state() =
+            SharedPortState { wanted: peers.iter().map(|peer| (*peer, None)).collect() };
     }
 
     /// Keeps a connection that is expected, and gives back any other.
@@ -71,7 +72,7 @@ impl SharedPort {
         self.state().is_complete()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SharedPortState> {
         // A thread that panicked left it whole: each change is a single assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,7 +23,7 @@ pub struct Objectives {
 
 /// How one figure compares with the present one: the ratio, seen so that more than 1 is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
+pub enum RatioChange {
     /// The intervals do not meet.
     Better(f64),
     /// Likewise.
@@ -38,11 +38,11 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
     /// The round trip.
-    pub trip: Change,
+    pub trip: RatioChange,
     /// The goodput.
-    pub goodput: Change,
+    pub goodput: RatioChange,
     /// The CPU per KB.
-    pub demand: Change,
+    pub demand: RatioChange,
 }
 
 /// The cells of one transport that count: its smallest round trip and its largest stream.
@@ -104,35 +104,37 @@ impl Objectives {
     }
 }
 
-fn change(now: Option<Estimate>, before: Option<Estimate>, more: bool) -> Change {
-    let (Some(now), Some(before)) = (now, before) else { return Change::Unknown };
+fn change(now: Option<Estimate>, before: Option<Estimate>, more: bool) -> RatioChange {
+    let (Some(now), Some(before)) = (now, before) else { return RatioChange::Unknown };
     if now.ci95[0] <= before.ci95[1] && before.ci95[0] <= now.ci95[1] {
-        return Change::Same;
+        return RatioChange::Same;
     }
     let ratio = if more { now.median / before.median } else { before.median / now.median };
-    if ratio > 1.0 { Change::Better(ratio) } else { Change::Worse(ratio) }
+    if ratio > 1.0 { RatioChange::Better(ratio) } else { RatioChange::Worse(ratio) }
 }
 
 impl Judgement {
-    fn all(&self) -> [Change; 3] {
+    fn all(&self) -> [RatioChange; 3] {
         [self.trip, self.goodput, self.demand]
     }
 
     /// Whether anything differs.
     pub fn differs(&self) -> bool {
-        self.all().iter().any(|change| matches!(change, Change::Better(_) | Change::Worse(_)))
+        self.all()
+            .iter()
+            .any(|change| matches!(change, RatioChange::Better(_) | RatioChange::Worse(_)))
     }
 
     /// Whether something is worse.
     pub fn costs(&self) -> bool {
-        self.all().iter().any(|change| matches!(change, Change::Worse(_)))
+        self.all().iter().any(|change| matches!(change, RatioChange::Worse(_)))
     }
 
     /// The product of the ratios; above 1 where what is gained is more than what is lost.
     pub fn worth(&self) -> f64 {
-        let ratio = |change: &Change| match change {
-            Change::Better(ratio) | Change::Worse(ratio) => *ratio,
-            Change::Same | Change::Unknown => 1.0,
+        let ratio = |change: &RatioChange| match change {
+            RatioChange::Better(ratio) | RatioChange::Worse(ratio) => *ratio,
+            RatioChange::Same | RatioChange::Unknown => 1.0,
         };
         self.all().iter().map(ratio).product()
     }
@@ -193,10 +195,10 @@ mod tests {
         let same = of(10.3, 98.0, 1.01).against(&present);
         assert!(!same.differs() && !same.costs() && same.worth() == 1.0, "{same:?}");
         let mixed = of(5.0, 80.0, 1.0).against(&present);
-        assert_eq!((mixed.trip, mixed.demand), (Change::Better(2.0), Change::Same));
+        assert_eq!((mixed.trip, mixed.demand), (RatioChange::Better(2.0), RatioChange::Same));
         assert!(mixed.costs() && (mixed.worth() - 1.6).abs() < 1e-9, "{mixed:?}");
         let half = Objectives { goodput: None, ..of(20.0, 1.0, 1.0) }.against(&present);
-        assert_eq!((half.goodput, half.trip), (Change::Unknown, Change::Worse(0.5)));
+        assert_eq!((half.goodput, half.trip), (RatioChange::Unknown, RatioChange::Worse(0.5)));
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub enum Pattern {
 
 /// How the program gets at a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum AccessMethod {
     /// In place.
     Borrow,
     /// Copied.
@@ -92,10 +92,11 @@ pub enum Way {
     Map,
 }
 
-/// All ways.
-pub const WAYS: [Way; 4] = [Way::Borrow, Way::Copy, Way::CopyWarm, Way::Map];
+/// All methods.
+pub const ACCESS_METHODS: [AccessMethod; 4] =
+    [AccessMethod::Borrow, AccessMethod::Copy, AccessMethod::CopyWarm, AccessMethod::Map];
 
-impl Way {
+impl AccessMethod {
     /// The name in results.
     pub fn name(self) -> &'static str {
         match self {
@@ -106,9 +107,9 @@ impl Way {
         }
     }
 
-    /// Finds a way.
+    /// Finds a method.
     pub fn by_name(name: &str) -> Option<Self> {
-        WAYS.into_iter().find(|way| way.name() == name)
+        ACCESS_METHODS.into_iter().find(|method| method.name() == name)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::doubt::Code;
 use crate::environment::LinkEnvironment;
 use crate::environment::NETWORK;
 use crate::experiment::Experiment;
-use crate::plan::{Choice, Condition, FigurePlan, Plan, Target, Value};
+use crate::plan::{CellChoice, Condition, FigurePlan, Plan, ResolvedCell, Value};
 use crate::results::{Bound, Figure, Point, Results, Run, Series, Skipped, Verdict};
 use crate::stats;
 use crate::transport;
@@ -36,7 +36,7 @@ fn one(plan: &FigurePlan, measured: Measured<'_>) -> Figure {
     let mut doubts = BTreeSet::new();
     // The plan was checked: every cell is said in full.
     for (of, over) in plan.targets().unwrap_or_default() {
-        let mut value = |choice: &Choice<'_>| match measured.best(choice, plan) {
+        let mut value = |choice: &CellChoice<'_>| match measured.best(choice, plan) {
             Ok((value, target)) => {
                 let codes = measured.find(target).into_iter().flat_map(Series::doubt_codes);
                 doubts.extend(codes.cloned());
@@ -85,10 +85,10 @@ impl Measured<'_> {
     /// The best value of cells and whose it is, or why one of them has none.
     fn best<'t, 'p>(
         &self,
-        choice: &'t Choice<'p>,
+        choice: &'t CellChoice<'p>,
         plan: &FigurePlan,
-    ) -> Result<(f64, &'t Target<'p>), String> {
-        let mut best: Option<(f64, &Target<'_>)> = None;
+    ) -> Result<(f64, &'t ResolvedCell<'p>), String> {
+        let mut best: Option<(f64, &ResolvedCell<'_>)> = None;
         for target in choice {
             let value = self.value(target, plan.value)?;
             if best.is_none_or(|(other, _)| (value > other) == plan.larger_is_better()) {
@@ -99,7 +99,7 @@ impl Measured<'_> {
     }
 
     /// The value of a cell, or why there is none.
-    fn value(&self, target: &Target<'_>, value: Value) -> Result<f64, String> {
+    fn value(&self, target: &ResolvedCell<'_>, value: Value) -> Result<f64, String> {
         let series = self.find(target).ok_or_else(|| self.why_not(target))?;
         let found = match value {
             Value::PerLink => Some(series.median / self.links_used(target)),
@@ -111,7 +111,7 @@ impl Measured<'_> {
         found.filter(positive).ok_or_else(|| format!("{} gave no such value", target.say()))
     }
 
-    fn find(&self, target: &Target<'_>) -> Option<&Series> {
+    fn find(&self, target: &ResolvedCell<'_>) -> Option<&Series> {
         let (size, link) = (self.size(target)?, self.link(target)?);
         self.series.iter().find(|series| {
             (series.experiment, series.wait, series.size) == (target.kind, target.wait, size)
@@ -124,7 +124,7 @@ impl Measured<'_> {
 
     /// The link that was meant. Between two machines the one there is stands for a cable, but not
     /// for a rate or a loss that the plan asks of its own links.
-    fn link(&self, target: &Target<'_>) -> Option<&LinkEnvironment> {
+    fn link(&self, target: &ResolvedCell<'_>) -> Option<&LinkEnvironment> {
         let cable = self.plan.link.get(target.link).is_some_and(|link| link.cable);
         let fits =
             |link: &&LinkEnvironment| link.name == target.link || (cable && link.kind == NETWORK);
@@ -132,18 +132,18 @@ impl Measured<'_> {
     }
 
     /// How many links the transport used as one.
-    fn links_used(&self, target: &Target<'_>) -> f64 {
+    fn links_used(&self, target: &ResolvedCell<'_>) -> f64 {
         let all = transport::by_name(target.transport).is_some_and(|one| one.uses_all_links);
         let link = self.link(target).filter(|_| all);
         link.map_or(1.0, |link| link.links as f64)
     }
 
-    fn size(&self, target: &Target<'_>) -> Option<usize> {
+    fn size(&self, target: &ResolvedCell<'_>) -> Option<usize> {
         let transport = transport::by_name(target.transport)?;
         Some(target.size.bytes(transport, self.link(target)?.mtu))
     }
 
-    fn why_not(&self, target: &Target<'_>) -> String {
+    fn why_not(&self, target: &ResolvedCell<'_>) -> String {
         let link = self.link(target).map_or(target.link, |link| &link.name);
         let label = crate::plan::label(target.transport, target.variant);
         let about = |skipped: &&Skipped| {

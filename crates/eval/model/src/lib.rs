@@ -3,7 +3,6 @@
 //! Nothing here opens a socket or reads a clock. A plan is checked without a network, and the same
 //! results always mean the same.
 
-pub mod beside;
 pub mod choice;
 pub mod cost;
 pub mod date;
@@ -17,6 +16,7 @@ pub mod knobs;
 pub mod note;
 pub mod number;
 pub mod plan;
+pub mod program_figure;
 pub mod results;
 pub mod size;
 pub mod soak;

@@ -21,11 +21,11 @@ pub use cell::Cell;
 pub use check::LONGEST_REPETITION;
 pub use condition::{Condition, Cpus, MOST_SENDERS};
 pub use error::PlanError;
-pub use figure::{Choice, FigurePlan, PaperRow, RowPlan, Spot, Target, Value};
+pub use figure::{CellChoice, FigurePlan, PaperRow, ResolvedCell, RowPlan, Spot, Value};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
-pub use only::{Only, OnlyPair, shell_word};
-pub use paper::{PaperPlan, SaidPlan};
+pub use only::{CellFilter, CellFilterPair, shell_word};
+pub use paper::{PaperPlan, QuotePlan};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, CongestionControl, DEFAULT, GigaeOptions, Recovery, Setting,
     TcpOptions, XdpMode, XdpOptions,

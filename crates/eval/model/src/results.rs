@@ -3,7 +3,6 @@
 //! The form is fixed by `schema/gigae.eval.2.json`. Files of version 1 are read as well: what they
 //! do not have is as it was then. Whatever a report shows comes from here.
 
-use crate::beside::Beside;
 use crate::cost::Cost;
 use crate::demand::Demand;
 use crate::doubt::{Code, Doubt};
@@ -12,6 +11,7 @@ use crate::experiment::Experiment;
 use crate::experiment::Kind;
 use crate::note::Note;
 use crate::plan::{Condition, Plan, Value};
+use crate::program_figure::ProgramFigure;
 use crate::trials::Tuning;
 use crate::wait::Wait;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ pub struct Results {
     pub figures: Vec<Figure>,
     /// Other programs' figures beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub programs: Vec<Beside>,
+    pub programs: Vec<ProgramFigure>,
     /// The settings that were tried, and what was measured with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<Tuning>,

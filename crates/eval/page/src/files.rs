@@ -31,9 +31,9 @@ pub struct TextFile<'a> {
 }
 
 /// Removes files that were begun and not finished.
-struct Drafts(Vec<PathBuf>);
+struct UnfinishedFiles(Vec<PathBuf>);
 
-impl Drop for Drafts {
+impl Drop for UnfinishedFiles {
     fn drop(&mut self) {
         for draft in &self.0 {
             // What is gone already was renamed.
@@ -73,7 +73,7 @@ fn write_drafts(directory: &Path, files: &[TextFile<'_>]) -> Result<(), WriteErr
         move |source| WriteError { path, source }
     };
     fs::create_dir_all(directory).map_err(failed(directory))?;
-    let mut drafts = Drafts(Vec::new());
+    let mut drafts = UnfinishedFiles(Vec::new());
     for TextFile { name, text } in files {
         let draft = directory.join(format!(".{name}.{}", std::process::id()));
         drafts.0.push(draft.clone());

@@ -1,6 +1,6 @@
 //! What the plan asked for: its figures against their bounds, and the conditions that go with them.
 
-use super::tables::{Remark, notes};
+use super::tables::{TransportNote, notes};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{self, exact, hundredths, millions, set_share, short};
@@ -192,7 +192,7 @@ pub fn conditions(results: &Results) -> Vec<NamedValue> {
     rows.extend(settings(results));
     let mut said: Vec<NamedValue> = Vec::new();
     // A link's mode is the same for most of its figures.
-    for Remark { label, note, .. } in notes(results) {
+    for TransportNote { label, note, .. } in notes(results) {
         let row = NamedValue::new(label, note.to_string());
         if !said.contains(&row) {
             said.push(row.clone());

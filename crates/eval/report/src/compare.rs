@@ -15,7 +15,7 @@ mod side;
 mod text;
 
 pub use cell::{ComparedCell, Unit};
-pub use conditions::Differs;
+pub use conditions::ConditionDifference;
 pub use shift::{Shift, shift};
 pub use side::{Side, SideError};
 pub use text::text;
@@ -49,9 +49,9 @@ pub struct Comparison {
     /// What is compared; the first is the reference.
     pub sides: Vec<Summary>,
     /// The conditions that differ.
-    pub differs: Vec<Differs>,
+    pub differs: Vec<ConditionDifference>,
     /// Each of the others against the reference.
-    pub against: Vec<Against>,
+    pub against: Vec<SideComparison>,
 }
 
 /// One of the sides in short.
@@ -75,7 +75,7 @@ pub struct Summary {
 
 /// One side against the reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Against {
+pub struct SideComparison {
     /// Number of the side.
     pub side: usize,
     /// What the figures' tests take for a unit.
@@ -153,7 +153,7 @@ pub struct NothingInCommon(String);
 pub fn compare(sides: &[Side], least: f64) -> Result<Comparison, NothingInCommon> {
     let level = family::level(sides.len().saturating_sub(1));
     let against = (1..sides.len())
-        .map(|side| against(sides, side, Judging { level, least }))
+        .map(|side| against(sides, side, SignificanceTest { level, least }))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Comparison {
         schema: SCHEMA,
@@ -166,7 +166,7 @@ pub fn compare(sides: &[Side], least: f64) -> Result<Comparison, NothingInCommon
 
 /// What is judged by.
 #[derive(Clone, Copy)]
-struct Judging {
+struct SignificanceTest {
     /// Share of false alarms that a family may have.
     level: f64,
     /// In percent.
@@ -188,7 +188,11 @@ fn summary(side: &Side) -> Summary {
     }
 }
 
-fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, NothingInCommon> {
+fn against(
+    sides: &[Side],
+    side: usize,
+    judging: SignificanceTest,
+) -> Result<SideComparison, NothingInCommon> {
     let (reference, other) = (&sides[0], &sides[side]);
     let links = Links::of(reference.first(), other.first());
     let (mut common, mut alone) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -217,8 +221,15 @@ fn against(sides: &[Side], side: usize, judging: Judging) -> Result<Against, Not
     });
     let figures = judged(figures.collect(), judging);
     let costs = judged(common.iter().flat_map(costs).collect(), judging);
-    let mut against =
-        Against { side, unit, units: units(unit), figures, costs, alone, doubts: Vec::new() };
+    let mut against = SideComparison {
+        side,
+        unit,
+        units: units(unit),
+        figures,
+        costs,
+        alone,
+        doubts: Vec::new(),
+    };
     against.doubts = doubts(reference, other, &against, judging);
     Ok(against)
 }
@@ -311,7 +322,7 @@ fn percent(logarithm: f64) -> f64 {
 }
 
 /// Judges what was begun as one family.
-fn judged(begun: Vec<UnjudgedFigure>, judging: Judging) -> Vec<Compared> {
+fn judged(begun: Vec<UnjudgedFigure>, judging: SignificanceTest) -> Vec<Compared> {
     let (mut all, rows): (Vec<Compared>, Vec<Row>) =
         begun.into_iter().map(|one| (one.compared, one.row)).unzip();
     for (compared, judged) in all.iter_mut().zip(family::judge(&rows, judging.level)) {
@@ -332,7 +343,12 @@ fn judged(begun: Vec<UnjudgedFigure>, judging: Judging) -> Vec<Compared> {
     all
 }
 
-fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -> Vec<Doubt> {
+fn doubts(
+    reference: &Side,
+    other: &Side,
+    against: &SideComparison,
+    judging: SignificanceTest,
+) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     if against.unit == Unit::Repetition {
         doubts.push(doubt!(FewRuns, "{} and {} runs; what two runs of the same thing differ by is unknown, and what is called a difference here may be no more than that; measure both sides with --runs {}, in turns if you can",
@@ -352,14 +368,14 @@ fn doubts(reference: &Side, other: &Side, against: &Against, judging: Judging) -
                 side.name));
         }
     }
-    doubts.extend(apart(reference, other));
+    doubts.extend(one_after_the_other(reference, other));
     doubts.extend(speed(reference, other));
     doubts.extend(in_common(&against.figures, judging.least));
     doubts
 }
 
 /// All runs of one side were made before all of the other, several of each.
-fn apart(reference: &Side, other: &Side) -> Option<Doubt> {
+fn one_after_the_other(reference: &Side, other: &Side) -> Option<Doubt> {
     let ((a, b), (c, d)) = (dates(reference)?, dates(other)?);
     let (several, same) = (reference.runs.len().min(other.runs.len()) > 1, a == c && b == d);
     (several && !same && (b <= c || d <= a)).then(|| {

@@ -2,7 +2,9 @@
 
 use super::csv::quoted;
 use super::overlay::{self, letter};
-use crate::compare::{Against, Compared, Comparison, ComparisonVerdict, Side, Summary, Unit};
+use crate::compare::{
+    Compared, Comparison, ComparisonVerdict, Side, SideComparison, Summary, Unit,
+};
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::number::{self, hundredths, short};
 use gigae_eval_model::stats;
@@ -57,7 +59,7 @@ pub fn conditions(comparison: &Comparison) -> Vec<NamedValue> {
 }
 
 /// What follows for one side, in sentences.
-pub fn sentences(comparison: &Comparison, against: &Against) -> Vec<String> {
+pub fn sentences(comparison: &Comparison, against: &SideComparison) -> Vec<String> {
     let (a, b) = (letter(0), letter(against.side));
     let mut said = Vec::new();
     said.extend(verdicts(
@@ -135,7 +137,7 @@ fn visible(all: &[Compared]) -> Option<String> {
 }
 
 /// The figures of one side, a table for each link.
-pub fn figure_tables(comparison: &Comparison, against: &Against) -> Vec<Table> {
+pub fn figure_tables(comparison: &Comparison, against: &SideComparison) -> Vec<Table> {
     let units = match against.unit {
         Unit::Run => format!("the {} and {} runs", against.units[0], against.units[1]),
         Unit::Repetition => format!("{} and {} repetitions", against.units[0], against.units[1]),
@@ -151,7 +153,7 @@ pub fn figure_tables(comparison: &Comparison, against: &Against) -> Vec<Table> {
 }
 
 /// What a message costs, likewise; all of it, or what differs.
-pub fn cost_tables(comparison: &Comparison, against: &Against, all: bool) -> Vec<Table> {
+pub fn cost_tables(comparison: &Comparison, against: &SideComparison, all: bool) -> Vec<Table> {
     let is_shown = |one: &&Compared| match one.verdict {
         ComparisonVerdict::Same => all,
         ComparisonVerdict::Untested => {
@@ -169,7 +171,7 @@ pub fn cost_tables(comparison: &Comparison, against: &Against, all: bool) -> Vec
     tables(against, &costs, "What a message costs, ", &note)
 }
 
-fn tables(against: &Against, all: &[&Compared], what: &str, note: &str) -> Vec<Table> {
+fn tables(against: &SideComparison, all: &[&Compared], what: &str, note: &str) -> Vec<Table> {
     let (a, b) = (letter(0), letter(against.side));
     let mut links: Vec<&str> = Vec::new();
     for one in all {
@@ -337,7 +339,7 @@ pub fn page(comparison: &Comparison, sides: &[Side]) -> String {
 /// The doubts about each comparison.
 pub fn all_doubts(comparison: &Comparison) -> Vec<String> {
     let several = comparison.against.len() > 1;
-    let of = |against: &Against| -> Vec<String> {
+    let of = |against: &SideComparison| -> Vec<String> {
         let who = letter(against.side);
         let said = |doubt: &Doubt| {
             if several { format!("{doubt} ({who})") } else { doubt.to_string() }

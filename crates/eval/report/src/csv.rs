@@ -1,8 +1,8 @@
 //! The points of all curves as comma-separated values (RFC 4180), for spreadsheets and scripts: a
 //! line for each point, its columns named as in `results.json`.
 
-use gigae_eval_model::beside::Beside;
 use gigae_eval_model::doubt::Doubt;
+use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, Series};
 
 const COLUMNS: [&str; 26] = [
@@ -53,7 +53,7 @@ pub fn page(results: &Results) -> String {
 
 /// A comparison of ours with another program: two lines. The second names the program as its
 /// transport. Both give the number of pairs.
-fn lines(beside: &Beside) -> [[String; COLUMNS.len()]; 2] {
+fn lines(beside: &ProgramFigure) -> [[String; COLUMNS.len()]; 2] {
     let line = |transport: &str, variant: String, median: f64| {
         let cell = |column: &str| match column {
             "link" => beside.link.clone(),

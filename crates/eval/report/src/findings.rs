@@ -15,12 +15,12 @@ mod text;
 mod trips;
 mod tuning;
 
-pub use machine::{Step, ladder};
+pub use machine::{PathStage, ladder};
 pub use streams::bandwidth_delay;
 pub use trips::{Fit, Growth, fits};
 pub use tuning::{Recommended, commands, recommended};
 
-use gigae_eval_model::plan::{Plan, PlanError, SaidPlan};
+use gigae_eval_model::plan::{Plan, PlanError, QuotePlan};
 use gigae_eval_model::results::Results;
 
 /// A rule and the question that it answers.
@@ -55,7 +55,7 @@ pub const RULES: &[Rule] = &[
 /// Refuses a plan that sets a paper's sentence beside a finding which does not exist. The error is
 /// one line; `name` is what the user calls the plan.
 pub fn check(plan: &Plan, name: &str) -> Result<(), PlanError> {
-    let unknown = |said: &&SaidPlan| !RULES.iter().any(|rule| rule.name == said.finding);
+    let unknown = |said: &&QuotePlan| !RULES.iter().any(|rule| rule.name == said.finding);
     match plan.said.iter().find(unknown) {
         Some(said) => Err(PlanError::Malformed {
             plan: name.to_owned(),
@@ -77,7 +77,7 @@ pub struct Finding<'a> {
     /// The sentences, most often one for each link.
     pub sentences: Vec<String>,
     /// What the plan's papers said.
-    pub said: Vec<&'a SaidPlan>,
+    pub said: Vec<&'a QuotePlan>,
 }
 
 /// All findings of a run.

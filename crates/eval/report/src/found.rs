@@ -4,7 +4,7 @@ use crate::findings;
 use crate::findings::Growth;
 use gigae_eval_model::duration::nanoseconds;
 use gigae_eval_model::number::{change, percent, short};
-use gigae_eval_model::plan::{PaperPlan, SaidPlan, Value, Wait};
+use gigae_eval_model::plan::{PaperPlan, QuotePlan, Value, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::table::{Table, words};
 
@@ -17,7 +17,7 @@ pub const NOTE: &str =
 
 /// A finding for people: what follows, and what was found elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct ReportedFinding {
     /// Sentences of this run.
     pub here: Vec<String>,
     /// Sentences of papers, each with where it is from.
@@ -25,14 +25,14 @@ pub struct Said {
 }
 
 /// All findings.
-pub fn findings(results: &Results) -> Vec<Said> {
-    let there = |said: &SaidPlan| {
+pub fn findings(results: &Results) -> Vec<ReportedFinding> {
+    let there = |said: &QuotePlan| {
         let source = results.plan.source.get(&said.source).unwrap_or(&said.source);
         format!("{} ({source}, {})", said.says, said.at)
     };
     findings::of(results)
         .into_iter()
-        .map(|finding| Said {
+        .map(|finding| ReportedFinding {
             here: finding.sentences,
             there: finding.said.into_iter().map(there).collect(),
         })

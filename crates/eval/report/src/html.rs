@@ -248,7 +248,8 @@ fn commands(results: &Results, series: &[&Series], labels: &[String]) -> Vec<(St
     let all = repeat::figure(results, series[0]);
     let of = |label: &String| {
         let one = series.iter().find(|one| one.label() == *label)?;
-        let part: repeat::Part = all.iter().cloned().chain(repeat::curve(results, one)).collect();
+        let part: repeat::RepeatedCells =
+            all.iter().cloned().chain(repeat::curve(results, one)).collect();
         Some((label.clone(), repeat::command(results, &part)?))
     };
     let whole = repeat::command(results, &all).map(|command| ("all lines".to_owned(), command));

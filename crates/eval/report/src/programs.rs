@@ -1,8 +1,7 @@
 //! Other programs' figures beside ours.
 
-use gigae_eval_model::beside::AGREE;
-use gigae_eval_model::beside::{Agreement, Beside};
 use gigae_eval_model::number::{exact, percent, short};
+use gigae_eval_model::program_figure::{AGREE, Agreement, ProgramFigure};
 use gigae_eval_model::results::Results;
 use gigae_eval_page::table::{MEANS, Table, words};
 
@@ -25,7 +24,7 @@ pub fn table(results: &Results) -> Option<Table> {
     })
 }
 
-fn row(one: &Beside) -> Vec<String> {
+fn row(one: &ProgramFigure) -> Vec<String> {
     let verdict = match one.verdict() {
         Agreement::Agrees => "agree",
         Agreement::Differs => "differ",

@@ -1,8 +1,7 @@
 //! Tables that set variants, losses and ways of reading beside one another, and beside the paper.
 
 use super::tables::figure;
-use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::experiment::WAYS;
+use gigae_eval_model::experiment::{ACCESS_METHODS, Experiment};
 use gigae_eval_model::number::{millions, percent, set_share, short, tenths};
 use gigae_eval_model::plan::{Condition, PaperRow, RowPlan, Wait};
 use gigae_eval_model::results::{Results, Series};
@@ -125,16 +124,18 @@ fn paper_cells(row: Option<PaperRow>) -> [String; 3] {
 pub fn memory_table(results: &Results) -> Option<Table> {
     let all = || results.series.iter().filter(|series| series.experiment == Experiment::Memory);
     let sizes: BTreeSet<usize> = all().map(|series| series.size).collect();
-    let find = |way: &str, size| all().find(|one| one.transport == way && one.size == size);
+    let find = |method: &str, size| all().find(|one| one.transport == method && one.size == size);
     let rows: Vec<Vec<String>> = sizes
         .iter()
         .map(|&size| {
-            let cells = WAYS.iter().map(|way| find(way.name(), size).map_or(String::new(), figure));
+            let cells = ACCESS_METHODS
+                .iter()
+                .map(|method| find(method.name(), size).map_or(String::new(), figure));
             std::iter::once(size.to_string()).chain(cells).collect()
         })
         .collect();
     let cheaper = sizes.iter().find(|&&size| {
-        let cost = |way| find(way, size).map(|series| series.median);
+        let cost = |method| find(method, size).map(|series| series.median);
         matches!((cost("map"), cost("copy")), (Some(map), Some(copy)) if map < copy)
     });
     let crossover = cheaper.map_or("mapping is dearer at all of them".to_owned(), |size| {
@@ -147,7 +148,7 @@ pub fn memory_table(results: &Results) -> Option<Table> {
              frames in turn (copy-warm: the same one each time). Of these sizes {crossover}. {TABLE_1}"
         ),
         header: std::iter::once("bytes".to_owned())
-            .chain(WAYS.iter().map(|way| way.name().to_owned()))
+            .chain(ACCESS_METHODS.iter().map(|method| method.name().to_owned()))
             .collect(),
         rows,
     })

@@ -1,43 +1,43 @@
 //! The commands that measure a figure again, or one of its lines.
 
-use gigae_eval_model::plan::{Cpus, DEFAULT, OnlyPair, Size, shell_word};
+use gigae_eval_model::plan::{CellFilterPair, Cpus, DEFAULT, Size, shell_word};
 use gigae_eval_model::results::{Results, Series};
 
 /// What is measured again.
-pub(super) type Part = Vec<OnlyPair>;
+pub(super) type RepeatedCells = Vec<CellFilterPair>;
 
 /// The command of the run, narrowed to a part of its plan; `None` for what `--only` cannot say.
-pub(super) fn command(results: &Results, part: &[OnlyPair]) -> Option<String> {
+pub(super) fn command(results: &Results, part: &[CellFilterPair]) -> Option<String> {
     let whole = &results.environment.command;
     if whole.is_empty() || part.iter().any(|one| one.value.contains(',')) {
         return None;
     }
-    let pairs: Vec<String> = part.iter().map(OnlyPair::to_string).collect();
+    let pairs: Vec<String> = part.iter().map(CellFilterPair::to_string).collect();
     Some(format!("{whole} --only {}", shell_word(&pairs.join(","))))
 }
 
 /// The experiment, link and style of waiting that a series belongs to.
-pub(super) fn figure(results: &Results, series: &Series) -> Part {
-    let mut part: Part = Vec::new();
+pub(super) fn figure(results: &Results, series: &Series) -> RepeatedCells {
+    let mut part: RepeatedCells = Vec::new();
     // Between two machines the link there is has another name than the plan's.
     if results.plan.link.contains_key(&series.link) {
-        part.push(OnlyPair::new("link", &series.link));
+        part.push(CellFilterPair::new("link", &series.link));
     }
-    part.push(OnlyPair::new("experiment", series.experiment.name()));
-    part.push(OnlyPair::new("wait", series.wait.name()));
+    part.push(CellFilterPair::new("experiment", series.experiment.name()));
+    part.push(CellFilterPair::new("wait", series.wait.name()));
     part
 }
 
 /// The transport with its setting and what else is unusual, sizes and rates left open.
-pub(super) fn curve(results: &Results, series: &Series) -> Part {
-    let mut part = vec![OnlyPair::new("transport", transport(results, series))];
+pub(super) fn curve(results: &Results, series: &Series) -> RepeatedCells {
+    let mut part = vec![CellFilterPair::new("transport", transport(results, series))];
     let same = || results.plan.experiment.iter().filter(|one| one.kind == series.experiment);
     if same().any(|one| !one.cpus.is_empty()) {
         let word = if series.condition.cpus == Cpus::One { "one" } else { "two" };
-        part.push(OnlyPair::new("cpus", word));
+        part.push(CellFilterPair::new("cpus", word));
     }
     if same().any(|one| !one.bulk.is_empty()) {
-        part.push(OnlyPair::new("bulk", series.condition.bulk.to_string()));
+        part.push(CellFilterPair::new("bulk", series.condition.bulk.to_string()));
     }
     part
 }
@@ -56,15 +56,15 @@ pub(super) fn transport(results: &Results, series: &Series) -> String {
 }
 
 /// A size, where the plan names it by its number.
-pub(super) fn size(results: &Results, bytes: usize) -> Option<OnlyPair> {
+pub(super) fn size(results: &Results, bytes: usize) -> Option<CellFilterPair> {
     let named = results.plan.experiment.iter().any(|one| one.sizes.contains(&Size::Bytes(bytes)));
-    named.then(|| OnlyPair::new("size", bytes.to_string()))
+    named.then(|| CellFilterPair::new("size", bytes.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_eval_model::plan::{Cell, Only};
+    use gigae_eval_model::plan::{Cell, CellFilter};
     use std::collections::BTreeSet;
 
     /// What was measured of a curve must be what its command measures, at least.
@@ -77,11 +77,11 @@ mod tests {
             let results = Results::parse(text).unwrap();
             let linked = |one: &&Series| results.plan.link.contains_key(&one.link);
             for one in results.series.iter().filter(linked) {
-                let all: Part =
+                let all: RepeatedCells =
                     [figure(&results, one), curve(&results, one)].into_iter().flatten().collect();
                 let said = command(&results, &all).unwrap();
                 let (_, only) = said.split_once(" --only ").unwrap();
-                let only: Only = only.trim_matches('\'').parse().unwrap();
+                let only: CellFilter = only.trim_matches('\'').parse().unwrap();
                 let part = results.plan.only(&only).unwrap();
                 let mtu = part.link[&one.link].mtu as usize;
                 let label = |rate: Option<f64>, label: &str| match rate {
@@ -105,8 +105,8 @@ mod tests {
         let mut one = results.series[0].clone();
         one.link = "network".into();
         assert!(figure(&results, &one).iter().all(|one| one.key != "link"));
-        assert_eq!(command(&results, &[OnlyPair::new("transport", "tcp/a,b")]), None);
+        assert_eq!(command(&results, &[CellFilterPair::new("transport", "tcp/a,b")]), None);
         results.environment.command.clear();
-        assert_eq!(command(&results, &[OnlyPair::new("transport", "tcp")]), None);
+        assert_eq!(command(&results, &[CellFilterPair::new("transport", "tcp")]), None);
     }
 }

@@ -7,7 +7,7 @@ use super::tips;
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{hundredths, short};
-use gigae_eval_model::plan::{Condition, OnlyPair, Wait};
+use gigae_eval_model::plan::{Condition, CellFilterPair, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::svg::{Axis, Chart, Mark, SvgLine, SvgPoint};
@@ -133,13 +133,13 @@ fn buffer_figure(results: &Results, link: &str) -> Option<ChartFigure> {
     let lines: Vec<SvgLine> = columns.iter().enumerate().map(line).collect();
     let one = rows.values().flat_map(BTreeMap::values).next()?;
     let whole = repeat::figure(results, one);
-    let all = ("all lines".to_owned(), vec![OnlyPair::new("transport", "tcp")]);
+    let all = ("all lines".to_owned(), vec![CellFilterPair::new("transport", "tcp")]);
     let commands = std::iter::once(all)
         .chain(
             columns.iter().map(|column| (column_name(*column), buffers(results, &rows, *column))),
         )
         .filter_map(|(name, part)| {
-            let part: repeat::Part = whole.iter().cloned().chain(part).collect();
+            let part: repeat::RepeatedCells = whole.iter().cloned().chain(part).collect();
             Some((name, repeat::command(results, &part)?))
         });
     let chart = Chart {
@@ -161,9 +161,10 @@ fn buffers(
     results: &Results,
     rows: &BTreeMap<u32, BTreeMap<BufferColumn, &Series>>,
     column: BufferColumn,
-) -> repeat::Part {
+) -> repeat::RepeatedCells {
     let cells = rows.values().filter_map(|row| row.get(&column));
-    let settings = cells.map(|one| OnlyPair::new("transport", repeat::transport(results, one)));
+    let settings =
+        cells.map(|one| CellFilterPair::new("transport", repeat::transport(results, one)));
     settings.chain(repeat::size(results, column.size)).collect()
 }
 
@@ -221,12 +222,15 @@ fn load(results: &Results, link: &str, wait: Wait) -> Option<ChartFigure> {
         lines: lines.collect(),
     };
     let whole = repeat::figure(results, curves.values().flatten().next()?);
-    let commands = std::iter::once(("all lines".to_owned(), vec![OnlyPair::new("bulk", "0")]))
-        .chain(curves.iter().map(|(name, curve)| (name.clone(), repeat::curve(results, curve[0]))))
-        .filter_map(|(name, part)| {
-            let part: repeat::Part = whole.iter().cloned().chain(part).collect();
-            Some((name, repeat::command(results, &part)?))
-        });
+    let commands =
+        std::iter::once(("all lines".to_owned(), vec![CellFilterPair::new("bulk", "0")]))
+            .chain(
+                curves.iter().map(|(name, curve)| (name.clone(), repeat::curve(results, curve[0]))),
+            )
+            .filter_map(|(name, part)| {
+                let part: repeat::RepeatedCells = whole.iter().cloned().chain(part).collect();
+                Some((name, repeat::command(results, &part)?))
+            });
     let repeat = commands.collect();
     Some(ChartFigure { repeat, ..ChartFigure::from(chart) })
 }

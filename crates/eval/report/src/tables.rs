@@ -464,25 +464,25 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
         push("TCP buffers", format!("rmem {rmem}, wmem {wmem}"));
     }
     rows.extend(asked::settings(results));
-    rows.extend(notes(results).into_iter().map(|Remark { label, link, note }| {
+    rows.extend(notes(results).into_iter().map(|TransportNote { label, link, note }| {
         NamedValue::new(format!("{label} ({link})"), note.to_string())
     }));
     rows
 }
 
 /// What a transport said about itself on a link.
-pub(super) struct Remark<'a> {
+pub(super) struct TransportNote<'a> {
     pub(super) label: String,
     link: &'a str,
     pub(super) note: &'a Note,
 }
 
 /// What each transport said about itself, once.
-pub(super) fn notes(results: &Results) -> Vec<Remark<'_>> {
-    let mut notes: Vec<Remark<'_>> = Vec::new();
+pub(super) fn notes(results: &Results) -> Vec<TransportNote<'_>> {
+    let mut notes: Vec<TransportNote<'_>> = Vec::new();
     for series in &results.series {
         let Some(note) = &series.note else { continue };
-        let remark = Remark { label: series.label(), link: &series.link, note };
+        let remark = TransportNote { label: series.label(), link: &series.link, note };
         if !notes.iter().any(|one| (&one.label, one.link) == (&remark.label, remark.link)) {
             notes.push(remark);
         }

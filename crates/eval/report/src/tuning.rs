@@ -3,7 +3,7 @@
 
 use crate::findings;
 use gigae_eval_model::choice;
-use gigae_eval_model::choice::{Change, Objectives};
+use gigae_eval_model::choice::{Objectives, RatioChange};
 use gigae_eval_model::knobs::KnobState;
 use gigae_eval_model::number::{short, times, trimmed};
 use gigae_eval_model::results::Estimate;
@@ -109,12 +109,12 @@ fn said(figure: Estimate) -> String {
     format!("{} ({} to {})", short(figure.median), short(low), short(high))
 }
 
-fn changed(change: Change) -> String {
+fn changed(change: RatioChange) -> String {
     match change {
-        Change::Better(ratio) => format!("{} better", times(ratio)),
-        Change::Worse(ratio) => format!("{} worse", times(1.0 / ratio)),
-        Change::Same => "same".into(),
-        Change::Unknown => String::new(),
+        RatioChange::Better(ratio) => format!("{} better", times(ratio)),
+        RatioChange::Worse(ratio) => format!("{} worse", times(1.0 / ratio)),
+        RatioChange::Same => "same".into(),
+        RatioChange::Unknown => String::new(),
     }
 }
 

@@ -13,14 +13,14 @@ pub struct Config {
     /// Command line of the serving end on a virtual network.
     pub serve: Vec<OsString>,
     /// Other programs to run beside.
-    pub with: With,
+    pub with: ProgramRuns,
     /// Command line of this run, for the record.
     pub command: String,
 }
 
 /// Other programs to run beside, and how often.
 #[derive(Clone, Debug, Default)]
-pub struct With {
+pub struct ProgramRuns {
     /// Their names, [`gigae_eval_session::programs::ALL`] among them for all that are installed;
     /// none if empty.
     pub names: Vec<String>,

@@ -37,7 +37,7 @@ pub enum RunError {
 }
 
 /// Why a repetition gave nothing.
-pub(crate) enum Failure {
+pub(crate) enum RepetitionError {
     /// The whole run ends.
     Fatal(RunError),
     /// This transport does not work on this link at all.
@@ -46,13 +46,13 @@ pub(crate) enum Failure {
     Repetition(String),
 }
 
-impl From<ControlError> for Failure {
+impl From<ControlError> for RepetitionError {
     fn from(error: ControlError) -> Self {
         Self::Fatal(error.into())
     }
 }
 
-impl From<ProbeError> for Failure {
+impl From<ProbeError> for RepetitionError {
     fn from(error: ProbeError) -> Self {
         match error {
             ProbeError::Interrupted => Self::Fatal(RunError::Interrupted),
@@ -63,7 +63,7 @@ impl From<ProbeError> for Failure {
     }
 }
 
-impl From<TransportError> for Failure {
+impl From<TransportError> for RepetitionError {
     fn from(error: TransportError) -> Self {
         match error {
             TransportError::Unavailable(reason) => Self::Unavailable(reason),
@@ -72,15 +72,15 @@ impl From<TransportError> for Failure {
     }
 }
 
-pub(crate) fn reply_failure(reply: &Reply) -> Failure {
+pub(crate) fn reply_failure(reply: &Reply) -> RepetitionError {
     match reply {
         Reply::Failed { reason, unavailable: true } => {
-            Failure::Unavailable(format!("at the answering end: {reason}"))
+            RepetitionError::Unavailable(format!("at the answering end: {reason}"))
         }
         Reply::Failed { reason, .. } => {
-            Failure::Repetition(format!("at the answering end: {reason}"))
+            RepetitionError::Repetition(format!("at the answering end: {reason}"))
         }
-        other => Failure::Fatal(unexpected(other)),
+        other => RepetitionError::Fatal(unexpected(other)),
     }
 }
 

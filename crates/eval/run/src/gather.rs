@@ -1,8 +1,8 @@
 //! From repetitions to figures: collects what the ends measured and says what to doubt about it.
 
-use crate::progress::Took;
+use crate::progress::ViewCost;
 use gigae_eval_measure::experiment;
-use gigae_eval_measure::experiment::incast::Crowds;
+use gigae_eval_measure::experiment::incast::IncastTotals;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::demand::Demand;
@@ -55,7 +55,7 @@ pub struct Gathered {
     remote: Cost,
     sent: u64,
     lost: u64,
-    crowds: Crowds,
+    crowds: IncastTotals,
     note: Option<Note>,
 }
 
@@ -91,7 +91,7 @@ impl Gathered {
             remote: Cost::default(),
             sent: 0,
             lost: 0,
-            crowds: Crowds::default(),
+            crowds: IncastTotals::default(),
             note: None,
         }
     }
@@ -334,8 +334,8 @@ pub(crate) fn run_doubts(environment: &Environment) -> Vec<Doubt> {
 }
 
 /// What a live view does to the figures, where it may have run on the CPUs of the ends.
-pub(crate) fn view_doubt(view: Took) -> Option<Doubt> {
-    (!view.apart).then(|| {
+pub(crate) fn view_doubt(view: ViewCost) -> Option<Doubt> {
+    (!view.separate_cpus).then(|| {
         doubt!(LiveView, "--tui had no CPU of its own and took {} of one that an end was on, its terminal not counted; leave it out for figures to quote",
             hundredths(view.share))
     })
@@ -470,8 +470,8 @@ mod tests {
 
     #[test]
     fn a_live_view_is_a_doubt_where_it_shared_a_cpu_with_an_end() {
-        assert_eq!(view_doubt(Took { share: 0.002, apart: true }), None);
-        let doubt = view_doubt(Took { share: 0.002, apart: false }).unwrap();
+        assert_eq!(view_doubt(ViewCost { share: 0.002, separate_cpus: true }), None);
+        let doubt = view_doubt(ViewCost { share: 0.002, separate_cpus: false }).unwrap();
         assert_eq!(doubt.code, Some(Code::LiveView));
         assert!(doubt.to_string().contains("0.20 %"), "{doubt}");
     }

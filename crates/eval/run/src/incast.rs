@@ -2,7 +2,7 @@
 //! else all on this one. Beside them one ECHO after the other goes from this node, by which one
 //! sees the queue.
 
-use crate::error::{Failure, reply_failure};
+use crate::error::{RepetitionError, reply_failure};
 use crate::repetition::{BothEnds, cancel_within};
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
@@ -47,7 +47,7 @@ pub(super) fn repetition(
     stage: &mut Stage,
     task: Task,
     interrupted: &AtomicBool,
-) -> Result<BothEnds, Failure> {
+) -> Result<BothEnds, RepetitionError> {
     let senders = task.condition.senders;
     // So that all keep the rate together, whatever is lost in rounding.
     let rate = task.rate.map(|rate| rate / f64::from(senders) * (1.0 - 1e-9));
@@ -59,7 +59,7 @@ pub(super) fn repetition(
         Reply::Gathering(peers) if !peers.is_empty() => peers,
         other => return Err(reply_failure(&other)),
     };
-    let asked = join(openings, &peers).map_err(Failure::from).and_then(|mut probes| {
+    let asked = join(openings, &peers).map_err(RepetitionError::from).and_then(|mut probes| {
         let asked = send(&stage.site, &task, &places, &mut probes, &peers[0], interrupted)?;
         Ok((asked, probes))
     });
@@ -69,8 +69,8 @@ pub(super) fn repetition(
         Err(failure) => {
             let reply = stage.session.ask(&Request::Cancel, cancel_within(interrupted))?;
             return Err(match (failure, reply) {
-                (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
-                    Failure::Repetition(format!("{here}; at the answering end: {reason}"))
+                (RepetitionError::Repetition(here), Reply::Failed { reason, .. }) => {
+                    RepetitionError::Repetition(format!("{here}; at the answering end: {reason}"))
                 }
                 (failure, _) => failure,
             });
@@ -89,14 +89,14 @@ pub(super) fn repetition(
 }
 
 /// All senders, before they have joined.
-type Opened = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
+type OpenedSenders = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
 
 /// Opens all senders, each in its node.
-fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
+fn open(stage: &Stage, task: &Task) -> Result<OpenedSenders, RepetitionError> {
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
     if transport.receives_from_all && task.size > transport.frame_payload(stage.site.mtu) {
-        let why = "one end hears many senders only by messages within a frame; take smaller ones";
-        return Err(Failure::Unavailable(why.into()));
+        let why = "many senders can send only messages that fit in a frame; choose smaller ones";
+        return Err(RepetitionError::Unavailable(why.into()));
     }
     let nodes = stage.sending_nodes();
     let (mut places, mut openings) = (Vec::new(), Vec::new());
@@ -118,8 +118,8 @@ fn open(stage: &Stage, task: &Task) -> Result<Opened, Failure> {
     Ok((places, openings))
 }
 
-fn failed<E: std::fmt::Display>(error: E) -> Failure {
-    Failure::Repetition(error.to_string())
+fn failed<E: std::fmt::Display>(error: E) -> RepetitionError {
+    RepetitionError::Repetition(error.to_string())
 }
 
 fn join(
@@ -131,7 +131,7 @@ fn join(
 }
 
 /// What all senders counted, and the ECHOs beside.
-type Sent = (Vec<Asked>, Asked);
+type SenderTotals = (Vec<Asked>, Asked);
 
 /// All senders at once, each in a thread in its node.
 fn send(
@@ -141,7 +141,7 @@ fn send(
     probes: &mut [Box<dyn Probe>],
     peer: &ChannelAddress,
     interrupted: &AtomicBool,
-) -> Result<Sent, Failure> {
+) -> Result<SenderTotals, RepetitionError> {
     let begin = Instant::now() + START;
     std::thread::scope(|scope| {
         // It begins in the calling thread's node.
@@ -156,7 +156,9 @@ fn send(
         let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
         let beside = beside.join().unwrap_or_default();
         let each = ends.into_iter().map(|end| {
-            end.unwrap_or_else(|_| Err(Failure::Repetition("a sender's thread panicked".into())))
+            end.unwrap_or_else(|_| {
+                Err(RepetitionError::Repetition("a sender's thread panicked".into()))
+            })
         });
         Ok((each.collect::<Result<_, _>>()?, beside))
     })
@@ -169,7 +171,7 @@ fn sender(
     task: &Task,
     begin: Instant,
     interrupted: &AtomicBool,
-) -> Result<Asked, Failure> {
+) -> Result<Asked, RepetitionError> {
     let _inside = place.node.as_ref().map(Node::enter).transpose().map_err(failed)?;
     place.site.pin().map_err(failed)?;
     let meter = Meter::new(&place.site);

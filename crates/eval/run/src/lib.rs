@@ -18,8 +18,8 @@ mod rounds;
 mod run;
 mod tuned;
 
-pub use config::{Config, RemoteEnd, With};
+pub use config::{Config, ProgramRuns, RemoteEnd};
 pub use error::RunError;
 pub use gather::{Gathered, SoFar};
-pub use progress::{Made, MeasuredLink, RunProgress, Took};
+pub use progress::{Made, MeasuredLink, RunProgress, ViewCost};
 pub use run::run;

@@ -1,6 +1,6 @@
 //! Pairs of a figure of ours and one of another program's, on the link that is being measured.
 
-use crate::error::{Failure, RunError, reply_failure, unexpected};
+use crate::error::{RepetitionError, RunError, reply_failure, unexpected};
 use crate::repetition::{BothEnds, cancel_within, repetition};
 use crate::rounds::{EMPTY, MOST_FAILURES, Running};
 use gigae_eval_model::results::Skipped;
@@ -127,8 +127,8 @@ impl Running<'_> {
             Err(_) if self.interrupted.load(Ordering::Relaxed) => {
                 return Err(RunError::Interrupted);
             }
-            Err(Failure::Fatal(error)) => return Err(error),
-            Err(Failure::Unavailable(reason) | Failure::Repetition(reason)) => {
+            Err(RepetitionError::Fatal(error)) => return Err(error),
+            Err(RepetitionError::Unavailable(reason) | RepetitionError::Repetition(reason)) => {
                 pairs.failures += 1;
                 // The only pair that was planned is as good as given up, too.
                 if pairs.failures == MOST_FAILURES.min(self.pairs) {
@@ -177,7 +177,7 @@ fn make(
     pairs: &mut Pairs,
     ours_first: bool,
     interrupted: &AtomicBool,
-) -> Result<[f64; 2], Failure> {
+) -> Result<[f64; 2], RepetitionError> {
     if ours_first {
         let ours = ours(stage, &pairs.of, interrupted)?;
         return Ok([ours, theirs(stage, pairs, interrupted)?]);
@@ -186,13 +186,21 @@ fn make(
     Ok([ours(stage, &pairs.of, interrupted)?, theirs])
 }
 
-fn ours(stage: &mut Stage, of: &Comparison, interrupted: &AtomicBool) -> Result<f64, Failure> {
+fn ours(
+    stage: &mut Stage,
+    of: &Comparison,
+    interrupted: &AtomicBool,
+) -> Result<f64, RepetitionError> {
     let BothEnds { asked, answered } = repetition(stage, &of.cell, interrupted)?;
     let figure = of.measure.ours.figure(of.measure.experiment, &asked, &answered);
-    figure.ok_or_else(|| Failure::Repetition(EMPTY.to_owned()))
+    figure.ok_or_else(|| RepetitionError::Repetition(EMPTY.to_owned()))
 }
 
-fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Result<f64, Failure> {
+fn theirs(
+    stage: &mut Stage,
+    pairs: &mut Pairs,
+    interrupted: &AtomicBool,
+) -> Result<f64, RepetitionError> {
     let (program, job) = (pairs.of.program, &pairs.of.job);
     let at = match stage.session.ask(&Request::Program(Box::new(job.clone())), ANSWER)? {
         Reply::Listening { at } => at,
@@ -203,9 +211,11 @@ fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Res
     let said = match (said, ended) {
         (Ok(said), Reply::Cancelled) => said,
         (Err(here), Reply::Failed { reason, .. }) => {
-            return Err(Failure::Repetition(format!("{here}; at the answering end: {reason}")));
+            return Err(RepetitionError::Repetition(format!(
+                "{here}; at the answering end: {reason}"
+            )));
         }
-        (Err(here), Reply::Cancelled) => return Err(Failure::Repetition(here.to_string())),
+        (Err(here), Reply::Cancelled) => return Err(RepetitionError::Repetition(here.to_string())),
         (_, other) => return Err(reply_failure(&other)),
     };
     let [file, _] = program.form().files;
@@ -213,7 +223,7 @@ fn theirs(stage: &mut Stage, pairs: &mut Pairs, interrupted: &AtomicBool) -> Res
     let figure = program.read(job, &said).filter(|figure| figure.is_finite() && *figure > 0.0);
     figure.ok_or_else(|| {
         let garbled = ProgramError::Garbled { program: program.name(), last: last_line(&said, "") };
-        Failure::Repetition(garbled.to_string())
+        RepetitionError::Repetition(garbled.to_string())
     })
 }
 

@@ -31,7 +31,7 @@ pub trait RunProgress {
     }
 
     /// What a view took meanwhile, if it also works during repetitions.
-    fn took(&self) -> Option<Took> {
+    fn took(&self) -> Option<ViewCost> {
         None
     }
 }
@@ -64,11 +64,11 @@ pub struct Made<'a> {
 
 /// What a live view took.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Took {
+pub struct ViewCost {
     /// CPU seconds per second.
     pub share: f64,
     /// Whether it kept off the CPUs of both ends all the time.
-    pub apart: bool,
+    pub separate_cpus: bool,
 }
 
 /// A link in a line.

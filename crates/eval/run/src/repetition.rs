@@ -1,6 +1,6 @@
 //! One repetition of one cell, at both ends or in memory.
 
-use crate::error::{Failure, RunError, reply_failure};
+use crate::error::{RepetitionError, RunError, reply_failure};
 use crate::gather::Gathered;
 use crate::incast;
 use gigae_eval_measure::cost::Meter;
@@ -9,7 +9,7 @@ use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
 use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Probe, Side, Task, TransportError, open};
-use gigae_eval_model::experiment::{Experiment, Way};
+use gigae_eval_model::experiment::{AccessMethod, Experiment};
 use gigae_eval_model::plan::{Cell, Cpus};
 use gigae_eval_model::transport::{self, TransportSpec};
 use gigae_eval_session::control::{ANSWER, Reply, Request};
@@ -65,7 +65,7 @@ pub(crate) fn repetition(
     stage: &mut Stage,
     cell: &Cell,
     interrupted: &AtomicBool,
-) -> Result<BothEnds, Failure> {
+) -> Result<BothEnds, RepetitionError> {
     let task = Task {
         experiment: cell.experiment,
         transport: cell.transport.clone(),
@@ -81,7 +81,9 @@ pub(crate) fn repetition(
         return incast::repetition(stage, task, interrupted);
     }
     let site = place(stage, cell)?;
-    site.pin().map_err(|error| Failure::Repetition(format!("pinning to a CPU failed: {error}")))?;
+    site.pin().map_err(|error| {
+        RepetitionError::Repetition(format!("pinning to a CPU failed: {error}"))
+    })?;
     let own = Task { wait: cell.experiment.measuring_wait(cell.wait), ..task.clone() };
     let opening = open(&site, &own, Side::Client)?;
     let run = Request::Run { task, address: opening.address() };
@@ -95,8 +97,8 @@ pub(crate) fn repetition(
         Err(failure) => {
             let reply = stage.session.ask(&Request::Cancel, cancel_within(interrupted))?;
             return Err(match (failure, reply) {
-                (Failure::Repetition(here), Reply::Failed { reason, .. }) => {
-                    Failure::Repetition(format!("{here}; at the answering end: {reason}"))
+                (RepetitionError::Repetition(here), Reply::Failed { reason, .. }) => {
+                    RepetitionError::Repetition(format!("{here}; at the answering end: {reason}"))
                 }
                 (failure, _) => failure,
             });
@@ -110,11 +112,11 @@ pub(crate) fn repetition(
 
 /// Where this end measures: on its own CPU, or on that of the answering end, if both are to share
 /// one.
-pub(crate) fn place(stage: &Stage, cell: &Cell) -> Result<Site, Failure> {
+pub(crate) fn place(stage: &Stage, cell: &Cell) -> Result<Site, RepetitionError> {
     match (cell.condition.cpus, stage.answering_cpu) {
         (Cpus::Two, _) => Ok(stage.site.clone()),
         (Cpus::One, Some(cpu)) => Ok(Site { cpu: Some(cpu), ..stage.site.clone() }),
-        (Cpus::One, None) => Err(Failure::Unavailable(
+        (Cpus::One, None) => Err(RepetitionError::Unavailable(
             "two machines do not share a CPU; leave --peer out for what one CPU gives".into(),
         )),
     }
@@ -127,7 +129,7 @@ pub(crate) fn measure(
     peer: &ChannelAddress,
     join: impl FnOnce() -> Result<Box<dyn Probe>, TransportError>,
     interrupted: &AtomicBool,
-) -> Result<(Asked, Box<dyn Probe>), Failure> {
+) -> Result<(Asked, Box<dyn Probe>), RepetitionError> {
     let mut probe = join()?;
     let load = match task.condition.bulk {
         0 => None,
@@ -145,12 +147,17 @@ pub(crate) fn measure(
 }
 
 /// One repetition in memory.
-pub(crate) fn in_memory(cell: &Cell, interrupted: &AtomicBool) -> Result<BothEnds, Failure> {
-    let way =
-        Way::by_name(&cell.transport).ok_or_else(|| Failure::Unavailable("unknown way".into()))?;
-    match memory::measure(way, cell.size, cell.warmup, cell.measure, interrupted) {
+pub(crate) fn in_memory(
+    cell: &Cell,
+    interrupted: &AtomicBool,
+) -> Result<BothEnds, RepetitionError> {
+    let unknown = || RepetitionError::Unavailable("unknown access method".into());
+    let method = AccessMethod::by_name(&cell.transport).ok_or_else(unknown)?;
+    match memory::measure(method, cell.size, cell.warmup, cell.measure, interrupted) {
         Ok(Some(asked)) => Ok(BothEnds { asked, answered: Answered::default() }),
-        Ok(None) => Err(Failure::Fatal(RunError::Interrupted)),
-        Err(error) => Err(Failure::Unavailable(format!("memory could not be mapped: {error}"))),
+        Ok(None) => Err(RepetitionError::Fatal(RunError::Interrupted)),
+        Err(error) => {
+            Err(RepetitionError::Unavailable(format!("memory could not be mapped: {error}")))
+        }
     }
 }

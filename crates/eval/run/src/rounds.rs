@@ -1,17 +1,17 @@
 //! Round after round over the cells of a link, and what comes of it.
 
 use crate::config::Config;
-use crate::error::{Failure, RunError};
+use crate::error::{RepetitionError, RunError};
 use crate::gather::{self, Gathered};
 use crate::progress::{Made, RunProgress, title};
 use crate::repetition::BothEnds;
 use gigae_eval_measure::environment;
-use gigae_eval_model::beside::Beside;
 use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
 use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{Cell, Plan};
+use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
 use gigae_eval_model::trials::Tuning;
 use gigae_eval_session::programs::Program;
@@ -33,7 +33,7 @@ pub(crate) struct Running<'a> {
     pub(crate) with: Vec<&'static dyn Program>,
     pub(crate) with_any: bool,
     pub(crate) pairs: u32,
-    pub(crate) programs: Vec<Beside>,
+    pub(crate) programs: Vec<ProgramFigure>,
     pub(crate) timer: TimerCost,
     pub(crate) overhead: Overhead,
     pub(crate) random: oorandom::Rand32,
@@ -50,7 +50,7 @@ pub(crate) struct Running<'a> {
 }
 
 /// Carries out one repetition of a cell.
-pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<BothEnds, Failure> + 'a;
+pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<BothEnds, RepetitionError> + 'a;
 
 impl Running<'_> {
     /// Round after round over all cells that still need repetitions.
@@ -121,14 +121,14 @@ impl Running<'_> {
         self.report(link, &cells[index], &outcome);
         match outcome {
             Ok(_) => {}
-            Err(Failure::Fatal(error)) => return Err(error),
-            Err(Failure::Unavailable(reason)) => {
+            Err(RepetitionError::Fatal(error)) => return Err(error),
+            Err(RepetitionError::Unavailable(reason)) => {
                 self.skipped.push(skip(None, reason));
                 for cell in cells.iter_mut().filter(|cell| cell.cell.label() == transport) {
                     cell.failures = MOST_FAILURES;
                 }
             }
-            Err(Failure::Repetition(reason)) => {
+            Err(RepetitionError::Repetition(reason)) => {
                 cells[index].failures += 1;
                 if cells[index].failures == MOST_FAILURES {
                     let what = title(link, &cells[index].cell);
@@ -217,12 +217,14 @@ impl Running<'_> {
         &mut self,
         link: &str,
         of: &Gathered,
-        outcome: &Result<BothEnds, Failure>,
+        outcome: &Result<BothEnds, RepetitionError>,
     ) {
         let outcome = match outcome {
             Ok(BothEnds { asked, answered }) => Ok((asked, answered)),
-            Err(Failure::Unavailable(why) | Failure::Repetition(why)) => Err(&why[..]),
-            Err(Failure::Fatal(_)) => return,
+            Err(RepetitionError::Unavailable(why) | RepetitionError::Repetition(why)) => {
+                Err(&why[..])
+            }
+            Err(RepetitionError::Fatal(_)) => return,
         };
         let (title, planned) = (title(link, &of.cell), self.plan.repetitions);
         let (cell, so_far) = (&of.cell, of.so_far());

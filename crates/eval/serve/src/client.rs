@@ -40,7 +40,7 @@ const NO_TUNING: &str = "its owner allows no change of settings; start it with -
 
 /// What a client is served with.
 #[derive(Clone, Copy)]
-pub(super) struct Host<'a> {
+pub(super) struct ServeContext<'a> {
     pub(super) site: &'a Site,
     pub(super) limits: Limits,
     /// Whether clients may have other programs run.
@@ -52,9 +52,9 @@ pub(super) struct Host<'a> {
 }
 
 /// Serves a client from its welcome to its end.
-pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), ControlError> {
-    let Host { site, limits, counts, interrupted, .. } = *host;
-    let terms = Terms { allowed: host.programs, limited: limits.rate.is_some() };
+pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result<(), ControlError> {
+    let ServeContext { site, limits, counts, interrupted, .. } = *context;
+    let terms = Terms { allowed: context.programs, limited: limits.rate.is_some() };
     let begin = Instant::now();
     // Both are the client's: what it changes of them ends with it.
     let (mut site, mut tuner) = (site.clone(), None);
@@ -77,11 +77,11 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
                     Err(error) => failed(&error.to_string()),
                 })
             }
-            Request::Knobs(_) | Request::Tune(_) if !host.tuning => Some(failed(NO_TUNING)),
+            Request::Knobs(_) | Request::Tune(_) if !context.tuning => Some(failed(NO_TUNING)),
             Request::Knobs(wanted) => {
                 // The former one puts back what it changed before the next one looks.
                 drop(tuner.take());
-                site = host.site.clone();
+                site = context.site.clone();
                 Some(match Tuner::new(&site, &wanted) {
                     Ok((new, states)) => {
                         tuner = Some(new);
@@ -99,15 +99,15 @@ pub(super) fn serve(session: &mut Session, host: &Host<'_>) -> Result<(), Contro
                 }
             }),
             Request::Run { task, address } => {
-                let host = &Host { site: &site, ..*host };
-                let reply = repetition(session, host, &task, &address)?;
+                let context = &ServeContext { site: &site, ..*context };
+                let reply = repetition(session, context, &task, &address)?;
                 if let Some(Reply::Done(answered)) = &reply {
                     counts.repetition(&task, answered);
                 }
                 reply
             }
             Request::Soak(soak) => answer::answer(session, &site, &soak, interrupted)?,
-            Request::Gather { task, addresses } => gather(session, host, &task, &addresses)?,
+            Request::Gather { task, addresses } => gather(session, context, &task, &addresses)?,
             Request::Programs => Some(program::list(&site, terms)),
             Request::Program(job) => program::answer(session, &site, terms, &job, interrupted)?,
             Request::Finish { .. }
@@ -159,12 +159,12 @@ fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<Strin
 /// One repetition. The reply is the one that ends it; `None` when the server is to end.
 fn repetition(
     session: &mut Session,
-    host: &Host<'_>,
+    context: &ServeContext<'_>,
     task: &Task,
     peer: &ChannelAddress,
 ) -> Result<Option<Reply>, ControlError> {
-    let Host { site, interrupted, .. } = *host;
-    if let Err(refused) = fits(task, host.limits, site.shared_port.is_some()) {
+    let ServeContext { site, interrupted, .. } = *context;
+    if let Err(refused) = fits(task, context.limits, site.shared_port.is_some()) {
         return Ok(Some(refused));
     }
     let (transport, opening) = match open(site, task) {

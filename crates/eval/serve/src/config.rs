@@ -21,7 +21,7 @@ pub struct ServeConfig {
     /// What each client may do.
     pub limits: Limits,
     /// Whence clients may come; from everywhere if empty.
-    pub allow: Vec<Network>,
+    pub allow: Vec<AddressRange>,
     /// Whether clients may have other programs run, those of [`gigae_eval_session::programs`].
     pub programs: bool,
     /// Whether clients may change settings of the interface and the kernel for as long as they are
@@ -55,12 +55,12 @@ impl ServeConfig {
 /// without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Network {
+pub struct AddressRange {
     first: IpAddr,
     bits: u8,
 }
 
-impl Network {
+impl AddressRange {
     /// Whether an address is of it. IPv4 addresses within IPv6 count as such.
     pub fn has(&self, address: IpAddr) -> bool {
         let number = |address: IpAddr| match address.to_canonical() {
@@ -73,7 +73,7 @@ impl Network {
     }
 }
 
-impl FromStr for Network {
+impl FromStr for AddressRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -89,7 +89,7 @@ impl FromStr for Network {
     }
 }
 
-impl TryFrom<String> for Network {
+impl TryFrom<String> for AddressRange {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -119,7 +119,7 @@ pub struct File {
     pub allow_programs: bool,
     /// As `--allow`.
     #[serde(default)]
-    pub allow: Vec<Network>,
+    pub allow: Vec<AddressRange>,
     /// As `--allow-tuning`.
     #[serde(default)]
     pub allow_tuning: bool,
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn networks_are_compared_by_their_first_bits() {
         let has = |network: &str, address: &str| {
-            network.parse::<Network>().unwrap().has(address.parse().unwrap())
+            network.parse::<AddressRange>().unwrap().has(address.parse().unwrap())
         };
         assert!(has("192.0.2.0/24", "192.0.2.255") && !has("192.0.2.0/24", "192.0.3.0"));
         assert!(has("192.0.2.0/24", "::ffff:192.0.2.7"));
@@ -211,7 +211,7 @@ mod tests {
         assert!(has("0.0.0.0/0", "203.0.113.9") && !has("0.0.0.0/0", "fd00::1"));
         assert!(has("::/0", "fd00::1") && !has("::/0", "203.0.113.9"));
         for wrong in ["", "host", "192.0.2.0/33", "fd00::/129", "192.0.2.0/", "/8", "1.2.3.4/-1"] {
-            assert!(wrong.parse::<Network>().is_err(), "{wrong}");
+            assert!(wrong.parse::<AddressRange>().is_err(), "{wrong}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Many senders and one receiver, at the receiver: an end for each sender, in a thread of its own;
 //! of a transport of which one end receives from all senders, that one.
 
-use super::client::{Host, Repetition, fits, open, refusal};
+use super::client::{Repetition, ServeContext, fits, open, refusal};
 use gigae_eval_measure::probe::{GRACE, Signals};
 use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Task, TransportError};
@@ -14,11 +14,11 @@ use std::time::Duration;
 /// One repetition. The reply is the one that ends it; `None` when the server is to end.
 pub(super) fn gather(
     session: &mut Session,
-    host: &Host<'_>,
+    context: &ServeContext<'_>,
     task: &Task,
     peers: &[ChannelAddress],
 ) -> Result<Option<Reply>, ControlError> {
-    let site = host.site;
+    let site = context.site;
     let unavailable = |why: &str| Ok(Some(refusal(&TransportError::Unavailable(why.to_owned()))));
     if peers.is_empty() || peers.len() > MOST_SENDERS as usize {
         return unavailable("so many senders are not served");
@@ -28,7 +28,7 @@ pub(super) fn gather(
             "many senders need ports of their own, and the server has one for all (--one-port)",
         );
     }
-    if let Err(refused) = fits(task, host.limits, false) {
+    if let Err(refused) = fits(task, context.limits, false) {
         return Ok(Some(refused));
     }
     let mut opened = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn gather(
             .collect();
         let longest =
             Duration::from_secs_f64(task.warmup + task.measure) + JOIN_TIMEOUT + GRACE * 2;
-        let request = next(session, longest, host.interrupted);
+        let request = next(session, longest, context.interrupted);
         let cancelled = match &request {
             Ok(Some(Request::Gathered { bytes })) if bytes.len() == peers.len() => {
                 finish(&signals, bytes);

@@ -1,11 +1,11 @@
 //! The answering end: one client at a time, one repetition at a time; the others wait for their
 //! turn.
 //!
-//! Three kinds of threads. The *desk*, in [`serve`], accepts connections, keeps the queue, sends
-//! queue updates, and answers `gigae discover` while nobody is served. Each *handshake* has a
+//! Three kinds of threads. The *event loop*, in [`serve`], accepts connections, keeps the queue,
+//! sends queue updates, and answers `gigae discover` while nobody is served. Each *handshake* has a
 //! thread of its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of
-//! the first client in the queue (`serve/client.rs`) measures; the desk sleeps beside it and wakes
-//! for what comes.
+//! the first client in the queue (`serve/client.rs`) measures; the event loop sleeps beside it and
+//! wakes for what comes.
 //!
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
@@ -18,19 +18,19 @@ mod presence;
 mod ready;
 mod rights;
 
-pub use config::{CONFIG, File, FileError, Network, ServeConfig, parse_rate};
+pub use config::{AddressRange, CONFIG, File, FileError, ServeConfig, parse_rate};
 pub use presence::Presence;
 pub use rights::confine;
 
 use admission::{Admission, Refusals};
-use client::Host;
+use client::ServeContext;
 use gigae_eval_measure::site::Site;
 use gigae_eval_session::control;
 use gigae_eval_session::control::answering::{ENDED, LOOK};
 use gigae_eval_session::control::{
     ControlError, Key, QUEUE_UPDATE_EVERY, Reply, Request, Session, Waiting,
 };
-use metrics::{Counts, Visit};
+use metrics::{ClientResult, Counts};
 use ready::readable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -44,8 +44,8 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
-/// How often a desk looks at questions of `gigae discover`, and for how long it receives from a
-/// waiting client.
+/// How often the event loop looks at questions of `gigae discover`, and for how long it receives
+/// from a waiting client.
 const ANSWER_EVERY: Duration = Duration::from_millis(20);
 
 /// Handshakes that go on at once, in all and for one source; more are closed at once.
@@ -81,25 +81,25 @@ pub fn serve(
     let Service { listener, key, site, presence, config, metrics } = service;
     let counts = &Counts::default();
     listener.set_nonblocking(true)?;
-    let (bell, wake) = UnixStream::pair()?;
-    for end in [&bell, &wake] {
+    let (waker, wake) = UnixStream::pair()?;
+    for end in [&waker, &wake] {
         end.set_nonblocking(true)?;
     }
     let (sender, events) = channel();
     let ServeConfig { limits, programs, tuning, .. } = config;
-    let host = Host { site, limits, programs, tuning, counts, interrupted };
-    let bell = Bell { sender, bell };
+    let context = ServeContext { site, limits, programs, tuning, counts, interrupted };
+    let event_sender = EventSender { sender, waker };
     std::thread::scope(|scope| {
         if let Some(metrics) = metrics {
             metrics.set_nonblocking(true)?;
             scope.spawn(|| metrics::answer(metrics, counts, interrupted));
         }
-        let mut desk = Desk {
+        let mut event_loop = EventLoop {
             key,
             config,
-            host: &host,
+            context: &context,
             presence,
-            bell,
+            event_sender,
             admission: Admission::new(Instant::now()),
             refusals: Refusals::default(),
             handshakes: Vec::new(),
@@ -109,20 +109,20 @@ pub fn serve(
         };
         let mut outcome = Ok(());
         while !interrupted.load(Ordering::Relaxed) {
-            outcome = desk.sleep(listener, &wake).and_then(|()| desk.accept(listener));
+            outcome = event_loop.sleep(listener, &wake).and_then(|()| event_loop.accept(listener));
             if outcome.is_err() {
                 // The other threads end, too.
                 interrupted.store(true, Ordering::Relaxed);
                 break;
             }
-            desk.events(&events);
-            desk.send_queue_updates();
+            event_loop.events(&events);
+            event_loop.send_queue_updates();
             // A turn may have ended because the server does: then nobody has the next.
             if !interrupted.load(Ordering::Relaxed) {
-                desk.next(scope);
+                event_loop.next(scope);
             }
         }
-        for client in &mut desk.queue {
+        for client in &mut event_loop.queue {
             // A client that does not get it sees the connection end.
             let _ = client.session.send(&Reply::Over { reason: ENDED.into() });
         }
@@ -130,7 +130,7 @@ pub fn serve(
     })
 }
 
-/// What other threads report to the desk.
+/// What other threads report to the event loop.
 enum Event {
     /// A handshake is over.
     Handshake(SocketAddr, Result<Session, ControlError>),
@@ -148,21 +148,21 @@ enum TurnEnd {
     Panicked,
 }
 
-/// Sends the desk an event and wakes it.
-struct Bell {
+/// Sends the event loop an event and wakes it.
+struct EventSender {
     sender: Sender<Event>,
-    bell: UnixStream,
+    waker: UnixStream,
 }
 
-impl Bell {
-    fn ring(&self, event: Event) {
-        // A desk that is gone wants to know nothing, and a full socket wakes it as well.
+impl EventSender {
+    fn send(&self, event: Event) {
+        // An event loop that is gone wants to know nothing, and a full socket wakes it as well.
         let _ = self.sender.send(event);
-        let _ = (&self.bell).write(&[0]);
+        let _ = (&self.waker).write(&[0]);
     }
 
-    fn another(&self) -> io::Result<Self> {
-        Ok(Self { sender: self.sender.clone(), bell: self.bell.try_clone()? })
+    fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { sender: self.sender.clone(), waker: self.waker.try_clone()? })
     }
 }
 
@@ -174,12 +174,12 @@ struct WaitingClient {
     last_update: Option<(usize, Instant)>,
 }
 
-struct Desk<'a, 'host> {
+struct EventLoop<'a, 'context> {
     key: &'a Key,
     config: ServeConfig,
-    host: &'host Host<'host>,
+    context: &'context ServeContext<'context>,
     presence: Presence,
-    bell: Bell,
+    event_sender: EventSender,
     admission: Admission,
     refusals: Refusals,
     /// Sources of the connections that are in their handshake.
@@ -190,7 +190,7 @@ struct Desk<'a, 'host> {
     log: &'a mut dyn FnMut(&str),
 }
 
-impl<'host> Desk<'_, 'host> {
+impl<'context> EventLoop<'_, 'context> {
     /// Until something comes, or it is time to look around.
     fn sleep(&mut self, listener: &TcpListener, wake: &UnixStream) -> io::Result<()> {
         let often = self.turn.is_none() && self.presence.is_open();
@@ -219,13 +219,13 @@ impl<'host> Desk<'_, 'host> {
             match listener.accept() {
                 Ok((stream, from)) => {
                     self.admission.pass();
-                    let stream = match &self.host.site.shared_port {
+                    let stream = match &self.context.site.shared_port {
                         Some(shared_port) => shared_port.take(from, stream),
                         None => Some(stream),
                     };
                     let arrived = stream.map_or(Ok(()), |stream| self.arrive(stream, from));
                     if let Err(error) = arrived {
-                        self.refuse(Visit::Failed, from, &format!("no handshake: {error}"));
+                        self.refuse(ClientResult::Failed, from, &format!("no handshake: {error}"));
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -248,9 +248,9 @@ impl<'host> Desk<'_, 'host> {
     }
 
     /// A stranger is sent away. Strangers decide how often, so the log has sums only.
-    fn refuse(&mut self, visit: Visit, from: SocketAddr, why: &str) {
-        self.host.counts.visit(visit);
-        debug!(%from, ?visit, why, "client refused");
+    fn refuse(&mut self, result: ClientResult, from: SocketAddr, why: &str) {
+        self.context.counts.count(result);
+        debug!(%from, ?result, why, "client refused");
         let line = self.refusals.add(Instant::now(), format!("client {from}: {why}"));
         line.into_iter().for_each(|line| (self.log)(&line));
     }
@@ -258,23 +258,23 @@ impl<'host> Desk<'_, 'host> {
     /// A connection: a handshake, if it may have one.
     fn arrive(&mut self, stream: TcpStream, from: SocketAddr) -> io::Result<()> {
         if !self.config.admit(from.ip()) {
-            self.refuse(Visit::Address, from, "not among the addresses that may come");
+            self.refuse(ClientResult::Address, from, "not among the addresses that may come");
             return Ok(());
         }
         let source = source(from.ip());
         let of_one = self.handshakes.iter().filter(|other| **other == source).count();
         if self.handshakes.len() >= MOST_HANDSHAKES || of_one >= MOST_OF_ONE {
-            self.refuse(Visit::Unproved, from, "too many handshakes at once");
+            self.refuse(ClientResult::Unproved, from, "too many handshakes at once");
             return Ok(());
         }
         debug!(%from, "client connected");
         stream.set_nonblocking(false)?;
-        let (key, bell) = (self.key.clone(), self.bell.another()?);
+        let (key, event_sender) = (self.key.clone(), self.event_sender.try_clone()?);
         let gone_after = self.config.gone_after;
         let handshake = move || {
             let session = control::accept(stream, &key)
                 .and_then(|session| session.gone_after(gone_after).map(|()| session));
-            bell.ring(Event::Handshake(from, session));
+            event_sender.send(Event::Handshake(from, session));
         };
         // Nobody waits for it when the server ends: it is bounded in time.
         std::thread::Builder::new().name("handshake".into()).spawn(handshake)?;
@@ -292,21 +292,21 @@ impl<'host> Desk<'_, 'host> {
                     }
                     match session {
                         Ok(session) => self.join(from, session),
-                        Err(error) => self.refuse(Visit::Unproved, from, &error.to_string()),
+                        Err(error) => self.refuse(ClientResult::Unproved, from, &error.to_string()),
                     }
                 }
                 Event::Left(outcome) => {
                     let Some((from, _)) = self.turn.take() else { continue };
                     match outcome {
-                        TurnEnd::Done => self.leave(from, Visit::Done, "done"),
+                        TurnEnd::Done => self.leave(from, ClientResult::Done, "done"),
                         TurnEnd::Failed(error @ ControlError::Over(_)) => {
-                            self.leave(from, Visit::Limited, &error.to_string());
+                            self.leave(from, ClientResult::Limited, &error.to_string());
                         }
                         TurnEnd::Failed(error) => {
-                            self.leave(from, Visit::Failed, &error.to_string());
+                            self.leave(from, ClientResult::Failed, &error.to_string());
                         }
                         TurnEnd::Panicked => {
-                            self.leave(from, Visit::Failed, "its thread panicked");
+                            self.leave(from, ClientResult::Failed, "its thread panicked");
                         }
                     }
                 }
@@ -314,9 +314,9 @@ impl<'host> Desk<'_, 'host> {
         }
     }
 
-    fn leave(&mut self, from: SocketAddr, visit: Visit, text: &str) {
-        self.host.counts.visit(visit);
-        info!(%from, ?visit, text, "client left");
+    fn leave(&mut self, from: SocketAddr, result: ClientResult, text: &str) {
+        self.context.counts.count(result);
+        info!(%from, ?result, text, "client left");
         (self.log)(&format!("client {from}: {text}"));
     }
 
@@ -328,7 +328,7 @@ impl<'host> Desk<'_, 'host> {
         }
         let reason = format!("{MOST_WAITING} clients wait already; come again later");
         let _ = session.send(&Reply::Over { reason: reason.clone() });
-        self.leave(from, Visit::Limited, &reason);
+        self.leave(from, ClientResult::Limited, &reason);
     }
 
     /// Sends each waiting client its place when that changes, and every [`QUEUE_UPDATE_EVERY`].
@@ -343,11 +343,11 @@ impl<'host> Desk<'_, 'host> {
                 Err(error) => {
                     let from = self.queue.remove(place).map(|client| client.from);
                     let text = format!("gone before its turn: {error}");
-                    from.into_iter().for_each(|from| self.leave(from, Visit::Failed, &text));
+                    from.into_iter().for_each(|from| self.leave(from, ClientResult::Failed, &text));
                 }
             }
         }
-        self.host.counts.queue(self.turn.is_some(), self.queue.len());
+        self.context.counts.queue(self.turn.is_some(), self.queue.len());
     }
 
     fn waiting(&self, before: usize) -> Waiting {
@@ -363,7 +363,7 @@ impl<'host> Desk<'_, 'host> {
     /// Serves the first of the queue if nobody is served, in a thread of its own.
     fn next<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
     where
-        'host: 'scope,
+        'context: 'scope,
     {
         if self.turn.is_some() {
             return;
@@ -372,17 +372,17 @@ impl<'host> Desk<'_, 'host> {
             return self.presence.progress();
         }
         // Without a descriptor for it, it is tried again.
-        let bell = self.bell.another().ok();
-        let client = bell.and_then(|bell| Some((bell, self.queue.pop_front()?)));
-        let Some((bell, mut client)) = client else { return };
+        let event_sender = self.event_sender.try_clone().ok();
+        let client = event_sender.and_then(|sender| Some((sender, self.queue.pop_front()?)));
+        let Some((event_sender, mut client)) = client else { return };
         self.presence.close();
         info!(from = %client.from, "client is served");
         self.turn = Some((client.from, Instant::now()));
-        let host = self.host;
+        let context = self.context;
         scope.spawn(move || {
-            let turn = || client::serve(&mut client.session, host);
+            let turn = || client::serve(&mut client.session, context);
             let outcome = catch_unwind(AssertUnwindSafe(turn));
-            bell.ring(Event::Left(match outcome {
+            event_sender.send(Event::Left(match outcome {
                 Ok(Ok(())) => TurnEnd::Done,
                 Ok(Err(error)) => TurnEnd::Failed(error),
                 Err(_) => TurnEnd::Panicked,

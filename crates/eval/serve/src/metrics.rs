@@ -20,9 +20,9 @@ const LONGEST_QUESTION: usize = 8 << 10;
 /// How often an interruption is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How a client's visit ended.
+/// How a client's connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Visit {
+pub(super) enum ClientResult {
     /// It had its turn and went.
     Done,
     /// It vanished, or its connection broke.
@@ -35,7 +35,7 @@ pub(super) enum Visit {
     Address,
 }
 
-impl Visit {
+impl ClientResult {
     const ALL: [Self; 5] = [Self::Done, Self::Failed, Self::Limited, Self::Unproved, Self::Address];
 
     fn name(self) -> &'static str {
@@ -51,12 +51,12 @@ impl Visit {
 
 /// What is counted.
 #[derive(Debug)]
-pub(super) struct Counts(Mutex<State>);
+pub(super) struct Counts(Mutex<MetricsState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MetricsState {
     started: f64,
-    visits: BTreeMap<Visit, u64>,
+    results: BTreeMap<ClientResult, u64>,
     serving: bool,
     waiting: usize,
     /// By experiment and transport.
@@ -75,13 +75,13 @@ struct Work {
 impl Default for Counts {
     fn default() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Mutex::new(State { started: now.as_secs_f64(), ..State::default() }))
+        Self(Mutex::new(MetricsState { started: now.as_secs_f64(), ..MetricsState::default() }))
     }
 }
 
 impl Counts {
-    pub(super) fn visit(&self, visit: Visit) {
-        *self.state().visits.entry(visit).or_default() += 1;
+    pub(super) fn count(&self, result: ClientResult) {
+        *self.state().results.entry(result).or_default() += 1;
     }
 
     pub(super) fn queue(&self, serving: bool, waiting: usize) {
@@ -125,11 +125,11 @@ impl Counts {
             "Start time of the process since unix epoch in seconds.",
             &one(state.started),
         );
-        let visits = Visit::ALL.map(|visit| {
-            let count = state.visits.get(&visit).copied().unwrap_or(0);
-            (format!("{{result=\"{}\"}}", visit.name()), count as f64)
+        let results = ClientResult::ALL.map(|result| {
+            let count = state.results.get(&result).copied().unwrap_or(0);
+            (format!("{{result=\"{}\"}}", result.name()), count as f64)
         });
-        family("gigae_serve_clients_total", "counter", "Clients by how it ended.", &visits);
+        family("gigae_serve_clients_total", "counter", "Clients by how it ended.", &results);
         let serving = f64::from(u8::from(state.serving));
         family(
             "gigae_serve_clients",
@@ -181,7 +181,7 @@ impl Counts {
         text
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MetricsState> {
         // Figures are assigned one by one; there is nothing to be found half done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -299,8 +299,8 @@ mod tests {
         let counts = Counts::default();
         let empty = parse(&counts.page());
         assert_eq!(empty["gigae_serve_clients_total{result=\"done\"}"], 0.0);
-        counts.visit(Visit::Done);
-        counts.visit(Visit::Unproved);
+        counts.count(ClientResult::Done);
+        counts.count(ClientResult::Unproved);
         counts.queue(true, 3);
         let answered = Answered {
             bytes: 1000,
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_asked_is_answered_or_hung_up_on() {
+    fn every_request_is_answered_or_ends_the_connection() {
         let good = answered(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let (head, body) = good.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

@@ -3,8 +3,8 @@
 //!
 //! A [`Program`] is a file here: how it is started at either end, what its figure is and how it is
 //! read. To add one: write its file and name it in [`all`]. [`process`] runs them, [`answer`] is
-//! the answering end, a run makes the pairs, and [`Beside`](gigae_eval_model::beside::Beside) is
-//! what comes of them.
+//! the answering end, a run makes the pairs, and
+//! [`ProgramFigure`](gigae_eval_model::program_figure::ProgramFigure) is what comes of them.
 //!
 //! Nothing that a program says is trusted: what is not understood is an error that shows its last
 //! line. Its time, its output and its life are bounded, and it ends with the run, however that

@@ -53,7 +53,7 @@ pub enum StageError {
 pub struct Stage {
     /// The control connection.
     pub session: Session,
-    serving: Option<Serving>,
+    serving: Option<ServingProcess>,
     _inside: Option<NetnsGuard>,
     /// The virtual network, if there is one.
     pub fabric: Option<Fabric>,
@@ -72,7 +72,7 @@ impl Stage {
         let (program, arguments) = program(serve)?;
         let mut command = Command::new(program);
         command.args(arguments);
-        let (serving, port) = Serving::start(command, LOOPBACK, site.ip, &key, remote)?;
+        let (serving, port) = ServingProcess::start(command, LOOPBACK, site.ip, &key, remote)?;
         site.cpu = Some(local);
         site.virtual_link = true;
         let peer = SocketAddr::new(site.ip, port).to_string();
@@ -114,7 +114,7 @@ impl Stage {
         let mut command = node.command(program)?;
         command.args(arguments);
         let ip = node.ipv4.into();
-        let (serving, port) = Serving::start(command, &interfaces, ip, &key, remote)?;
+        let (serving, port) = ServingProcess::start(command, &interfaces, ip, &key, remote)?;
         let inside = fabric.node(1).enter()?;
         let mut site = Site::find(&interfaces)?;
         site.cpu = Some(local);
@@ -209,11 +209,11 @@ pub fn ends_with_parent(command: &mut Command) {
 }
 
 /// The serving process in a node. Ends with this value, and with this process.
-pub struct Serving {
+pub struct ServingProcess {
     child: Child,
 }
 
-impl Drop for Serving {
+impl Drop for ServingProcess {
     fn drop(&mut self) {
         // Already gone is as good.
         let _ = self.child.kill();
@@ -221,7 +221,7 @@ impl Drop for Serving {
     }
 }
 
-impl Serving {
+impl ServingProcess {
     /// Starts the answering end in a node of the fabric, on this CPU; its control port.
     pub fn start(
         mut command: Command,

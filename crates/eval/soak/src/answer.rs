@@ -1,6 +1,6 @@
 //! A round at the serving end: one peer, the client; bounded in time whatever the client does.
 
-use super::gigae::{Other, Worker, register};
+use super::gigae::{SoakPeer, Worker, register};
 use super::round_state::RoundState;
 use super::sample::Sampler;
 use super::tcp::{self, CONNECTIONS, Connection};
@@ -46,7 +46,7 @@ pub fn answer(
     interrupted: &AtomicBool,
 ) -> Result<Option<Reply>, ControlError> {
     let opened = prepare(site, soak).and_then(|(endpoint, other)| {
-        let entrance = Entrance::open(site, soak);
+        let entrance = TcpListeners::open(site, soak);
         let entrance = entrance.map_err(|error| format!("listening for TCP: {error}"))?;
         Ok((endpoint, other, entrance))
     });
@@ -109,7 +109,7 @@ fn requests(
 }
 
 /// Checks what the client asks for, and opens this end.
-fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
+fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, SoakPeer), String> {
     soak.traffic.check()?;
     if !(0.0..=LONGEST).contains(&soak.seconds) || soak.number == 0 {
         return Err("a round may not take so long".into());
@@ -129,18 +129,18 @@ fn prepare(site: &Site, soak: &Soak) -> Result<(Endpoint, Other), String> {
     let peer = peer.map_err(|error| error.to_string())?;
     let own = register(&endpoint)?;
     let (its, budget) = (gigae::RegionKey(soak.key), Budget::new(&soak.traffic));
-    Ok((endpoint, Other { number: 0, peer, own, its, budget }))
+    Ok((endpoint, SoakPeer { number: 0, peer, own, its, budget }))
 }
 
 /// Where the client's TCP connections come. This end connects nowhere, so that no client can point
 /// it at another machine; who made a connection has shown that it holds the address from which it
 /// comes.
-enum Entrance {
+enum TcpListeners {
     Own(TcpListener, Vec<SocketAddr>),
     SharedPort(Arc<SharedPort>),
 }
 
-impl Entrance {
+impl TcpListeners {
     fn open(site: &Site, soak: &Soak) -> io::Result<Self> {
         let peers = soak.ports.iter().map(|port| SocketAddr::new(soak.address.ip, *port));
         let peers: Vec<_> = peers.collect();

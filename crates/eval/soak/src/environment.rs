@@ -6,7 +6,7 @@ use gigae_eval_measure::site::Site;
 use gigae_eval_session::control;
 use gigae_eval_session::control::{KEY_FILE, Key, Session, Waiting};
 use gigae_eval_session::stage;
-use gigae_eval_session::stage::{Serving, StageError, prefix};
+use gigae_eval_session::stage::{ServingProcess, StageError, prefix};
 use gigae_fabric::{Fabric, FabricConfig, NetnsGuard, Rate};
 use gigae_host::affinity;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub struct Client {
 pub struct SoakEnvironment {
     /// The others; empty until [`SoakEnvironment::connect`].
     pub clients: Vec<Client>,
-    servings: Vec<Serving>,
+    servings: Vec<ServingProcess>,
     _inside: Option<NetnsGuard>,
     /// The virtual network, if there is one.
     pub fabric: Option<Fabric>,
@@ -95,7 +95,7 @@ impl SoakEnvironment {
             let mut command = node.command(program)?;
             command.args(arguments);
             let ip = node.ipv4.into();
-            let (serving, port) = Serving::start(command, &interfaces, ip, &self.key, cpu)?;
+            let (serving, port) = ServingProcess::start(command, &interfaces, ip, &self.key, cpu)?;
             self.servings.push(serving);
             let session = control::connect(&format!("{}:{port}", node.ipv4), &self.key, turn)?;
             self.clients.push(Client { name: format!("client {number}"), number, session });
@@ -105,7 +105,7 @@ impl SoakEnvironment {
 
     /// What processes of a virtual network said that have ended.
     pub fn last_words(&mut self) -> Option<String> {
-        self.servings.iter_mut().find_map(Serving::said)
+        self.servings.iter_mut().find_map(ServingProcess::said)
     }
 
     /// Frames that full queues of the virtual switch have dropped so far.

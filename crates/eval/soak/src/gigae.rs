@@ -36,7 +36,7 @@ pub fn register(endpoint: &Endpoint) -> Result<RegionKey, String> {
 }
 
 /// A peer, as [`Worker::new`] wants it.
-pub struct Other {
+pub struct SoakPeer {
     /// Its number.
     pub number: u8,
     /// At the endpoint.
@@ -51,7 +51,7 @@ pub struct Other {
 
 /// How far the write to a peer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum WriteState {
     Idle,
     Writing,
     Reading,
@@ -61,7 +61,7 @@ enum Step {
 
 /// A peer and what is under way with it.
 struct PeerState {
-    other: Other,
+    other: SoakPeer,
     pacers: [Pacer; 3],
     /// Numbers of the next to be sent, by stream.
     next: [u32; 3],
@@ -72,12 +72,12 @@ struct PeerState {
     post: u32,
     posted: usize,
     going: usize,
-    step: Step,
+    step: WriteState,
 }
 
 /// What an operation was started for.
 #[derive(Clone, Copy, Debug)]
-enum Started {
+enum OperationPurpose {
     Send,
     Receive(u32),
     Write,
@@ -94,7 +94,7 @@ pub struct Worker<'a> {
     round_state: &'a RoundState,
     peers: Vec<PeerState>,
     places: HashMap<Peer, usize>,
-    started: HashMap<OpId, (usize, Started)>,
+    started: HashMap<OpId, (usize, OperationPurpose)>,
     /// Memories that no operation has.
     free: Vec<Vec<u8>>,
     scratch: Vec<u8>,
@@ -108,13 +108,13 @@ impl<'a> Worker<'a> {
     pub fn new(
         endpoint: &'a Endpoint,
         here: u8,
-        others: Vec<Other>,
+        others: Vec<SoakPeer>,
         traffic: &Traffic,
         begin: Instant,
         round_state: &'a RoundState,
     ) -> Self {
         let places = others.iter().enumerate().map(|(place, other)| (other.peer, place)).collect();
-        let state = |other: Other| {
+        let state = |other: SoakPeer| {
             let ends = EndNumbers { from: here, to: other.number };
             let pacer = |stream| Pacer::new(traffic, stream, ends, &other.budget);
             PeerState {
@@ -126,7 +126,7 @@ impl<'a> Worker<'a> {
                 post: 0,
                 posted: 0,
                 going: 0,
-                step: Step::Idle,
+                step: WriteState::Idle,
             }
         };
         Self {
@@ -178,7 +178,7 @@ impl<'a> Worker<'a> {
         let mut sleep = NAP;
         for place in 0..self.peers.len() {
             self.post(place);
-            if self.peers[place].step == Step::Counted {
+            if self.peers[place].step == WriteState::Counted {
                 self.counted(place);
             }
             if !self.round_state.is_quiet() {
@@ -287,7 +287,7 @@ impl<'a> Worker<'a> {
         self.peers[place].other.budget.spend(size);
         let (peer, its) = (self.peers[place].other.peer, self.peers[place].other.its);
         match self.endpoint.start_fetch_add(peer, its, COUNTER, 1) {
-            Ok(op) => drop(self.started.insert(op, (place, Started::Count(number)))),
+            Ok(op) => drop(self.started.insert(op, (place, OperationPurpose::Count(number)))),
             Err(error) => {
                 self.round_state.found(DeviationKind::Failed, format!("counting a write: {error}"))
             }
@@ -306,7 +306,7 @@ impl<'a> Worker<'a> {
         let number = &mut state.next[Stream::Memory as usize];
         if u64::from_le_bytes(word) > u64::from(*number) {
             *number += 1;
-            state.step = Step::Idle;
+            state.step = WriteState::Idle;
         }
     }
 
@@ -321,7 +321,7 @@ impl<'a> Worker<'a> {
             let state = &mut self.peers[place];
             let wanted = Wanted::tag(number.into()).from(state.other.peer);
             match self.endpoint.start_recv(wanted, memory) {
-                Ok(op) => drop(self.started.insert(op, (place, Started::Receive(number)))),
+                Ok(op) => drop(self.started.insert(op, (place, OperationPurpose::Receive(number)))),
                 Err(error) => {
                     return self
                         .round_state
@@ -356,27 +356,27 @@ impl<'a> Worker<'a> {
         let from = self.peers[place].other.number;
         let trouble = match (what, result) {
             // It waits for what never comes: the other end has left.
-            (Started::Receive(_), Err(_)) if self.round_state.is_quiet() => None,
+            (OperationPurpose::Receive(_), Err(_)) if self.round_state.is_quiet() => None,
             (_, Err(error)) => Some((
                 DeviationKind::Failed,
                 format!("an operation with end {from}, {what:?}: {error}"),
             )),
-            (Started::Receive(number), Ok(())) => {
+            (OperationPurpose::Receive(number), Ok(())) => {
                 self.peers[place].posted -= 1;
                 self.verify_tagged(place, number, &memory, len, total)
             }
-            (Started::Send, Ok(())) => None,
-            (Started::Write, Ok(())) => {
+            (OperationPurpose::Send, Ok(())) => None,
+            (OperationPurpose::Write, Ok(())) => {
                 self.read_back(place, memory);
                 return;
             }
-            (Started::Read, Ok(())) => self.verify_read(place, &memory),
-            (Started::Count(number), Ok(())) => (value != u64::from(number)).then(|| {
+            (OperationPurpose::Read, Ok(())) => self.verify_read(place, &memory),
+            (OperationPurpose::Count(number), Ok(())) => (value != u64::from(number)).then(|| {
                 let what = format!("the counter of end {from} was {value} before write {number}");
                 (DeviationKind::Order, what)
             }),
         };
-        if matches!(what, Started::Send) {
+        if matches!(what, OperationPurpose::Send) {
             self.peers[place].going -= 1;
         }
         if let Some((kind, what)) = trouble {
@@ -416,8 +416,8 @@ impl<'a> Worker<'a> {
         memory.fill(0);
         match self.endpoint.start_read(state.other.peer, state.other.its, offset as u64, memory) {
             Ok(op) => {
-                state.step = Step::Reading;
-                self.started.insert(op, (place, Started::Read));
+                state.step = WriteState::Reading;
+                self.started.insert(op, (place, OperationPurpose::Read));
             }
             Err(error) => {
                 self.round_state.found(DeviationKind::Failed, format!("reading back: {error}"))
@@ -428,7 +428,7 @@ impl<'a> Worker<'a> {
     fn verify_read(&mut self, place: usize, memory: &[u8]) -> Option<(DeviationKind, String)> {
         let state = &mut self.peers[place];
         let (there, number) = (state.other.number, state.next[Stream::Memory as usize]);
-        state.step = Step::Counted;
+        state.step = WriteState::Counted;
         let id = self.traffic.id(Stream::Memory, self.here, there, number);
         let good = gigae_body::is(id, memory, &mut self.scratch);
         let what = || format!("write {number} read back from end {there}: other bytes");
@@ -446,9 +446,10 @@ impl<'a> Worker<'a> {
     fn send(&mut self, place: usize, now: Duration) -> Result<Duration, LinkError> {
         let mut wait = self.send_messages(place, now)?;
         let state = &self.peers[place];
-        for (stream, free) in
-            [(Stream::Tagged, state.going < AHEAD), (Stream::Memory, state.step == Step::Idle)]
-        {
+        for (stream, free) in [
+            (Stream::Tagged, state.going < AHEAD),
+            (Stream::Memory, state.step == WriteState::Idle),
+        ] {
             if free && self.peers[place].pacers[stream as usize].due(now) {
                 self.start(place, stream);
                 wait = Duration::ZERO;
@@ -500,12 +501,12 @@ impl<'a> Worker<'a> {
         let (op, what) = if stream == Stream::Tagged {
             state.next[index] += 1;
             state.going += 1;
-            (self.endpoint.start_send(peer, u64::from(number), memory), Started::Send)
+            (self.endpoint.start_send(peer, u64::from(number), memory), OperationPurpose::Send)
         } else {
-            state.step = Step::Writing;
+            state.step = WriteState::Writing;
             let offset = self.traffic.offset(id, size) as u64;
             let (key, notice) = (state.other.its, Some(number.into()));
-            (self.endpoint.start_write(peer, key, offset, memory, notice), Started::Write)
+            (self.endpoint.start_write(peer, key, offset, memory, notice), OperationPurpose::Write)
         };
         match op {
             Ok(op) => {

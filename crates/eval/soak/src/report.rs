@@ -2,7 +2,7 @@
 //! evaluator's.
 
 use super::rules::{SETTLED, is_drop};
-use super::state::{SoakPoint, State};
+use super::state::{SoakPoint, SoakState};
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, grouped, hundredths, mbit, megabytes, mib, percent};
 use gigae_eval_model::soak::Amount;
@@ -27,7 +27,7 @@ const METHOD: &[&str] = &[
 ];
 
 /// The page.
-pub fn html(state: &State) -> String {
+pub fn html(state: &SoakState) -> String {
     let Heading { lead, soft } = Heading::of(state);
     let content = html! {
         h1 { (TITLE) }
@@ -55,7 +55,7 @@ pub fn html(state: &State) -> String {
 }
 
 /// The same as Markdown, without the figures over time.
-pub fn markdown(state: &State) -> String {
+pub fn markdown(state: &SoakState) -> String {
     let Heading { lead, soft } = Heading::of(state);
     let mut page = format!("# {TITLE}\n\n{}\n\n{}\n\n", text::escape(&lead), text::escape(&soft));
     match deviations(state) {
@@ -81,7 +81,7 @@ struct Heading {
 }
 
 impl Heading {
-    fn of(state: &State) -> Self {
+    fn of(state: &SoakState) -> Self {
         let conditions = &state.conditions;
         let soft = [&state.started, &conditions.machine, &conditions.nic, &conditions.gigae];
         let soft = soft.map(|part| part.as_str()).join(" · ");
@@ -96,7 +96,7 @@ fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn cards(state: &State) -> Vec<(&'static str, String, String)> {
+fn cards(state: &SoakState) -> Vec<(&'static str, String, String)> {
     let (mut operations, mut gigae, mut tcp) = (0, 0, 0);
     for stream in STREAMS {
         let amount = verified(state, stream);
@@ -170,7 +170,7 @@ fn seconds(point: &SoakPoint) -> f64 {
     point.seconds.max(0.001)
 }
 
-fn charts(state: &State) -> Vec<TimeChart<'static>> {
+fn charts(state: &SoakState) -> Vec<TimeChart<'static>> {
     // A stretch of milliseconds, such as the end of a round, has no rate worth drawing.
     let drawn = |point: &&SoakPoint| point.seconds >= state.span / 2.0;
     let points: Vec<&SoakPoint> = state.points.iter().filter(drawn).collect();
@@ -205,7 +205,7 @@ fn table(title: &str, note: &str, header: &[&str], rows: Vec<Vec<String>>) -> Ta
     Table { title: title.into(), note: note.into(), header, rows }
 }
 
-fn deviations(state: &State) -> Option<Table> {
+fn deviations(state: &SoakState) -> Option<Table> {
     let rows: Vec<Vec<String>> = state
         .deviations
         .iter()
@@ -228,7 +228,7 @@ fn deviations(state: &State) -> Option<Table> {
     (!rows.is_empty()).then(|| table("Deviations", &note, &header, rows))
 }
 
-fn tables(state: &State) -> Vec<Table> {
+fn tables(state: &SoakState) -> Vec<Table> {
     let mut all = vec![verified_table(state), figures_table(state), ends_table(state)];
     let gap = |gap: &super::state::Gap| {
         vec![gap.from.clone(), gap.to.clone(), duration::say(gap.seconds)]
@@ -241,7 +241,7 @@ fn tables(state: &State) -> Vec<Table> {
     all
 }
 
-fn verified_table(state: &State) -> Table {
+fn verified_table(state: &SoakState) -> Table {
     let here = state.ends.first();
     let row = |stream| {
         let all = verified(state, stream);
@@ -254,7 +254,7 @@ fn verified_table(state: &State) -> Table {
     table("What was verified", note, &["kind", "at the clients", "at the server", "bytes"], rows)
 }
 
-fn figures_table(state: &State) -> Table {
+fn figures_table(state: &SoakState) -> Table {
     let sums = &state.sums;
     let per_million = |part: u64| {
         format!("{:.1} in a million frames", part as f64 * 1e6 / sums.frames.max(1) as f64)
@@ -277,8 +277,8 @@ fn figures_table(state: &State) -> Table {
     table("Figures", note, &["what", "count", "remark"], rows.collect())
 }
 
-fn ends_table(state: &State) -> Table {
-    let row = |end: &super::state::End| {
+fn ends_table(state: &SoakState) -> Table {
+    let row = |end: &super::state::SoakEnd| {
         let interfaces = &end.last.interfaces;
         let changes: u64 = interfaces.iter().map(|interface| interface.changes).sum();
         let sum = |drops| -> u64 {
@@ -302,7 +302,7 @@ fn ends_table(state: &State) -> Table {
 }
 
 /// Some twenty stretches, for readers without pictures.
-fn over_time(state: &State) -> Table {
+fn over_time(state: &SoakState) -> Table {
     let drawn = state.points.iter().filter(|point| point.seconds >= state.span / 2.0);
     let points: Vec<&SoakPoint> = drawn.collect();
     let row = |points: &[&SoakPoint]| {
@@ -334,7 +334,7 @@ fn over_time(state: &State) -> Table {
     table("Over time", "At all ends together; memory of the largest process.", &header, rows)
 }
 
-fn conditions(state: &State) -> Vec<NamedValue> {
+fn conditions(state: &SoakState) -> Vec<NamedValue> {
     let (conditions, settings) = (&state.conditions, &state.settings);
     let rate = format!(
         "{} in each direction at the server, all clients together",
@@ -368,7 +368,7 @@ fn conditions(state: &State) -> Vec<NamedValue> {
 }
 
 /// What was verified at all ends together, by stream.
-pub fn verified(state: &State, stream: Stream) -> Amount {
+pub fn verified(state: &SoakState, stream: Stream) -> Amount {
     let mut all = Amount::default();
     state.ends.iter().for_each(|end| all += end.verified[stream as usize]);
     all

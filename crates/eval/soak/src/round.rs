@@ -3,7 +3,7 @@
 
 use super::answer::open;
 use super::environment::{Client, SoakEnvironment};
-use super::gigae::{Other, Worker, register};
+use super::gigae::{SoakPeer, Worker, register};
 use super::round_state::RoundState;
 use super::rules::missing;
 use super::sample::Sampler;
@@ -46,7 +46,7 @@ impl Broken {
 
 /// How a round ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RoundResult {
     /// Everything was compared.
     Complete,
     /// It could not go on; the reason is among the deviations, if it was not refused from the
@@ -60,7 +60,7 @@ pub fn round(
     watcher: &mut Watcher<'_>,
     length: Duration,
     interrupted: &AtomicBool,
-) -> Outcome {
+) -> RoundResult {
     let settings = &watcher.state.settings;
     let mut traffic = Traffic {
         seed: settings.seed,
@@ -76,14 +76,14 @@ pub fn round(
         watched(environment, watcher, endpoint, &traffic, length, interrupted)
     });
     match outcome {
-        Ok(()) => Outcome::Complete,
+        Ok(()) => RoundResult::Complete,
         Err(Broken(end, why)) => {
             let why = environment.last_words().unwrap_or(why);
             watcher.deviate(
                 &end,
                 FoundDeviation::new(DeviationKind::Failed, format!("round ended: {why}")),
             );
-            Outcome::Broken(why)
+            RoundResult::Broken(why)
         }
     }
 }
@@ -130,7 +130,7 @@ fn begin(
     place: usize,
     traffic: &Traffic,
     length: Duration,
-) -> Result<(Other, Vec<Connection>), Broken> {
+) -> Result<(SoakPeer, Vec<Connection>), Broken> {
     let number = client.number;
     let broken = |why: String| Broken(client.name.clone(), why);
     let sockets: io::Result<Vec<_>> = CONNECTIONS.iter().map(|_| bound(site.ip)).collect();
@@ -161,7 +161,7 @@ fn begin(
     let made: io::Result<_> = sockets.into_iter().zip(&CONNECTIONS).map(connect).collect();
     let connections =
         made.map_err(|error| broken(format!("connecting by TCP to {to}: {error}")))?;
-    Ok((Other { number, peer, own, its, budget }, connections))
+    Ok((SoakPeer { number, peer, own, its, budget }, connections))
 }
 
 /// A socket for a TCP connection, and the port from which it will come.

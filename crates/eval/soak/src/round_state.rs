@@ -29,7 +29,7 @@ impl Passing {
 }
 
 #[derive(Default)]
-struct Found {
+struct RoundFindings {
     kept: Vec<FoundDeviation>,
     more: u64,
 }
@@ -38,7 +38,7 @@ struct Found {
 pub struct RoundState {
     /// By peer, then by stream: sent, received.
     passed: Vec<[(Passing, Passing); STREAMS.len()]>,
-    found: Mutex<Found>,
+    found: Mutex<RoundFindings>,
     gigae: Mutex<GigaeCounters>,
     ended: Mutex<Option<String>>,
     /// Begin nothing new.

@@ -1,8 +1,8 @@
 //! All rounds of a soak, until its time is over.
 
 use super::environment::SoakEnvironment;
-use super::round::{HERE, Outcome, round};
-use super::state::State;
+use super::round::{HERE, RoundResult, round};
+use super::state::SoakState;
 use super::watch::{ProgressSink, Watcher};
 use gigae_eval_measure::environment;
 use gigae_eval_model::soak::{DeviationKind, FoundDeviation};
@@ -37,12 +37,12 @@ pub enum SoakError {
 /// Soaks from where the state is until its time is over or `interrupted` is set, writes state and
 /// reports to `out`, and gives the last state. A virtual network is gone when this returns.
 pub fn run(
-    state: State,
+    state: SoakState,
     serve: &[OsString],
     out: &Path,
     interrupted: &AtomicBool,
     sink: &mut dyn ProgressSink,
-) -> Result<State, SoakError> {
+) -> Result<SoakState, SoakError> {
     let mut environment = SoakEnvironment::lay(&state.settings, serve)?;
     let mut before = 0;
     environment.connect(&mut |waiting| {
@@ -67,11 +67,11 @@ pub fn run(
         watcher.save()?;
         let length = ROUND.min(Duration::from_secs_f64(watcher.left()));
         match round(&mut environment, &mut watcher, length, interrupted) {
-            Outcome::Complete => watcher.state.complete_rounds += 1,
-            Outcome::Broken(why) if watcher.state.points.is_empty() => {
+            RoundResult::Complete => watcher.state.complete_rounds += 1,
+            RoundResult::Broken(why) if watcher.state.points.is_empty() => {
                 return Err(SoakError::Begin(why));
             }
-            Outcome::Broken(_) => again(&mut environment, &mut watcher, interrupted),
+            RoundResult::Broken(_) => again(&mut environment, &mut watcher, interrupted),
         }
     }
     watcher.state.end(stop() && watcher.left() >= 1.0);

@@ -168,7 +168,7 @@ pub struct Sums {
 /// An end, as it was last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct End {
+pub struct SoakEnd {
     /// Its name.
     pub name: String,
     /// Verified there, by stream, over all rounds.
@@ -184,7 +184,7 @@ pub struct End {
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct SoakState {
     /// [`SCHEMA`].
     pub schema: String,
     /// How it stands.
@@ -210,7 +210,7 @@ pub struct State {
     /// Time in which it did not run.
     pub gaps: Vec<Gap>,
     /// The ends, this one first.
-    pub ends: Vec<End>,
+    pub ends: Vec<SoakEnd>,
     /// Figures.
     pub sums: Sums,
     /// Over time.
@@ -229,7 +229,7 @@ pub struct State {
     pub work: f64,
 }
 
-impl State {
+impl SoakState {
     /// The beginning of a soak.
     pub fn new(settings: Settings, command: String, now: &str) -> Self {
         Self {
@@ -381,8 +381,8 @@ pub(super) mod tests {
         }
     }
 
-    fn state() -> State {
-        State::new(settings(), "gigae soak".into(), "2026-01-01T00:00:00Z")
+    fn state() -> SoakState {
+        SoakState::new(settings(), "gigae soak".into(), "2026-01-01T00:00:00Z")
     }
 
     fn deviation(kind: DeviationKind) -> Deviation {
@@ -395,14 +395,14 @@ pub(super) mod tests {
         let mut state = state();
         state.deviate(deviation(DeviationKind::Link));
         state.point(SoakPoint { at: 5.0, seconds: 5.0, messages: 7, ..SoakPoint::default() });
-        state.ends.push(End { name: "hub".into(), ..End::default() });
-        assert_eq!(State::parse(&state.to_json()), Ok(state));
+        state.ends.push(SoakEnd { name: "hub".into(), ..SoakEnd::default() });
+        assert_eq!(SoakState::parse(&state.to_json()), Ok(state));
     }
 
     #[test]
     fn another_schema_is_refused() {
         let text = state().to_json().replace(SCHEMA, "gigae.soak.9");
-        assert!(State::parse(&text).unwrap_err().contains("gigae.soak.9"));
+        assert!(SoakState::parse(&text).unwrap_err().contains("gigae.soak.9"));
     }
 
     #[test]

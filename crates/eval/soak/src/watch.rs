@@ -2,7 +2,7 @@
 
 use super::report;
 use super::rules::{SoakRules, is_drop};
-use super::state::{Deviation, End, FILE, SoakPoint, State};
+use super::state::{Deviation, FILE, SoakEnd, SoakPoint, SoakState};
 use gigae_eval_measure::site::Site;
 use gigae_eval_measure::{cost, environment};
 use gigae_eval_model::soak::Sample;
@@ -26,7 +26,7 @@ pub trait ProgressSink {
     /// A line that must be seen.
     fn line(&mut self, text: &str);
     /// How far it is: may be shown or not.
-    fn progress(&mut self, state: &State);
+    fn progress(&mut self, state: &SoakState);
     /// Where it takes place. The end that leads calls it before anything passes.
     fn place(&mut self, site: &Site, about: &str) {
         let _ = (site, about);
@@ -41,7 +41,7 @@ pub fn unix() -> f64 {
 /// Watches a soak.
 pub struct Watcher<'a> {
     /// All that is known.
-    pub state: State,
+    pub state: SoakState,
     rules: SoakRules,
     sink: &'a mut dyn ProgressSink,
     out: PathBuf,
@@ -60,7 +60,7 @@ pub struct Watcher<'a> {
 
 impl<'a> Watcher<'a> {
     /// Goes on from a state; the reports are written to `out`.
-    pub fn new(state: State, out: &Path, sink: &'a mut dyn ProgressSink) -> Self {
+    pub fn new(state: SoakState, out: &Path, sink: &'a mut dyn ProgressSink) -> Self {
         let begin = Instant::now();
         Self {
             rules: SoakRules::new(Duration::from_secs_f64(state.settings.stall)),
@@ -219,7 +219,7 @@ impl<'a> Watcher<'a> {
         let total = (after[0] - before[0]).max(f64::MIN_POSITIVE);
         // The average over all time, each stretch by its length.
         let weight = seconds / (self.state.elapsed + seconds).max(f64::MIN_POSITIVE);
-        let State { work, steal, .. } = &mut self.state;
+        let SoakState { work, steal, .. } = &mut self.state;
         for (average, index) in [(work, 1), (steal, 2)] {
             *average += ((after[index] - before[index]) / total - *average) * weight;
         }
@@ -265,7 +265,7 @@ impl<'a> Watcher<'a> {
         for (place, name) in names.enumerate() {
             match self.state.ends.get_mut(place) {
                 Some(end) => end.name = name,
-                None => self.state.ends.push(End { name, ..End::default() }),
+                None => self.state.ends.push(SoakEnd { name, ..SoakEnd::default() }),
             }
         }
     }

@@ -9,8 +9,8 @@ use gigae_host::proc::process;
 use serde::Serialize;
 
 use crate::feature::{self, Sending};
-use crate::netns::{self, Found};
-use crate::state::{self, Lock, OwnerProcess, State};
+use crate::netns::{self, NetnsState};
+use crate::state::{self, FabricState, Lock, OwnerProcess};
 use crate::{FabricConfig, FabricError, Impairments, Node, Rate, impair, tool, topology};
 
 /// Links of a new fabric come up within milliseconds, or once the kernel's lock of interfaces is
@@ -71,7 +71,7 @@ impl Fabric {
         let _lock = Lock::take(&config.prefix)?;
         refuse_taken_names(&config.prefix)?;
         let owner = OwnerProcess::this();
-        let mut state = State { config, owner, kept: false, counters: None };
+        let mut state = FabricState { config, owner, kept: false, counters: None };
         state::write(&state)?;
         if let Err(error) = build(&mut state) {
             // The first error is the one to report.
@@ -88,7 +88,7 @@ impl Fabric {
         let state = state::read(prefix).ok_or_else(absent)?;
         let last = topology::node_name(prefix, state.config.nodes);
         for name in [topology::switch_name(prefix), last] {
-            if netns::look(&name)? != (Found::Namespace { mark: topology::mark(prefix) }) {
+            if netns::look(&name)? != (NetnsState::Namespace { mark: topology::mark(prefix) }) {
                 return Err(absent());
             }
         }
@@ -269,11 +269,13 @@ fn refuse_taken_names(prefix: &str) -> Result<(), FabricError> {
     for name in netns::names()? {
         if topology::is_name(prefix, &name) {
             return Err(match netns::look(&name)? {
-                Found::Nothing => continue,
-                Found::Namespace { mark } if mark != topology::mark(prefix) => {
+                NetnsState::Nothing => continue,
+                NetnsState::Namespace { mark } if mark != topology::mark(prefix) => {
                     FabricError::Foreign { name }
                 }
-                Found::Remnant if state::read(prefix).is_none() => FabricError::Foreign { name },
+                NetnsState::Remnant if state::read(prefix).is_none() => {
+                    FabricError::Foreign { name }
+                }
                 _ => FabricError::InUse { prefix: prefix.to_owned() },
             });
         }
@@ -281,7 +283,7 @@ fn refuse_taken_names(prefix: &str) -> Result<(), FabricError> {
     Ok(())
 }
 
-fn build(state: &mut State) -> Result<(), FabricError> {
+fn build(state: &mut FabricState) -> Result<(), FabricError> {
     let config = &state.config;
     let mark = topology::mark(&config.prefix);
     let switch = topology::switch_name(&config.prefix);
@@ -319,7 +321,7 @@ fn build(state: &mut State) -> Result<(), FabricError> {
 }
 
 /// Attaches the impairments that the state asks for, if any, and notes their counters.
-fn attach_impairments(state: &mut State) -> Result<(), FabricError> {
+fn attach_impairments(state: &mut FabricState) -> Result<(), FabricError> {
     if state.config.impairments().is_none() {
         return Ok(());
     }
@@ -428,9 +430,9 @@ fn take_down(prefix: &str) -> Result<Down, FabricError> {
     let (mut own, mut foreign) = (Vec::new(), None);
     for name in netns::names()?.into_iter().filter(|name| topology::is_name(prefix, name)) {
         match netns::look(&name)? {
-            Found::Nothing => {}
-            Found::Remnant if known => own.push(name),
-            Found::Namespace { mark: found } if found == mark => own.push(name),
+            NetnsState::Nothing => {}
+            NetnsState::Remnant if known => own.push(name),
+            NetnsState::Namespace { mark: found } if found == mark => own.push(name),
             _ => foreign = Some(name),
         }
     }

@@ -26,9 +26,9 @@ pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
     let features = ethtool.features(interface)?;
     let wanted = features.iter().filter_map(|feature| {
         let on = match kind(&feature.name) {
-            Kind::Segmentation => sending == Sending::AsFound,
-            Kind::Checksum => sending != Sending::Checksummed,
-            Kind::Other => return None,
+            FeatureKind::Segmentation => sending == Sending::AsFound,
+            FeatureKind::Checksum => sending != Sending::Checksummed,
+            FeatureKind::Other => return None,
         };
         Some(WantedFeature { name: &feature.name, on })
     });
@@ -37,7 +37,7 @@ pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum FeatureKind {
     Segmentation,
     Checksum,
     Other,
@@ -45,13 +45,15 @@ enum Kind {
 
 /// Generic segmentation (`tx-generic-segmentation`) stays on: it is the kernel's own, done before a
 /// frame leaves the node.
-fn kind(name: &str) -> Kind {
+fn kind(name: &str) -> FeatureKind {
     match name {
-        "tx-generic-segmentation" => Kind::Other,
-        "tx-gso-list" => Kind::Segmentation,
-        _ if name.starts_with("tx-checksum-") => Kind::Checksum,
-        _ if name.starts_with("tx-") && name.ends_with("-segmentation") => Kind::Segmentation,
-        _ => Kind::Other,
+        "tx-generic-segmentation" => FeatureKind::Other,
+        "tx-gso-list" => FeatureKind::Segmentation,
+        _ if name.starts_with("tx-checksum-") => FeatureKind::Checksum,
+        _ if name.starts_with("tx-") && name.ends_with("-segmentation") => {
+            FeatureKind::Segmentation
+        }
+        _ => FeatureKind::Other,
     }
 }
 
@@ -61,11 +63,11 @@ mod tests {
 
     #[test]
     fn the_kernels_own_segmentation_is_left_alone() {
-        assert_eq!(kind("tx-tcp-segmentation"), Kind::Segmentation);
-        assert_eq!(kind("tx-udp-segmentation"), Kind::Segmentation);
-        assert_eq!(kind("tx-generic-segmentation"), Kind::Other);
-        assert_eq!(kind("tx-checksum-ip-generic"), Kind::Checksum);
-        assert_eq!(kind("rx-checksum"), Kind::Other);
+        assert_eq!(kind("tx-tcp-segmentation"), FeatureKind::Segmentation);
+        assert_eq!(kind("tx-udp-segmentation"), FeatureKind::Segmentation);
+        assert_eq!(kind("tx-generic-segmentation"), FeatureKind::Other);
+        assert_eq!(kind("tx-checksum-ip-generic"), FeatureKind::Checksum);
+        assert_eq!(kind("rx-checksum"), FeatureKind::Other);
     }
 
     #[test]

@@ -33,7 +33,7 @@ const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 
 /// What stands under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum NetnsState {
     /// Nothing.
     Nothing,
     /// An empty file: the naming of a namespace was cut short.
@@ -126,9 +126,9 @@ pub(crate) fn inside<T: Send>(
 }
 
 /// Looks at what stands under `name`.
-pub(crate) fn look(name: &str) -> Result<Found, FabricError> {
+pub(crate) fn look(name: &str) -> Result<NetnsState, FabricError> {
     let metadata = match fs::symlink_metadata(path(name)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NetnsState::Nothing),
         other => other.map_err(|error| FabricError::system(format!("looking at {name}"), error))?,
     };
     let kind = rustix::fs::statfs(path(name))
@@ -136,11 +136,15 @@ pub(crate) fn look(name: &str) -> Result<Found, FabricError> {
         .f_type;
     if kind != NSFS_MAGIC {
         let remnant = metadata.is_file() && metadata.len() == 0;
-        return Ok(if remnant { Found::Remnant } else { Found::Namespace { mark: String::new() } });
+        return Ok(if remnant {
+            NetnsState::Remnant
+        } else {
+            NetnsState::Namespace { mark: String::new() }
+        });
     }
     let link = inside(name, || tool::json("ip", &["link", "show", "dev", "lo"]))?;
     let mark = link[0]["ifalias"].as_str().unwrap_or_default().to_owned();
-    Ok(Found::Namespace { mark })
+    Ok(NetnsState::Namespace { mark })
 }
 
 /// Takes the name away. The namespace itself ends when its last process and descriptor are gone.

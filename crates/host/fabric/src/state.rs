@@ -76,7 +76,7 @@ impl Directory {
         }
     }
 
-    fn read(&self, prefix: &str) -> Option<State> {
+    fn read(&self, prefix: &str) -> Option<FabricState> {
         let mut text = Vec::new();
         let file = self.file(&whole(prefix), OFlags::RDONLY).ok()?;
         file.take(LONGEST).read_to_end(&mut text).ok()?;
@@ -84,7 +84,7 @@ impl Directory {
     }
 
     /// Whole or not at all.
-    fn write(&self, state: &State) -> io::Result<()> {
+    fn write(&self, state: &FabricState) -> io::Result<()> {
         let (whole, partial) = (whole(&state.config.prefix), partial(&state.config.prefix));
         let text = serde_json::to_vec(state)?;
         let attempt = self.remove(&partial).and_then(|_| {
@@ -129,7 +129,7 @@ fn partial(prefix: &str) -> String {
 
 /// A fabric's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct FabricState {
     pub(crate) config: FabricConfig,
     /// The process that laid it.
     pub(crate) owner: OwnerProcess,
@@ -196,12 +196,12 @@ impl Lock {
 
 /// What is written about `prefix`. A file that cannot be understood counts as none: the marks on
 /// the namespaces decide what may be removed.
-pub(crate) fn read(prefix: &str) -> Option<State> {
+pub(crate) fn read(prefix: &str) -> Option<FabricState> {
     Directory::open(Path::new(DIRECTORY)).ok()?.read(prefix)
 }
 
 /// Writes it whole or not at all.
-pub(crate) fn write(state: &State) -> Result<(), FabricError> {
+pub(crate) fn write(state: &FabricState) -> Result<(), FabricError> {
     let written = Directory::make(Path::new(DIRECTORY)).and_then(|all| all.write(state));
     let target = format!("writing {DIRECTORY}/{}", whole(&state.config.prefix));
     written.map_err(|error| FabricError::system(target, error))
@@ -238,9 +238,9 @@ mod tests {
         assert!(!OwnerProcess { started: this.started + 1, ..this }.lives());
     }
 
-    fn state() -> State {
+    fn state() -> FabricState {
         let config = FabricConfig { rate: Some(crate::Rate::GIGABIT), ..FabricConfig::default() };
-        State { config, owner: OwnerProcess::this(), kept: true, counters: Some(7) }
+        FabricState { config, owner: OwnerProcess::this(), kept: true, counters: Some(7) }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::{message, names};
 use gigae_host::environment::variable;
 use gigae_link::{Arena, ChannelSet, OpenError};
 use gigae_macvlan::Claim;
-use gigae_xdp::{Parts, XdpLink};
+use gigae_xdp::{LinkParts, XdpLink};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -83,7 +83,7 @@ impl Port {
     /// Asks the broker that listens at `path` and waits for its answer: some ten milliseconds, at
     /// most 30 s. Needs no privileges.
     pub fn open(path: &Path, request: &Request) -> Result<Self, BrokerError> {
-        let offer = Offer::ask(path, request)?;
+        let offer = PortOffer::ask(path, request)?;
         offer.filled()?;
         offer.take()
     }
@@ -91,12 +91,12 @@ impl Port {
 
 /// [`Port::open`] in three steps. The broker works only in the last one.
 #[derive(Debug)]
-pub struct Offer {
+pub struct PortOffer {
     connection: OwnedFd,
     arena: Arena,
 }
 
-impl Offer {
+impl PortOffer {
     /// Asks the broker at `path` and fills the frame memory, so its pages are charged to this
     /// process.
     pub fn ask(path: &Path, request: &Request) -> Result<Self, BrokerError> {
@@ -142,7 +142,7 @@ impl Offer {
                 source: e.into(),
             })
         })?;
-        let parts = Parts { description, socket, control };
+        let parts = LinkParts { description, socket, control };
         // SAFETY: the broker made the parts for this request and this memory, and has closed its
         // own copies.
         let link = unsafe { XdpLink::assemble(parts, arena) }.map_err(BrokerError::Link)?;

@@ -98,7 +98,7 @@ pub enum ConfigError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entries {
+struct BrokerFile {
     nics: Spanned<Vec<Spanned<String>>>,
     user: Option<Spanned<String>>,
     #[serde(default)]
@@ -121,7 +121,7 @@ enum Who {
 }
 
 /// What is wrong, and where.
-type Wrong = (Range<usize>, String);
+type ConfigIssue = (Range<usize>, String);
 
 impl BrokerConfig {
     /// Reads the file. Looks up the names of users and groups once.
@@ -132,10 +132,10 @@ impl BrokerConfig {
 
     /// The same from its text.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let checked = toml::from_str::<Entries>(text)
+        let checked = toml::from_str::<BrokerFile>(text)
             .map_err(|e| (e.span().unwrap_or_default(), e.message().replace('\n', " ")))
             .and_then(check);
-        let wrong = |(at, what): Wrong| {
+        let wrong = |(at, what): ConfigIssue| {
             let before = text.as_bytes().iter().take(at.start);
             let line = before.filter(|&&byte| byte == b'\n').count() + 1;
             ConfigError::Text { path: path.into(), line, what }
@@ -144,7 +144,7 @@ impl BrokerConfig {
     }
 }
 
-fn check(entries: Entries) -> Result<BrokerConfig, Wrong> {
+fn check(entries: BrokerFile) -> Result<BrokerConfig, ConfigIssue> {
     let mut nics: Vec<String> = Vec::new();
     for entry in entries.nics.get_ref() {
         let name = entry.get_ref();
@@ -206,7 +206,7 @@ fn number(
     kind: &str,
     entry: &Spanned<Who>,
     look_up: fn(&str) -> Option<u32>,
-) -> Result<u32, Wrong> {
+) -> Result<u32, ConfigIssue> {
     match who {
         Who::Number(number) => Ok(*number),
         Who::Name(name) => look_up(name).ok_or_else(|| {
@@ -216,7 +216,7 @@ fn number(
     }
 }
 
-fn limit(entry: Option<Spanned<u32>>, usual: u32, most: u32) -> Result<u32, Wrong> {
+fn limit(entry: Option<Spanned<u32>>, usual: u32, most: u32) -> Result<u32, ConfigIssue> {
     match entry {
         None => Ok(usual),
         Some(entry) if *entry.get_ref() <= most => Ok(entry.into_inner()),

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_had_nothing_lately_is_forgotten() {
+    fn a_user_without_recent_use_is_forgotten() {
         let (mut fair_queue, now) = (FairQueue::default(), Instant::now());
         (0..1000).for_each(|user| fair_queue.charge(user, SECOND, now));
         assert_eq!(fair_queue.len(), 1000);

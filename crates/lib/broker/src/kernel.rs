@@ -6,7 +6,7 @@ use crate::protocol::Request;
 use gigae_link::{Filter, Mode, OpenError};
 use gigae_macvlan::Child;
 use gigae_wire::Envelope;
-use gigae_xdp::{BusyPoll, Description, Parts, XdpConfig, XdpLink};
+use gigae_xdp::{BusyPoll, Description, LinkParts, XdpConfig, XdpLink};
 use rustix::fd::{AsFd, OwnedFd};
 use std::fmt;
 use std::io;
@@ -97,12 +97,12 @@ impl Kernel for Linux {
 fn port(request: &Request, child: Child, memory: &OwnedFd) -> Result<MadePort<Child>, OpenError> {
     let claim = child.claim().as_fd().try_clone_to_owned();
     let claim = claim.map_err(|source| OpenError::Io { what: "claiming an address", source })?;
-    let Parts { description, socket, .. } = link(request, &child, memory)?;
+    let LinkParts { description, socket, .. } = link(request, &child, memory)?;
     let nic = child.parent().to_owned();
     Ok(MadePort { interface: child, nic, description, socket, claim })
 }
 
-fn link(request: &Request, child: &Child, memory: &OwnedFd) -> Result<Parts, OpenError> {
+fn link(request: &Request, child: &Child, memory: &OwnedFd) -> Result<LinkParts, OpenError> {
     let envelope = Envelope::Ethernet { ethertype: request.ethertype };
     let filter = Filter { envelope, channels: request.channels };
     let config = XdpConfig {

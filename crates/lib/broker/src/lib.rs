@@ -47,7 +47,7 @@ mod protocol;
 mod quotas;
 mod server;
 
-pub use client::{BrokerError, Offer, Port, SOCKET, VARIABLE, nics, socket};
+pub use client::{BrokerError, Port, PortOffer, SOCKET, VARIABLE, nics, socket};
 pub use config::{Allowed, BrokerConfig, CONFIG, ConfigError, Limits};
 pub use daemon::{listen, run};
 pub use kernel::{Kernel, MadePort};
@@ -57,5 +57,5 @@ pub use protocol::{
     ANSWER_LEN, Answer, DESCRIPTORS, Malformed, REQUEST_LEN, Refusal, RefusalCode, Request,
     VERSION, filled,
 };
-pub use quotas::{PortGrant, Quotas, Usage};
+pub use quotas::{PortGrant, Quotas, UserUsage};
 pub use server::Broker;

@@ -9,14 +9,14 @@ const MIB: u64 = 1 << 20;
 
 /// What a user has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct UserUsage {
     /// Ports.
     pub ports: u32,
     /// Bytes of frame memory.
     pub bytes: u64,
 }
 
-impl Usage {
+impl UserUsage {
     fn fits(&self, more: u64, limits: Limits) -> bool {
         self.ports < limits.ports && self.bytes + more <= u64::from(limits.mib) * MIB
     }
@@ -42,14 +42,14 @@ impl PortGrant {
 pub struct Quotas {
     config: BrokerConfig,
     /// Users with ports: never more entries than ports.
-    users: HashMap<u32, Usage>,
-    in_all: Usage,
+    users: HashMap<u32, UserUsage>,
+    in_all: UserUsage,
 }
 
 impl Quotas {
     /// Nobody has a port yet.
     pub fn new(config: BrokerConfig) -> Self {
-        Self { config, users: HashMap::new(), in_all: Usage::default() }
+        Self { config, users: HashMap::new(), in_all: UserUsage::default() }
     }
 
     /// The configuration.
@@ -58,12 +58,12 @@ impl Quotas {
     }
 
     /// What all users have together.
-    pub fn in_all(&self) -> Usage {
+    pub fn in_all(&self) -> UserUsage {
         self.in_all
     }
 
     /// What a user has.
-    pub fn of(&self, uid: u32) -> Usage {
+    pub fn of(&self, uid: u32) -> UserUsage {
         self.users.get(&uid).copied().unwrap_or_default()
     }
 
@@ -123,7 +123,7 @@ impl Quotas {
         }
         let bytes = request.memory() as u64;
         let user = self.of(peer.uid);
-        let full = |whose: &str, limits: Limits, now: Usage| {
+        let full = |whose: &str, limits: Limits, now: UserUsage| {
             let (ports, mib) = (now.ports, now.bytes / MIB);
             Refusal::new(
                 RefusalCode::Limit,
@@ -140,7 +140,7 @@ impl Quotas {
         if !self.in_all.fits(bytes, config.in_all) {
             return Err(full("all users together have", config.in_all, self.in_all));
         }
-        let user = Usage { ports: user.ports + 1, bytes: user.bytes + bytes };
+        let user = UserUsage { ports: user.ports + 1, bytes: user.bytes + bytes };
         self.users.insert(peer.uid, user);
         self.in_all.ports += 1;
         self.in_all.bytes += bytes;
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(why(quotas.grant(&peer(1), &asked)).0, RefusalCode::Malformed);
         let asked = Request { tx_frames: 0, ..asked };
         assert_eq!(why(quotas.grant(&peer(1), &asked)).0, RefusalCode::Nothing);
-        assert_eq!(quotas.in_all(), Usage::default(), "what is refused does not count");
+        assert_eq!(quotas.in_all(), UserUsage::default(), "what is refused does not count");
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         [second, other, again].into_iter().for_each(|grant| quotas.release(grant));
         assert_eq!(
             (quotas.in_all(), quotas.of(1), quotas.users.len()),
-            (Usage::default(), Usage::default(), 0)
+            (UserUsage::default(), UserUsage::default(), 0)
         );
     }
 }

@@ -3,12 +3,12 @@
 
 mod parts;
 
-use gigae_broker::{BrokerError, KEPT, Offer, Port, REQUEST_LEN, RefusalCode, Request, nics};
+use gigae_broker::{BrokerError, KEPT, Port, PortOffer, REQUEST_LEN, RefusalCode, Request, nics};
 use gigae_fabric::testing;
 use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
 use gigae_wire::MacAddr;
-use parts::{BOUND, CHANNEL, NOBODY, OTHER, TestProcess, Testbed, liar, request, route, until};
+use parts::{BOUND, CHANNEL, NOBODY, OTHER, TestProcess, Testbed, attacker, request, route, until};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::CapabilitySet;
@@ -38,7 +38,7 @@ fn main() {
             a_broker_of_another_user_is_refused,
         ),
         ("a_set_user_id_program_does_not_ask_its_environment", set_user_id_programs),
-        ("several_liars_get_no_more_than_their_limits", liar::they_get_no_more),
+        ("several_attackers_get_no_more_than_their_limits", attacker::they_get_no_more),
         ("hostile_clients_neither_stop_nor_hold_up_the_broker", hostile_clients),
         ("a_broker_has_the_capabilities_that_it_needs_and_no_other", capabilities),
         ("a_second_broker_is_refused_and_another_file_is_left_alone", a_second_broker_is_refused),
@@ -395,7 +395,7 @@ fn hanging_up_gives_nothing_back() {
 /// else back.
 fn memory_that_is_shared() {
     let testbed = Testbed::new("shared", &format!("{ROOT_TOO}ports_per_user = 1"));
-    let kept = liar::share_memory(&testbed, testbed.port());
+    let kept = attacker::share_memory(&testbed, testbed.port());
     testbed.until_children(&[]);
     for _ in 0..20 {
         let (refused, text) = why(&testbed, &request());
@@ -426,7 +426,7 @@ fn another_namespace_gets_nothing() {
 /// broker, which is stopped meanwhile, sees the first.
 fn others_get_their_turn() {
     let mut testbed = Testbed::new("turns", ROOT_TOO);
-    let ask = || testbed.inside(|| Offer::ask(&testbed.socket(), &request()));
+    let ask = || testbed.inside(|| PortOffer::ask(&testbed.socket(), &request()));
     let offers: Vec<_> = (0..12).map(|_| ask().unwrap_or_else(|e| panic!("{e}"))).collect();
     let role = format!("ask {NOBODY}");
     let mut other =

@@ -32,13 +32,13 @@ const ASKED_SEND: f64 = 10.0;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type ExampleResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-fn main() -> Outcome<()> {
+fn main() -> ExampleResult<()> {
     let seconds = std::env::args().nth(1).map(|word| word.parse::<u64>()).transpose()?;
     let prefix = format!("away{}", std::process::id() % 100_000);
     let fabric = Fabric::up(FabricConfig { prefix, cable: true, ..FabricConfig::default() })?;
-    let open = |number| -> Outcome<Endpoint> {
+    let open = |number| -> ExampleResult<Endpoint> {
         let _inside = fabric.node(number).enter()?;
         Ok(Options::new("eth0").wait(Wait::Spin).open()?)
     };
@@ -69,12 +69,12 @@ fn main() -> Outcome<()> {
 }
 
 /// Whether an operation has begun; the error that has its memory is none that threads share.
-fn begun(started: gigae::Started) -> Outcome<()> {
+fn begun(started: gigae::Started) -> ExampleResult<()> {
     started.map(drop).map_err(|error| error.to_string().into())
 }
 
-fn operations(asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
-    let wait = |count: usize, start: &dyn Fn() -> Outcome<()>| -> Outcome<Vec<f64>> {
+fn operations(asking: &Endpoint, to: Peer, key: RegionKey) -> ExampleResult<()> {
+    let wait = |count: usize, start: &dyn Fn() -> ExampleResult<()>| -> ExampleResult<Vec<f64>> {
         let mut times = Vec::new();
         for _ in 0..count {
             let until = Instant::now() + BETWEEN;
@@ -120,7 +120,7 @@ fn operations(asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
 }
 
 /// Messages and writes, spread over so many seconds.
-fn for_seconds(seconds: u64, asking: &Endpoint, to: Peer, key: RegionKey) -> Outcome<()> {
+fn for_seconds(seconds: u64, asking: &Endpoint, to: Peer, key: RegionKey) -> ExampleResult<()> {
     let (mut sends, mut writes) = (Vec::new(), Vec::new());
     let every = Duration::from_secs(seconds) / MESSAGES as u32;
     for _ in 0..MESSAGES {
@@ -140,7 +140,7 @@ fn for_seconds(seconds: u64, asking: &Endpoint, to: Peer, key: RegionKey) -> Out
     Ok(())
 }
 
-fn completed(asking: &Endpoint) -> Outcome<()> {
+fn completed(asking: &Endpoint) -> ExampleResult<()> {
     let completion = asking.completion_timeout(PATIENCE)?.ok_or("not completed in time")?;
     Ok(completion.result.map_err(|error| error.to_string())?)
 }
@@ -156,14 +156,14 @@ fn compute(on: &AtomicBool) {
 }
 
 /// Sends, and computes from then on; how long the other program waits.
-fn first_message(sender: Endpoint, receiver: Endpoint) -> Outcome<f64> {
+fn first_message(sender: Endpoint, receiver: Endpoint) -> ExampleResult<f64> {
     let to = sender.peer(receiver.link().mac)?;
     let computes = AtomicBool::new(true);
     let arrived = AtomicU64::new(0);
     let epoch = Instant::now();
     std::thread::scope(|scope| {
         let (computes, arrived) = (&computes, &arrived);
-        let receives = scope.spawn(move || -> Outcome<()> {
+        let receives = scope.spawn(move || -> ExampleResult<()> {
             let message = receiver.recv_timeout(PATIENCE);
             arrived.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
             computes.store(false, Ordering::Relaxed);

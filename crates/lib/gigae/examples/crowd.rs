@@ -37,25 +37,25 @@ const PORT: u16 = 5_000;
 /// The target: CPU time of gigae for that of TCP.
 const ASKED: f64 = 0.9;
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type ExampleResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// What a node does until it is over.
-type Work<'a> = Box<dyn FnOnce() -> Outcome<()> + Send + 'a>;
+type Work<'a> = Box<dyn FnOnce() -> ExampleResult<()> + Send + 'a>;
 
 /// What the nodes have received, and whether to stop.
 #[derive(Default)]
-struct Shared {
+struct SharedCounts {
     received: AtomicU64,
     over: AtomicBool,
 }
 
-impl Shared {
+impl SharedCounts {
     fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 }
 
-fn main() -> Outcome<()> {
+fn main() -> ExampleResult<()> {
     gigae_fabric::gain_privileges()?;
     let prefix = format!("crowd{}", std::process::id() % 100_000);
     let rate = Some(Rate::GIGABIT);
@@ -80,9 +80,11 @@ fn main() -> Outcome<()> {
 }
 
 /// CPU seconds of the machine per GB, and MB/s, while the nodes run. `start` gives what each does.
-fn counted<'a>(start: impl FnOnce(&'a Shared) -> Outcome<Vec<Work<'a>>>) -> Outcome<(f64, f64)> {
+fn counted<'a>(
+    start: impl FnOnce(&'a SharedCounts) -> ExampleResult<Vec<Work<'a>>>,
+) -> ExampleResult<(f64, f64)> {
     // The threads have no lifetime. It is some bytes a round.
-    let shared: &'static Shared = Box::leak(Box::default());
+    let shared: &'static SharedCounts = Box::leak(Box::default());
     let work = start(shared)?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = work.into_iter().map(|work| scope.spawn(work)).collect();
@@ -102,7 +104,7 @@ fn counted<'a>(start: impl FnOnce(&'a Shared) -> Outcome<Vec<Work<'a>>>) -> Outc
 }
 
 /// CPU seconds that the machine has worked, interrupts included (proc_stat(5)).
-fn busy() -> Outcome<f64> {
+fn busy() -> ExampleResult<f64> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let all = stat.lines().next().ok_or("/proc/stat is empty")?;
     let ticks: Vec<f64> = all.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
@@ -112,13 +114,13 @@ fn busy() -> Outcome<f64> {
     Ok((user + nice + system + interrupts + soft) / rustix::param::clock_ticks_per_second() as f64)
 }
 
-fn by_gigae<'a>(fabric: &Fabric, shared: &'a Shared) -> Outcome<Vec<Work<'a>>> {
-    let open = |number| -> Outcome<Endpoint> {
+fn by_gigae<'a>(fabric: &Fabric, shared: &'a SharedCounts) -> ExampleResult<Vec<Work<'a>>> {
+    let open = |number| -> ExampleResult<Endpoint> {
         let node = fabric.node(number);
         let _inside = node.enter()?;
         Ok(Options::new(node.interface).linger(Duration::ZERO).open()?)
     };
-    let ends = (1..=NODES).map(open).collect::<Outcome<Vec<_>>>()?;
+    let ends = (1..=NODES).map(open).collect::<ExampleResult<Vec<_>>>()?;
     let all: Vec<_> = ends.iter().map(|end| Address::from(end.link().mac)).collect();
     let work = ends.into_iter().enumerate().map(|(n, end)| {
         let others: Vec<_> =
@@ -128,16 +130,16 @@ fn by_gigae<'a>(fabric: &Fabric, shared: &'a Shared) -> Outcome<Vec<Work<'a>>> {
     Ok(work.collect())
 }
 
-fn send(end: &Endpoint, to: Peer, memory: Vec<u8>) -> Outcome<OpId> {
+fn send(end: &Endpoint, to: Peer, memory: Vec<u8>) -> ExampleResult<OpId> {
     // The error has the memory.
     end.start_send(to, 0, memory).map_err(|error| error.to_string().into())
 }
 
-fn receive(end: &Endpoint, memory: Vec<u8>) -> Outcome<OpId> {
+fn receive(end: &Endpoint, memory: Vec<u8>) -> ExampleResult<OpId> {
     end.start_recv(Wanted::ANY, memory).map_err(|error| error.to_string().into())
 }
 
-fn exchange(end: &Endpoint, others: &[Address], shared: &Shared) -> Outcome<()> {
+fn exchange(end: &Endpoint, others: &[Address], shared: &SharedCounts) -> ExampleResult<()> {
     let mut sends: Vec<(OpId, Peer)> = Vec::new();
     for _ in 0..FLIGHT {
         for &other in others {
@@ -172,7 +174,7 @@ struct Connection {
     sent: usize,
 }
 
-fn by_tcp<'a>(fabric: &Fabric, shared: &'a Shared) -> Outcome<Vec<Work<'a>>> {
+fn by_tcp<'a>(fabric: &Fabric, shared: &'a SharedCounts) -> ExampleResult<Vec<Work<'a>>> {
     let mut ends: Vec<Vec<Connection>> = (0..NODES).map(|_| Vec::new()).collect();
     for first in 1..=NODES {
         for second in first + 1..=NODES {
@@ -187,7 +189,7 @@ fn by_tcp<'a>(fabric: &Fabric, shared: &'a Shared) -> Outcome<Vec<Work<'a>>> {
     Ok(work.collect())
 }
 
-fn connected(from: &Node, to: &Node) -> Outcome<(TcpStream, TcpStream)> {
+fn connected(from: &Node, to: &Node) -> ExampleResult<(TcpStream, TcpStream)> {
     let address = SocketAddr::from((to.ipv4, PORT));
     let listener = {
         let _inside = to.enter()?;
@@ -199,7 +201,7 @@ fn connected(from: &Node, to: &Node) -> Outcome<(TcpStream, TcpStream)> {
 }
 
 /// Reads and writes what can be, and sleeps until more can be.
-fn stream(mut connections: Vec<Connection>, shared: &Shared) -> Outcome<()> {
+fn stream(mut connections: Vec<Connection>, shared: &SharedCounts) -> ExampleResult<()> {
     let (message, mut room) = (vec![1; LEN], vec![0; LEN]);
     let look = Timespec { tv_sec: 0, tv_nsec: LOOK.subsec_nanos().into() };
     while !shared.is_over() {
@@ -222,7 +224,7 @@ fn stream(mut connections: Vec<Connection>, shared: &Shared) -> Outcome<()> {
 }
 
 /// How much passed; nothing where it would have to wait, or the other end has stopped.
-fn passed(result: std::io::Result<usize>) -> Outcome<usize> {
+fn passed(result: std::io::Result<usize>) -> ExampleResult<usize> {
     match result {
         Ok(count) => Ok(count),
         Err(e)

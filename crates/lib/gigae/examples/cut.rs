@@ -23,18 +23,18 @@ const ASKED: f64 = 50.0;
 /// The last message, instead of a number.
 const END: u32 = u32::MAX;
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type ExampleResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// What a receiver saw.
-struct Seen {
+struct ReceiverReport {
     messages: u32,
     /// Longest times between two receipts, in milliseconds: before the cut and from then on.
     pauses: [f64; 2],
 }
 
-fn main() -> Outcome<()> {
+fn main() -> ExampleResult<()> {
     gigae_fabric::gain_privileges()?;
-    let seen = (0..REPETITIONS).map(repetition).collect::<Outcome<Vec<_>>>()?;
+    let seen = (0..REPETITIONS).map(repetition).collect::<ExampleResult<Vec<_>>>()?;
     let sorted = |which: usize| {
         let mut pauses: Vec<_> = seen.iter().map(|seen| seen.pauses[which]).collect();
         pauses.sort_by(f64::total_cmp);
@@ -52,11 +52,11 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn repetition(number: usize) -> Outcome<Seen> {
+fn repetition(number: usize) -> ExampleResult<ReceiverReport> {
     let prefix = format!("cut{}-{number}", std::process::id() % 100_000);
     let rate = Some(Rate::GIGABIT);
     let fabric = Fabric::up(FabricConfig { prefix, networks: 2, rate, ..FabricConfig::default() })?;
-    let open = |node: &Node| -> Outcome<Endpoint> {
+    let open = |node: &Node| -> ExampleResult<Endpoint> {
         let _inside = node.enter()?;
         Ok(Options::trunk(fabric.interfaces()).open()?)
     };
@@ -79,7 +79,7 @@ fn repetition(number: usize) -> Outcome<Seen> {
     })
 }
 
-fn send(endpoint: Endpoint, to: Address, over: &AtomicBool) -> Outcome<()> {
+fn send(endpoint: Endpoint, to: Address, over: &AtomicBool) -> ExampleResult<()> {
     let peer = endpoint.peer(to)?;
     let mut message = vec![0; endpoint.max_message()];
     for number in 0..END {
@@ -93,8 +93,8 @@ fn send(endpoint: Endpoint, to: Address, over: &AtomicBool) -> Outcome<()> {
     Ok(endpoint.drain(Duration::from_secs(5))?)
 }
 
-fn receive(endpoint: Endpoint, cut: &AtomicBool) -> Outcome<Seen> {
-    let mut seen = Seen { messages: 0, pauses: [0.0; 2] };
+fn receive(endpoint: Endpoint, cut: &AtomicBool) -> ExampleResult<ReceiverReport> {
+    let mut seen = ReceiverReport { messages: 0, pauses: [0.0; 2] };
     let mut last: Option<Instant> = None;
     loop {
         let message = endpoint.recv_timeout(Duration::from_secs(5))?.ok_or("nothing comes")?;

@@ -39,13 +39,13 @@ const EMPTY_POLLS: u32 = 50;
 /// Nothing takes longer, or the run ends.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+type ExampleResult<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The median round trip of 8 bytes in nanoseconds, and bytes per microsecond: of a stream and of
 /// large messages.
 type Figures = [f64; 3];
 
-fn main() -> Outcome<()> {
+fn main() -> ExampleResult<()> {
     let rounds = std::env::args().nth(1).map_or(Ok(ROUNDS), |rounds| rounds.parse())?;
     let prefix = format!("local{}", std::process::id() % 10_000);
     let fabric = Fabric::up(FabricConfig { prefix, ..FabricConfig::default() })?;
@@ -90,7 +90,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Two endpoints on the ends of a wire, with memory between them or not.
-fn ends(node: &Node, memory: bool) -> Outcome<Figures> {
+fn ends(node: &Node, memory: bool) -> ExampleResult<Figures> {
     let _inside = node.enter()?;
     let open = |name| Options::new(name).wait(Wait::Spin).local(memory).open();
     let (a, b) = (open("x0")?, open("y0")?);
@@ -114,7 +114,7 @@ fn ends(node: &Node, memory: bool) -> Outcome<Figures> {
     })
 }
 
-fn measure(end: &Endpoint, to: Address) -> Outcome<Figures> {
+fn measure(end: &Endpoint, to: Address) -> ExampleResult<Figures> {
     let peer = end.peer(to)?;
     let mut times = Vec::with_capacity(ROUND_TRIPS);
     for _ in 0..ROUND_TRIPS {
@@ -139,7 +139,7 @@ fn measure(end: &Endpoint, to: Address) -> Outcome<Figures> {
     Ok([median(times.into_iter()), stream, rate(LARGES * LARGE, start)])
 }
 
-fn answer(end: Endpoint, to: Address) -> Outcome<()> {
+fn answer(end: Endpoint, to: Address) -> ExampleResult<()> {
     let peer = end.peer(to)?;
     for _ in 0..ROUND_TRIPS {
         drop(end.recv_timeout(PATIENCE)?.ok_or("no question")?);
@@ -159,7 +159,7 @@ fn answer(end: Endpoint, to: Address) -> Outcome<()> {
 }
 
 /// The memory of an operation that has ended well.
-fn back(completion: Option<Completion>) -> Outcome<Vec<u8>> {
+fn back(completion: Option<Completion>) -> ExampleResult<Vec<u8>> {
     let Completion { result, memory, .. } = completion.ok_or("an operation did not end")?;
     result?;
     Ok(memory.and_then(Memory::into_vec).ok_or("an operation without memory")?)
@@ -186,7 +186,7 @@ impl Socket for UnixStream {
     }
 }
 
-fn tcp() -> Outcome<Figures> {
+fn tcp() -> ExampleResult<Figures> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let a = TcpStream::connect(listener.local_addr()?)?;
     let (b, _) = listener.accept()?;
@@ -195,15 +195,15 @@ fn tcp() -> Outcome<Figures> {
     sockets(a, b)
 }
 
-fn unix() -> Outcome<Figures> {
+fn unix() -> ExampleResult<Figures> {
     let (a, b) = UnixStream::pair()?;
     sockets(a, b)
 }
 
 /// The same by a connection: round trips spinning, all else with writes that suit it.
-fn sockets(mut a: impl Socket, mut b: impl Socket) -> Outcome<Figures> {
+fn sockets(mut a: impl Socket, mut b: impl Socket) -> ExampleResult<Figures> {
     std::thread::scope(|scope| {
-        let answering = scope.spawn(move || -> Outcome<()> {
+        let answering = scope.spawn(move || -> ExampleResult<()> {
             b.spin(true)?;
             for _ in 0..ROUND_TRIPS {
                 read(&mut b, &mut [0; 8])?;
@@ -247,7 +247,7 @@ fn sockets(mut a: impl Socket, mut b: impl Socket) -> Outcome<Figures> {
 }
 
 /// Reads all, spinning.
-fn read(from: &mut impl Socket, mut to: &mut [u8]) -> Outcome<()> {
+fn read(from: &mut impl Socket, mut to: &mut [u8]) -> ExampleResult<()> {
     while !to.is_empty() {
         match from.read(to) {
             Ok(0) => return Err("the connection was closed".into()),
@@ -260,13 +260,13 @@ fn read(from: &mut impl Socket, mut to: &mut [u8]) -> Outcome<()> {
 }
 
 /// Microseconds per hop, and frames that were repeated and lost.
-struct Ring {
+struct RingResult {
     hop: f64,
     repeated: u64,
     full: u64,
 }
 
-fn rings(node: &Node, rounds: usize) -> Outcome<()> {
+fn rings(node: &Node, rounds: usize) -> ExampleResult<()> {
     let count = 2 * available_parallelism()?.get();
     println!("ring of {count} ends, median of {rounds} rounds, us per hop (frames repeated, lost)");
     for len in RING {
@@ -277,7 +277,7 @@ fn rings(node: &Node, rounds: usize) -> Outcome<()> {
         }
         let [memory, nic] = both.each_ref().map(|rings| median(rings.iter().map(|ring| ring.hop)));
         let lost = both.map(|rings| {
-            let sum = |of: fn(&Ring) -> u64| rings.iter().map(of).sum::<u64>();
+            let sum = |of: fn(&RingResult) -> u64| rings.iter().map(of).sum::<u64>();
             format!("({}, {})", sum(|ring| ring.repeated), sum(|ring| ring.full))
         });
         let ratio = nic / memory;
@@ -290,7 +290,7 @@ fn rings(node: &Node, rounds: usize) -> Outcome<()> {
 }
 
 /// A message goes round; all ends are children of one NIC.
-fn ring(node: &Node, count: usize, len: usize, memory: bool) -> Outcome<Ring> {
+fn ring(node: &Node, count: usize, len: usize, memory: bool) -> ExampleResult<RingResult> {
     let _inside = node.enter()?;
     let open = || Options::new("eth0").sharing(Sharing::Child).local(memory).open();
     let ends = (0..count).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
@@ -313,16 +313,16 @@ fn ring(node: &Node, count: usize, len: usize, memory: bool) -> Outcome<Ring> {
         });
         let threads: Vec<_> = threads.collect();
         let rings = threads.into_iter().map(|thread| thread.join().map_err(|_| "an end failed")?);
-        let rings = rings.collect::<Outcome<Vec<Ring>>>()?;
-        let sum = |of: fn(&Ring) -> u64| rings.iter().map(of).sum();
+        let rings = rings.collect::<ExampleResult<Vec<RingResult>>>()?;
+        let sum = |of: fn(&RingResult) -> u64| rings.iter().map(of).sum();
         let hop = rings[0].hop / count as f64;
-        Ok(Ring { hop, repeated: sum(|ring| ring.repeated), full: sum(|ring| ring.full) })
+        Ok(RingResult { hop, repeated: sum(|ring| ring.repeated), full: sum(|ring| ring.full) })
     })
 }
 
-fn turns(end: &Endpoint, to: Address, len: usize, first: bool) -> Outcome<Ring> {
+fn turns(end: &Endpoint, to: Address, len: usize, first: bool) -> ExampleResult<RingResult> {
     let peer = end.peer(to)?;
-    let wait = || -> Outcome<Vec<u8>> {
+    let wait = || -> ExampleResult<Vec<u8>> {
         let (deadline, mut empty) = (Instant::now() + PATIENCE, 0);
         loop {
             if let Some(completion) = end.try_completion()? {
@@ -356,5 +356,5 @@ fn turns(end: &Endpoint, to: Address, len: usize, first: bool) -> Outcome<Ring> 
     let hop = start.elapsed().as_secs_f64() * 1e6 / TURNS as f64;
     let counters = end.counters();
     let (repeated, full) = (counters.protocol.retransmissions, counters.link.memory_full);
-    Ok(Ring { hop, repeated, full })
+    Ok(RingResult { hop, repeated, full })
 }

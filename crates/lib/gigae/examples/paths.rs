@@ -27,7 +27,7 @@ const MOST_LOOKS: usize = 100_000;
 
 const TAG: u64 = 7;
 
-struct Pair {
+struct EndpointPair {
     net: Network,
     a: Endpoint,
     b: Endpoint,
@@ -41,7 +41,7 @@ struct Loans {
     received: Vec<u8>,
 }
 
-impl Pair {
+impl EndpointPair {
     /// With or without a socket for bulk data at each end.
     fn new(bulk: bool) -> Self {
         let net = Network::new(1, Faults { delay: Duration::from_micros(2), ..Faults::default() });
@@ -59,7 +59,7 @@ impl Pair {
 }
 
 fn main() {
-    let pair = Pair::new(false);
+    let pair = EndpointPair::new(false);
     let mut loans = Loans { sent: vec![3; LONG], received: vec![0; LONG] };
     // One case after the other, or each would pay for what the one before has left to be
     // acknowledged.
@@ -71,7 +71,7 @@ fn main() {
     (0..MESSAGES).for_each(|_| measured_message_64_kib(&pair, &mut loans));
     (0..WARM / 8).for_each(|_| write(&pair, &mut loans));
     (0..MESSAGES).for_each(|_| measured_write_64_kib(&pair, &mut loans));
-    let pair = Pair::new(true);
+    let pair = EndpointPair::new(true);
     (0..WARM / 8).for_each(|_| long_message(&pair, &mut loans));
     let before = pair.a.paths()[0].link.tx_frames;
     (0..MESSAGES).for_each(|_| measured_bulk_message_64_kib(&pair, &mut loans));
@@ -93,7 +93,7 @@ fn main() {
 }
 
 /// The session comes up.
-fn begin(pair: &Pair) {
+fn begin(pair: &EndpointPair) {
     pair.a.send(pair.to_b, b"first").expect("the window has room");
     for _ in 0..MOST_LOOKS {
         if pair.b.try_recv().expect("no link fails").is_some() {
@@ -106,46 +106,46 @@ fn begin(pair: &Pair) {
 }
 
 #[inline(never)]
-fn measured_message_8_bytes(pair: &Pair, n: usize) {
+fn measured_message_8_bytes(pair: &EndpointPair, n: usize) {
     message(pair, n);
 }
 
 #[inline(never)]
-fn measured_full_frame(pair: &Pair, n: usize) {
+fn measured_full_frame(pair: &EndpointPair, n: usize) {
     full_frame(pair, n);
 }
 
 #[inline(never)]
-fn measured_message_64_kib(pair: &Pair, loans: &mut Loans) {
+fn measured_message_64_kib(pair: &EndpointPair, loans: &mut Loans) {
     long_message(pair, loans);
 }
 
 #[inline(never)]
-fn measured_write_64_kib(pair: &Pair, loans: &mut Loans) {
+fn measured_write_64_kib(pair: &EndpointPair, loans: &mut Loans) {
     write(pair, loans);
 }
 
 // The compiler makes one function of two that do the same.
 #[inline(never)]
-fn measured_bulk_message_64_kib(pair: &Pair, loans: &mut Loans) {
+fn measured_bulk_message_64_kib(pair: &EndpointPair, loans: &mut Loans) {
     black_box(pair);
     long_message(pair, loans);
 }
 
 #[inline(never)]
-fn measured_bulk_write_64_kib(pair: &Pair, loans: &mut Loans) {
+fn measured_bulk_write_64_kib(pair: &EndpointPair, loans: &mut Loans) {
     black_box(pair);
     write(pair, loans);
 }
 
 #[inline(always)]
-fn message(pair: &Pair, n: usize) {
+fn message(pair: &EndpointPair, n: usize) {
     pair.a.send(pair.to_b, &(n as u64).to_le_bytes()).expect("the window has room");
     arrives(pair, n);
 }
 
 #[inline(always)]
-fn full_frame(pair: &Pair, n: usize) {
+fn full_frame(pair: &EndpointPair, n: usize) {
     let mut buffer = pair.a.buffer().expect("a frame is free");
     let len = buffer.len();
     buffer[..8].copy_from_slice(&(n as u64).to_le_bytes());
@@ -156,7 +156,7 @@ fn full_frame(pair: &Pair, n: usize) {
 /// Receives the message at once; the sender looks at what has come meanwhile, as a program's next
 /// call does.
 #[inline(always)]
-fn arrives(pair: &Pair, n: usize) {
+fn arrives(pair: &EndpointPair, n: usize) {
     pair.net.advance_to(pair.net.now() + STEP);
     let message = pair.b.try_recv().expect("no link fails").expect("it has arrived");
     assert_eq!(message[..8], (n as u64).to_le_bytes());
@@ -165,7 +165,7 @@ fn arrives(pair: &Pair, n: usize) {
 }
 
 #[inline(always)]
-fn long_message(pair: &Pair, loans: &mut Loans) {
+fn long_message(pair: &EndpointPair, loans: &mut Loans) {
     let wanted = Wanted::tag(TAG);
     let received = std::mem::take(&mut loans.received);
     pair.b.start_recv(wanted, received).expect("there is room");
@@ -175,7 +175,7 @@ fn long_message(pair: &Pair, loans: &mut Loans) {
 }
 
 #[inline(always)]
-fn write(pair: &Pair, loans: &mut Loans) {
+fn write(pair: &EndpointPair, loans: &mut Loans) {
     let bytes = std::mem::take(&mut loans.sent);
     pair.a.start_write(pair.to_b, pair.key, 0, bytes, None).expect("there is room");
     loans.sent = completes(pair, &pair.a);
@@ -183,7 +183,7 @@ fn write(pair: &Pair, loans: &mut Loans) {
 
 /// The memory of the operation that ends next.
 #[inline(always)]
-fn completes(pair: &Pair, at: &Endpoint) -> Vec<u8> {
+fn completes(pair: &EndpointPair, at: &Endpoint) -> Vec<u8> {
     for _ in 0..MOST_LOOKS {
         if let Some(done) = at.try_completion().expect("no link fails") {
             done.result.expect("no operation fails");

@@ -45,7 +45,8 @@ fn raw(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         Route::new(Envelope::DEFAULT, ends[from], ends[1 - from]).ok_or("no Ethernet")
     };
     let (mut there, mut back) = (route(0)?, route(1)?);
-    let mut steps = Steps::new(["raw: prepare", "raw: doorbell", "raw: receive", "raw: vain look"]);
+    let mut steps =
+        Steps::new(["raw: prepare", "raw: doorbell", "raw: receive", "raw: empty poll"]);
     let mut batch = Vec::with_capacity(1);
     for _ in 0..MESSAGES {
         steps.begin();
@@ -86,7 +87,7 @@ fn messages(nodes: &[Node; 2]) -> Result<(), Box<dyn Error>> {
         ends[1].peer(Address::from(MacAddr(nodes[0].mac)))?,
     ];
     let names =
-        ["gigae: queue", "gigae: flush", "gigae: receive", "gigae: drop", "gigae: vain look"];
+        ["gigae: queue", "gigae: flush", "gigae: receive", "gigae: drop", "gigae: empty poll"];
     let mut steps = Steps::new(names);
     for n in 0..MESSAGES {
         let (from, to) = if n % 2 == 0 { (0, 1) } else { (1, 0) };

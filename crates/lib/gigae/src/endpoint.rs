@@ -32,7 +32,7 @@ use std::time::Duration;
 pub use counters::{Counters, PathStatistics, Usage};
 
 /// What an endpoint is made of, besides its engine.
-pub(crate) struct Settings {
+pub(crate) struct EndpointSettings {
     pub(crate) channels: ChannelSet,
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
@@ -90,13 +90,13 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(mut engine: Engine, settings: Settings) -> Result<Self, OpenError> {
+    pub(crate) fn new(mut engine: Engine, settings: EndpointSettings) -> Result<Self, OpenError> {
         let info = engine.links.info(0).clone();
         let failed = |what| move |source| OpenError::Io { what, source };
         let links = engine.links.fds().map_err(failed("duplicating the links' descriptors"))?;
-        let news = match &links {
+        let wakeup = match &links {
             Some(_) if settings.attended => {
-                Some(engine.news_descriptor().map_err(failed(WATCHING))?)
+                Some(engine.wakeup_descriptor().map_err(failed(WATCHING))?)
             }
             _ => None,
         };
@@ -106,11 +106,11 @@ impl Endpoint {
             Owner::new(engine, links.is_some()).map_err(failed("mapping the endpoint's lock"))?;
         let (mut attended, mut fd) = (None, None);
         if let Some(links) = links {
-            if news.is_some() {
+            if wakeup.is_some() {
                 let thread = gigae_progress::attend(&engine, Arc::clone(&links));
                 attended = Some(thread.map_err(failed("starting the progress thread"))?);
             }
-            fd = Some(Descriptor::new(links, news).map_err(failed(WATCHING))?);
+            fd = Some(Descriptor::new(links, wakeup).map_err(failed(WATCHING))?);
         }
         Ok(Self {
             arenas,

@@ -20,8 +20,8 @@
 //!
 //! The files below it are of two kinds. Some hold a part of the engine's state and know nothing of
 //! the engine: `cached_clock`, `deferral`, `discovery`, `doorbell`, `failures`, `figures`,
-//! `loopback`, `news`, `observers`, `rx_frames`, `tx_frames`. The others, whose names say what the
-//! engine is doing, use these together.
+//! `loopback`, `observers`, `rx_frames`, `tx_frames`, `wakeup`. The others, whose names say what
+//! the engine is doing, use these together.
 
 mod cached_clock;
 mod deferral;
@@ -32,7 +32,6 @@ mod failures;
 mod figures;
 mod incoming;
 mod loopback;
-mod news;
 mod observed;
 mod observers;
 mod operations;
@@ -45,13 +44,14 @@ mod sleeping;
 mod transmitting;
 mod tx_frames;
 mod unattended;
+mod wakeup;
 
 use crate::clock::Clock;
 use crate::inbox::{Inbound, Inbox};
 use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
-use crate::sources::Sources;
+use crate::route_table::RouteTable;
 use cached_clock::CachedClock;
 use deferral::Deferral;
 use doorbell::Doorbell;
@@ -60,12 +60,12 @@ use gigae_link::{ChannelSet, Link, LinkError};
 use gigae_proto::{Instant, Protocol};
 use gigae_transfer::Transfer;
 use loopback::Loopback;
-use news::News;
 use observers::Observers;
 use placing::Placing;
 use rx_frames::{BATCH, RxFrames};
 use std::time::Duration;
 use tx_frames::TxFrames;
+use wakeup::Wakeup;
 
 pub(crate) use discovery::Discovery;
 pub(crate) use failures::FailedMessage;
@@ -83,14 +83,14 @@ const BACKLOG_NAP: Duration = Duration::from_micros(100);
 const ASK_PARTS: u32 = 4;
 
 /// What an engine is made of.
-pub(crate) struct Parts {
+pub(crate) struct EngineParts {
     pub(crate) links: Links,
     /// Segments of the longest frame.
     pub(crate) segments: usize,
     pub(crate) proto: Protocol<Outbound, Inbound>,
     pub(crate) transfer: Transfer<Memory>,
     pub(crate) clock: Clock,
-    pub(crate) sources: Sources,
+    pub(crate) route_table: RouteTable,
     pub(crate) discovery: Discovery,
     pub(crate) channels: ChannelSet,
     /// Small messages share frames.
@@ -103,7 +103,7 @@ pub(crate) struct Engine {
     pub(crate) proto: Protocol<Outbound, Inbound>,
     pub(crate) transfer: Transfer<Memory>,
     pub(crate) inbox: Inbox,
-    pub(crate) sources: Sources,
+    pub(crate) route_table: RouteTable,
     pub(crate) clock: CachedClock,
     channels: ChannelSet,
     rx: RxFrames,
@@ -124,12 +124,13 @@ pub(crate) struct Engine {
     /// What observers see of it, if they may.
     observers: Option<Box<Observers>>,
     loopback: Loopback,
-    news: News,
+    wakeup: Wakeup,
 }
 
 impl Engine {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { links, segments, proto, transfer, clock, sources, discovery, .. } = parts;
+    pub(crate) fn new(parts: EngineParts) -> Self {
+        let EngineParts { links, segments, proto, transfer, clock, route_table, discovery, .. } =
+            parts;
         let longest = usize::from(proto.config().max_operations);
         let tx_segments = longest.div_ceil(links.info(0).frame_size);
         let mut engine = Self {
@@ -140,7 +141,7 @@ impl Engine {
             links,
             proto,
             transfer,
-            sources,
+            route_table,
             clock: CachedClock::new(clock),
             channels: parts.channels,
             placing: Placing::default(),
@@ -153,7 +154,7 @@ impl Engine {
             discovery,
             observers: None,
             loopback: Loopback::default(),
-            news: News::default(),
+            wakeup: Wakeup::default(),
         };
         engine.proto.advance(engine.clock.now());
         engine.provide();
@@ -322,7 +323,7 @@ impl Engine {
         self.transfer.advance(now);
         self.links.advance(now);
         while let Some(peer) = self.proto.poll_silent() {
-            self.ask_way(self.proto.key(peer).node, true);
+            self.ask_route(self.proto.key(peer).node, true);
         }
         if now >= self.ask_at {
             self.ask_engaged();

@@ -21,7 +21,7 @@ pub enum PeerError {
     /// The table of peers is full.
     #[error("this endpoint already knows {0} peers; open another endpoint")]
     TooMany(usize),
-    /// The way to an IP address was not found.
+    /// The route to an IP address was not found.
     #[error("{0}")]
     Unreachable(String),
 }

@@ -24,14 +24,14 @@ impl Inbound {
 }
 
 /// A message in the program's hands.
-pub(crate) enum Received {
+pub(crate) enum InboxMessage {
     /// In its frame, alone or with others.
     Part(RxPart),
     /// In a copy of its frame's payload: more frames are lent than the link can spare.
     Copy(Box<Copied>),
 }
 
-impl Received {
+impl InboxMessage {
     #[inline]
     pub(crate) fn bytes<'a>(&'a self, arenas: &'a Arenas) -> &'a [u8] {
         match self {
@@ -41,7 +41,7 @@ impl Received {
     }
 }
 
-/// See [`Received::Copy`].
+/// See [`InboxMessage::Copy`].
 #[derive(Clone)]
 pub(crate) struct Copied {
     payload: Arc<[u8]>,
@@ -52,24 +52,24 @@ pub(crate) struct Copied {
 
 /// Where in a frame its payload lies.
 #[derive(Clone, Copy)]
-pub(crate) struct Payload {
+pub(crate) struct PayloadRange {
     pub(crate) start: u16,
     pub(crate) len: u16,
 }
 
 /// A data frame that enters the inbox.
-pub(crate) struct Entry {
+pub(crate) struct InboxEntry {
     /// The link that it came by, and its number among the frames of all links.
     pub(crate) path: usize,
     pub(crate) number: u32,
     pub(crate) frame: RxFrame,
-    pub(crate) payload: Payload,
+    pub(crate) payload: PayloadRange,
     /// It may carry several messages.
     pub(crate) several: bool,
 }
 
 /// A frame with one message or several, some of which may be in the program's hands.
-struct Shared {
+struct InboxFrame {
     frame: SharedFrame,
     /// The link that it came by.
     path: u8,
@@ -83,7 +83,7 @@ struct Shared {
     epoch: Epoch,
 }
 
-impl Shared {
+impl InboxFrame {
     #[inline]
     fn payload(&self) -> Range<usize> {
         usize::from(self.start)..usize::from(self.start) + usize::from(self.len)
@@ -91,13 +91,13 @@ impl Shared {
 }
 
 /// The frame whose messages are being handed out.
-struct Open {
-    source: Source,
+struct OpenFrame {
+    source: FrameSource,
     /// Where in the payload the next one begins.
     at: usize,
 }
 
-enum Source {
+enum FrameSource {
     /// The frame in this slot, with several messages.
     Slot(u32),
     /// A copy, and whether it is of several.
@@ -149,9 +149,9 @@ impl Segments {
 
 /// See the module's description.
 pub(crate) struct Inbox {
-    open: Option<Open>,
+    open: Option<OpenFrame>,
     /// By the frames' numbers.
-    frames: Vec<Option<Shared>>,
+    frames: Vec<Option<InboxFrame>>,
     /// The rest of those that were received in segments, by the number of the first.
     behind: HashMap<u32, Segments>,
     /// Frames in the program's hands, the open one included, and the most that may be.
@@ -191,15 +191,16 @@ impl Inbox {
 
     /// Takes in a data frame.
     #[inline]
-    pub(crate) fn enter(&mut self, entry: Entry) -> Inbound {
-        let Entry { path, number: slot, frame, payload: Payload { start, len }, several } = entry;
+    pub(crate) fn enter(&mut self, entry: InboxEntry) -> Inbound {
+        let InboxEntry { path, number: slot, frame, payload, several } = entry;
+        let PayloadRange { start, len } = payload;
         if slot as usize >= self.frames.len() {
             self.frames.resize_with(slot as usize + 1, || None);
         }
         let frame = SharedFrame::new(frame);
         let (from, epoch) = (PeerId(0), Epoch::UNKNOWN);
         let path = path as u8;
-        let shared = Shared { frame, path, start, len, open: several, from, epoch };
+        let shared = InboxFrame { frame, path, start, len, open: several, from, epoch };
         self.frames[slot as usize] = Some(shared);
         Inbound(slot)
     }
@@ -212,7 +213,7 @@ impl Inbox {
     /// A frame that is not delivered goes back to its link.
     #[inline]
     pub(crate) fn leave(&mut self, inbound: Inbound, links: &mut Links) {
-        let Shared { frame, path, .. } = self.take(inbound.0);
+        let InboxFrame { frame, path, .. } = self.take(inbound.0);
         let path = usize::from(path);
         links.recycle(path, frame.into_frame());
         if !self.behind.is_empty()
@@ -244,12 +245,12 @@ impl Inbox {
     }
 
     #[inline]
-    fn take(&mut self, slot: u32) -> Shared {
+    fn take(&mut self, slot: u32) -> InboxFrame {
         self.frames[slot as usize].take().expect("the frame is there")
     }
 
     #[inline]
-    fn shared(&mut self, slot: u32) -> &mut Shared {
+    fn shared(&mut self, slot: u32) -> &mut InboxFrame {
         self.frames[slot as usize].as_mut().expect("the frame is there")
     }
 
@@ -272,7 +273,7 @@ impl Inbox {
         }
         if shared.open {
             self.lent += 1;
-            self.open = Some(Open { source: Source::Slot(slot), at: 0 });
+            self.open = Some(OpenFrame { source: FrameSource::Slot(slot), at: 0 });
             return None;
         }
         let payload = shared.payload();
@@ -287,18 +288,20 @@ impl Inbox {
         self.copied += 1;
         let shared = self.take(slot);
         let (payload, several) = (shared.payload(), shared.open);
-        let Shared { frame, path, from, epoch, .. } = shared;
+        let InboxFrame { frame, path, from, epoch, .. } = shared;
         let (frame, path) = (frame.into_frame(), usize::from(path));
         let payload: Arc<[u8]> = links.arenas.bytes(&frame)[payload].into();
         links.recycle(path, frame);
         let copied = Copied { message: 0..payload.len(), payload, from, epoch };
-        self.open = Some(Open { source: Source::Copy(copied, several), at: 0 });
+        self.open = Some(OpenFrame { source: FrameSource::Copy(copied, several), at: 0 });
     }
 
     /// The next message of the open frame, unless that was copied.
     #[inline]
     pub(crate) fn next(&mut self, arenas: &Arenas) -> Option<RxPart> {
-        let Open { source: Source::Slot(slot), at } = self.open.as_mut()? else { return None };
+        let OpenFrame { source: FrameSource::Slot(slot), at } = self.open.as_mut()? else {
+            return None;
+        };
         let shared = self.frames[*slot as usize].as_mut().expect("the frame is there");
         let place = shared.payload();
         let payload = &arenas.bytes(shared.frame.frame())[place.clone()];
@@ -315,7 +318,8 @@ impl Inbox {
     /// The next message of the open frame, if that was copied.
     #[cold]
     pub(crate) fn next_copy(&mut self) -> Option<Box<Copied>> {
-        let Open { source: Source::Copy(copied, several), at } = self.open.as_mut()? else {
+        let OpenFrame { source: FrameSource::Copy(copied, several), at } = self.open.as_mut()?
+        else {
             return None;
         };
         let all = copied.message.clone();
@@ -330,13 +334,13 @@ impl Inbox {
 
     /// Who sent a message that is in the program's hands.
     #[inline]
-    pub(crate) fn sender(&self, received: &Received, arenas: &Arenas) -> PeerId {
+    pub(crate) fn sender(&self, received: &InboxMessage, arenas: &Arenas) -> PeerId {
         match received {
-            Received::Part(part) => {
+            InboxMessage::Part(part) => {
                 let shared = self.frames[arenas.number_of_part(part) as usize].as_ref();
                 shared.expect("a frame stays while a part is lent").from
             }
-            Received::Copy(copied) => copied.from,
+            InboxMessage::Copy(copied) => copied.from,
         }
     }
 
@@ -351,7 +355,7 @@ impl Inbox {
             return None;
         }
         self.lent -= 1;
-        let Shared { frame, path, from, epoch, .. } = self.take(slot);
+        let InboxFrame { frame, path, from, epoch, .. } = self.take(slot);
         Some(Done { frame: Some((path.into(), frame.into_frame())), from, epoch })
     }
 

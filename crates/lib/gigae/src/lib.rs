@@ -72,9 +72,9 @@ mod options;
 mod outbound;
 mod peer;
 mod resolve;
+mod route_table;
 mod sharing;
 mod simulated;
-mod sources;
 mod tapped;
 mod wait;
 
@@ -96,7 +96,7 @@ pub use local::{ip_of, mac_of};
 pub use log::log_to_stderr;
 pub use memory::Memory;
 #[doc(hidden)]
-pub use message::Kept;
+pub use message::OwnedMessage;
 pub use message::{Failed, Message, SendBuffer};
 pub use neighbour::Neighbour;
 pub use operations::{

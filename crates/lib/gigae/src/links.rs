@@ -45,8 +45,8 @@ pub(crate) struct Links {
     pub(crate) arenas: Arenas,
     /// Readable when something new has come by any of several links: a packet socket is readable
     /// while all receive frames are lent and more wait, and sleeping on that would not be sleeping.
-    news: Option<OwnedFd>,
-    /// Links that `news` has: none before the first sleep, since a watched link costs some 100 ns
+    poller: Option<OwnedFd>,
+    /// Links that `poller` has: none before the first sleep, since a watched link costs some 100 ns
     /// for each frame, and all after it.
     watched: usize,
     /// If the second link is a socket for bulk data.
@@ -81,24 +81,24 @@ impl Links {
         let all = std::iter::once(&first).chain(&rest).map(|member| &member.link);
         let arenas = Arenas::new(&first.link, all);
         let mut links =
-            Self { first, rest, arenas, news: None, watched: 0, bulk, ports: Vec::new() };
+            Self { first, rest, arenas, poller: None, watched: 0, bulk, ports: Vec::new() };
         if links.several() && links.first.link.fd().is_some() {
             let fail =
                 |e: Errno| OpenError::Io { what: "watching several links", source: e.into() };
-            links.news = Some(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?);
+            links.poller = Some(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?);
         }
         Ok(links)
     }
 
-    /// Has `news` watch all links.
+    /// Has `poller` watch all links.
     fn watch(&mut self) -> Result<(), Errno> {
         for path in self.watched..self.count() {
-            let (Some(news), Some(link)) = (&self.news, self[path].link.fd()) else { break };
+            let (Some(poller), Some(link)) = (&self.poller, self[path].link.fd()) else { break };
             // A socket is readable only while something waits there.
             let edge = epoll::EventFlags::ET;
             let edge = if self.is_bulk(path) { epoll::EventFlags::empty() } else { edge };
             let data = epoll::EventData::new_u64(path as u64);
-            epoll::add(news, link, data, epoll::EventFlags::IN | edge)?;
+            epoll::add(poller, link, data, epoll::EventFlags::IN | edge)?;
             self.watched = path + 1;
         }
         Ok(())
@@ -192,20 +192,20 @@ impl Links {
     /// one by one, and the link is not a socket itself.
     #[inline]
     pub(crate) fn are_frames_faster(&self, peer: PeerId) -> bool {
-        self[1].is_apart(peer) && self.info(0).mode != Mode::Udp
+        self[1].is_uncoalesced(peer) && self.info(0).mode != Mode::Udp
     }
 
     /// Whether the datagrams of a frame that came by the socket, if several, came one by one.
     #[cold]
-    pub(crate) fn came_apart(&mut self, frame: &RxFrame) -> Option<bool> {
+    pub(crate) fn arrived_uncoalesced(&mut self, frame: &RxFrame) -> Option<bool> {
         let [socket] = &mut *self.rest else { return None };
         if let AnyLink::Simulated(link) = socket.link.plain() {
             // In one datagram it would be about half as long as in two.
             let datagram = usize::from(self.bulk.as_ref()?.config.datagram);
             let several = self.arenas.bytes(frame).len() > datagram + datagram / 2;
-            return several.then(|| link.is_apart());
+            return several.then(|| link.is_uncoalesced());
         }
-        socket.link.bulk()?.came_apart(frame)
+        socket.link.bulk()?.arrived_uncoalesced(frame)
     }
 
     /// Takes in a part of a frame of a peer that names this socket, which came by the link. Returns
@@ -303,9 +303,9 @@ impl Links {
 
     /// Where frames to a peer go by a path from now on.
     pub(crate) fn set_route(&mut self, to: PathTo) {
-        let PathTo { peer, path, addr, apart } = to;
+        let PathTo { peer, path, addr, uncoalesced } = to;
         if path < self.count() {
-            self[path].set_apart(peer, apart);
+            self[path].set_uncoalesced(peer, uncoalesced);
             let route = self[path].route_to(addr);
             self[path].routes.set(peer, route);
         }
@@ -391,7 +391,7 @@ impl Links {
         let broken =
             |e: Errno| LinkError::Io { what: "waiting for several links", source: e.into() };
         self.watch().map_err(broken)?;
-        let Some(news) = &self.news else { return Ok(()) };
+        let Some(poller) = &self.poller else { return Ok(()) };
         let slice = timeout.unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
         let time = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut events = [epoll::Event {
@@ -399,8 +399,8 @@ impl Links {
             data: epoll::EventData::new_u64(0),
         }; gigae_wire::MAX_PATHS];
         // Not by epoll, whose timeout is rounded to milliseconds before Linux 5.11.
-        gigae_link::sleep_on(Some(news.as_fd()), Some(slice))?;
-        match epoll::wait(news, &mut events[..], Some(&time)) {
+        gigae_link::sleep_on(Some(poller.as_fd()), Some(slice))?;
+        match epoll::wait(poller, &mut events[..], Some(&time)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(e) => Err(broken(e)),
         }

@@ -69,8 +69,8 @@ impl Local {
 
     /// The address by which others name it: IPv4 if there is one, and none that needs a scope.
     pub(crate) fn ip(&self) -> Option<IpAddr> {
-        let told = |ip: &IpAddr| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-        self.subnets.iter().map(|subnet| subnet.ip).filter(told).min_by_key(IpAddr::is_ipv6)
+        let is_reported = |ip: &IpAddr| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        self.subnets.iter().map(|subnet| subnet.ip).filter(is_reported).min_by_key(IpAddr::is_ipv6)
     }
 
     /// All its addresses.

@@ -54,9 +54,9 @@ fn say(line: &str) {
 
 /// Levels by what a target begins with, the longest first; the empty one is for all.
 #[derive(Debug, PartialEq)]
-struct Filter(Vec<(String, LevelFilter)>);
+struct TargetFilter(Vec<(String, LevelFilter)>);
 
-impl FromStr for Filter {
+impl FromStr for TargetFilter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -82,7 +82,7 @@ impl FromStr for Filter {
     }
 }
 
-impl Filter {
+impl TargetFilter {
     fn shows(&self, about: &Metadata<'_>) -> bool {
         let rule = self.0.iter().find(|(target, _)| about.target().starts_with(target.as_str()));
         rule.is_some_and(|(_, most)| about.level() <= most)
@@ -91,7 +91,7 @@ impl Filter {
 
 /// Shows events.
 struct Log {
-    filter: Filter,
+    filter: TargetFilter,
     /// Several processes may write to one terminal.
     process: u32,
 }
@@ -110,7 +110,7 @@ impl Subscriber for Log {
         let (seconds, micros) = (now.as_secs(), now.subsec_micros());
         let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
         let about = event.metadata();
-        let mut line = Line(format!(
+        let mut line = LogLine(format!(
             "{hour:02}:{minute:02}:{second:02}.{micros:06} {} {:5} {}:",
             self.process,
             about.level(),
@@ -136,9 +136,9 @@ impl Subscriber for Log {
 }
 
 /// The message, which comes first, and the fields behind it.
-struct Line(String);
+struct LogLine(String);
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let _ = match field.name() {
             "message" => write!(self.0, " {value:?}"),
@@ -153,7 +153,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn filter(text: &str) -> Result<Vec<(String, LevelFilter)>, String> {
-        text.parse::<Filter>().map(|filter| filter.0)
+        text.parse::<TargetFilter>().map(|filter| filter.0)
     }
 
     #[test]
@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn a_line_has_the_message_and_then_the_fields() {
         static SEEN: AtomicBool = AtomicBool::new(false);
-        struct Keep;
-        impl Subscriber for Keep {
+        struct CapturingSubscriber;
+        impl Subscriber for CapturingSubscriber {
             fn enabled(&self, _: &Metadata<'_>) -> bool {
                 true
             }
@@ -191,7 +191,7 @@ mod tests {
             fn record(&self, _: &Id, _: &Record<'_>) {}
             fn record_follows_from(&self, _: &Id, _: &Id) {}
             fn event(&self, event: &Event<'_>) {
-                let mut line = Line(String::new());
+                let mut line = LogLine(String::new());
                 event.record(&mut line);
                 assert_eq!(line.0, " session up peer=02:00:00:00:00:02 name=\"a\\n\" id=7");
                 SEEN.store(true, Relaxed);
@@ -199,7 +199,7 @@ mod tests {
             fn enter(&self, _: &Id) {}
             fn exit(&self, _: &Id) {}
         }
-        tracing::subscriber::with_default(Keep, || {
+        tracing::subscriber::with_default(CapturingSubscriber, || {
             let peer = gigae_wire::MacAddr([2, 0, 0, 0, 0, 2]);
             tracing::info!(%peer, name = ?"a\n", id = 7, "session up");
         });

@@ -3,7 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::engine::FailedMessage;
 use crate::error::{SendError, TrySendError};
-use crate::inbox::Received;
+use crate::inbox::InboxMessage;
 use crate::outbound::PAYLOAD;
 use crate::peer::Peer;
 use gigae_link::TxFrame;
@@ -132,25 +132,25 @@ impl fmt::Debug for SendBuffer<'_> {
 pub struct Message<'a> {
     endpoint: &'a Endpoint,
     /// `None` only while the message is being dropped.
-    received: Option<Received>,
+    received: Option<InboxMessage>,
 }
 
 impl<'a> Message<'a> {
     #[inline]
-    pub(crate) fn new(endpoint: &'a Endpoint, received: Received) -> Self {
+    pub(crate) fn new(endpoint: &'a Endpoint, received: InboxMessage) -> Self {
         Self { endpoint, received: Some(received) }
     }
 
     #[inline]
-    fn received(&self) -> &Received {
+    fn received(&self) -> &InboxMessage {
         self.received.as_ref().expect("not dropped")
     }
 
     /// For simulations whose program keeps messages beside their endpoint: the message without its
     /// endpoint, which holds its frame as before until [`Endpoint::kept`] has it back.
     #[doc(hidden)]
-    pub fn keep(mut self) -> Kept {
-        Kept(self.received.take().expect("not dropped"))
+    pub fn keep(mut self) -> OwnedMessage {
+        OwnedMessage(self.received.take().expect("not dropped"))
     }
 
     /// The sender and the channel. An answer goes there.
@@ -190,17 +190,17 @@ impl fmt::Debug for Message<'_> {
 
 /// See [`Message::keep`].
 #[doc(hidden)]
-pub struct Kept(Received);
+pub struct OwnedMessage(InboxMessage);
 
-impl Kept {
+impl OwnedMessage {
     pub(crate) fn into_message(self, endpoint: &Endpoint) -> Message<'_> {
         Message::new(endpoint, self.0)
     }
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for OwnedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Kept")
+        f.write_str("OwnedMessage")
     }
 }
 

@@ -2,17 +2,17 @@
 
 use crate::brokered;
 use crate::clock::Clock;
-use crate::endpoint::{Endpoint, Settings};
-use crate::engine::{Discovery, Engine, Parts};
+use crate::endpoint::{Endpoint, EndpointSettings};
+use crate::engine::{Discovery, Engine, EngineParts};
 use crate::link::AnyLink;
 use crate::links::Links;
 use crate::local::{Local, interfaces};
 use crate::options::{Backend, BrokerUse, Options, Progress};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::{Reservation, by_socket, reserve};
+use crate::route_table::{Resolver, RouteTable};
 use crate::sharing::{ClaimedPort, Sharing, alternatives};
 use crate::simulated;
-use crate::sources::{Resolver, Sources};
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_proto::{BulkConfig, Protocol, ProtocolConfig};
@@ -123,12 +123,12 @@ impl Options {
         let local = local(links.ports[0].interface());
         let near = self.local && links.ports[0].claim().is_some();
         let mut engine = self.engine(links, local, Clock::Monotonic, random_secret()?)?;
-        engine.sources.near = near;
+        engine.route_table.near = near;
         if let Some(reservation) = &reservation {
             let own = reservation.try_clone();
             let own =
                 own.map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?;
-            engine.sources.resolve_by(own);
+            engine.route_table.resolve_by(own);
         }
         let endpoint = Endpoint::new(engine, self.settings(reservation))?.instead_of(refused);
         let Info { interface, mode, reason, .. } = endpoint.link();
@@ -185,7 +185,7 @@ impl Options {
             return refuse(WHAT, "give as many links as interfaces");
         }
         if matches!(self.envelope, Envelope::Udp { .. }) {
-            return refuse(WHAT, "no kernel knows the way to IP nodes; use the Ethernet envelope");
+            return refuse(WHAT, "no kernel routes to IP nodes here; use the Ethernet envelope");
         }
         let too_few = |info: &Info| info.tx_frames < 2 || info.rx_frames < 2;
         if links.iter().any(|link| too_few(link.info())) {
@@ -206,8 +206,8 @@ impl Options {
         Filter { envelope: self.own_envelope(), channels: self.channels }
     }
 
-    fn settings(&self, reservation: Option<Reservation>) -> Settings {
-        Settings {
+    fn settings(&self, reservation: Option<Reservation>) -> EndpointSettings {
+        EndpointSettings {
             channels: self.channels,
             wait: self.wait,
             linger: self.linger,
@@ -454,7 +454,7 @@ impl Options {
             (Envelope::Udp { .. }, Clock::Virtual(_)) => Resolver::Simulated,
             _ => Resolver::None,
         };
-        let sources = Sources::new(envelope, mac, own, resolver);
+        let route_table = RouteTable::new(envelope, mac, own, resolver);
         let answers = !links.ports.first().is_some_and(ClaimedPort::is_child);
         let keys: Box<dyn FnMut() -> u64 + Send> = match clock {
             Clock::Monotonic => Box::new(random_key),
@@ -463,13 +463,13 @@ impl Options {
         let kernel = matches!(clock, Clock::Monotonic);
         let fetches = links[0].link.is_local();
         let operations = TransferConfig { fetches, ..TransferConfig::default() };
-        let mut engine = Engine::new(Parts {
+        let mut engine = Engine::new(EngineParts {
             links,
             segments,
             proto: Protocol::new(config, secret),
             transfer: Transfer::new(operations, keys),
             clock,
-            sources,
+            route_table,
             discovery: Discovery::new(self.name.clone(), local, answers),
             channels: self.channels,
             aggregate: self.aggregate,

@@ -28,13 +28,13 @@ const MOST_PADDING: usize = 16;
 
 /// The segments behind the first. Boxed, since a window has hundreds of frames, and few of them
 /// any.
-pub(crate) type Behind = Box<Vec<FrameSegment>>;
+pub(crate) type FurtherSegments = Box<Vec<FrameSegment>>;
 
 /// A transmit frame in the protocol's window, with one message or several, or with operations.
 #[derive(Debug)]
 pub(crate) struct Outbound {
     /// Only taken out while it is posted.
-    frame: Option<Frame>,
+    frame: Option<OutboundFrame>,
     /// Bytes of payload in this frame: the message, or the messages with their lengths.
     len: u16,
     batch: bool,
@@ -44,18 +44,18 @@ pub(crate) struct Outbound {
     operations: Option<PeerId>,
     /// Operations for which one transmit frame is not enough go on in these. The list is used
     /// again.
-    behind: Option<Behind>,
+    behind: Option<FurtherSegments>,
     /// The last bytes of the payload are not in the frame but in the program's memory.
     in_place: Option<InPlace>,
 }
 
 #[derive(Debug)]
-enum Frame {
+enum OutboundFrame {
     Taken(TxFrame),
     Posted(Posted),
 }
 
-impl Frame {
+impl OutboundFrame {
     fn bytes<'a>(&'a self, arena: &'a Arena) -> &'a [u8] {
         match self {
             Self::Taken(frame) => arena.unsent_bytes(frame),
@@ -107,7 +107,7 @@ impl Outbound {
     /// A frame with one message of `len` bytes, which was written at [`PAYLOAD`].
     #[inline]
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        let frame = Some(Frame::Taken(frame));
+        let frame = Some(OutboundFrame::Taken(frame));
         let (operations, behind, in_place) = (None, None, None);
         Self { frame, len, batch: false, path: 0, operations, behind, in_place }
     }
@@ -115,7 +115,12 @@ impl Outbound {
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
     /// those in the segments behind it.
     #[inline]
-    pub(crate) fn operations(frame: TxFrame, len: u16, behind: Option<Behind>, to: PeerId) -> Self {
+    pub(crate) fn operations(
+        frame: TxFrame,
+        len: u16,
+        behind: Option<FurtherSegments>,
+        to: PeerId,
+    ) -> Self {
         Self { operations: Some(to), behind, ..Self::new(frame, len) }
     }
 
@@ -143,7 +148,7 @@ impl Outbound {
     ) -> bool {
         let end = self.payload().end;
         let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
-        let Frame::Taken(frame) = self.frame.insert(frame) else { return false };
+        let OutboundFrame::Taken(frame) = self.frame.insert(frame) else { return false };
         if let Some(in_place) = self.in_place.take() {
             let room = &mut arena.bytes_mut(frame)[end - in_place.len()..end];
             match data {
@@ -165,7 +170,7 @@ impl Outbound {
         header: &Header,
     ) -> bool {
         let mut frame = match self.frame.take().expect("a message keeps its frame").reclaim(link) {
-            Frame::Taken(frame) => frame,
+            OutboundFrame::Taken(frame) => frame,
             posted => {
                 self.frame = Some(posted);
                 return false;
@@ -175,7 +180,7 @@ impl Outbound {
         let whole = payload.start - HEADER_LEN - to.len()..payload.end;
         let bytes = arena.bytes_mut(&mut frame);
         to.write(&mut bytes[whole.clone()]);
-        self.frame = Some(Frame::Posted(link.post_in_place(frame, whole, header, data)));
+        self.frame = Some(OutboundFrame::Posted(link.post_in_place(frame, whole, header, data)));
         true
     }
 
@@ -201,7 +206,7 @@ impl Outbound {
     /// payload, or `None` if it would exceed `longest`. One copy.
     #[inline]
     pub(crate) fn append(&mut self, arena: &Arena, message: &[u8], longest: u16) -> Option<u16> {
-        let Some(Frame::Taken(frame)) = &mut self.frame else { return None };
+        let Some(OutboundFrame::Taken(frame)) = &mut self.frame else { return None };
         let prefix = batch::PREFIX_LEN;
         let first = if self.batch { 0 } else { prefix };
         let total = usize::from(self.len) + first + prefix + message.len();
@@ -230,7 +235,7 @@ impl Outbound {
         longest: u16,
         fill: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Option<u16> {
-        let Some(Frame::Taken(frame)) = &mut self.frame else { return None };
+        let Some(OutboundFrame::Taken(frame)) = &mut self.frame else { return None };
         if self.behind.is_some() {
             return None;
         }
@@ -266,7 +271,7 @@ impl Outbound {
     /// The frame of a message that was never posted, given back with a refusal.
     pub(crate) fn into_taken(self) -> TxFrame {
         match self.frame {
-            Some(Frame::Taken(frame)) => frame,
+            Some(OutboundFrame::Taken(frame)) => frame,
             _ => unreachable!("only a message that was not admitted is taken apart"),
         }
     }
@@ -274,7 +279,7 @@ impl Outbound {
     /// The frame's window hold has ended. The list of its segments, now empty, is there to be used
     /// again.
     #[inline]
-    pub(crate) fn release(self, link: &mut impl Link) -> Option<Behind> {
+    pub(crate) fn release(self, link: &mut impl Link) -> Option<FurtherSegments> {
         self.frame.expect("a message keeps its frame").release(link);
         let mut behind = self.behind?;
         behind.drain(..).for_each(|segment| segment.release(link));
@@ -295,14 +300,14 @@ impl Outbound {
             return self.post_segments(link, arena, to, header);
         }
         let mut frame = match self.frame.take().expect("a message keeps its frame").reclaim(link) {
-            Frame::Taken(frame) => frame,
+            OutboundFrame::Taken(frame) => frame,
             posted => {
                 self.frame = Some(posted);
                 return false;
             }
         };
         let range = seal(arena.bytes_mut(&mut frame), self.payload(), to, header);
-        self.frame = Some(Frame::Posted(link.post(frame, range, Segment::Last)));
+        self.frame = Some(OutboundFrame::Posted(link.post(frame, range, Segment::Last)));
         true
     }
 }
@@ -318,7 +323,7 @@ impl Outbound {
     ) -> Option<&'a [u8]> {
         let payload = self.payload();
         let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
-        let Frame::Taken(frame) = self.frame.insert(frame) else { return None };
+        let OutboundFrame::Taken(frame) = self.frame.insert(frame) else { return None };
         let inner = &mut arena.bytes_mut(frame)[payload.start - HEADER_LEN..payload.end];
         header.seal(inner);
         Some(inner)
@@ -337,11 +342,11 @@ impl Outbound {
         let ready = behind.iter_mut().all(|segment| segment.reclaim(link));
         let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
         match frame {
-            Frame::Taken(frame) if ready => {
+            OutboundFrame::Taken(frame) if ready => {
                 let payload = PAYLOAD..PAYLOAD + usize::from(self.len);
                 let whole = SegmentedFrame { first: frame, payload, behind };
                 let posted = segments::post(link, arena, whole, to, header);
-                self.frame = Some(Frame::Posted(posted));
+                self.frame = Some(OutboundFrame::Posted(posted));
                 true
             }
             frame => {

@@ -11,8 +11,8 @@
 //! filter that drops everything (socket(7), `SO_ATTACH_FILTER`), so nothing is ever queued; the
 //! kernel counts the dropped datagrams as UDP `InErrors`.
 //!
-//! What it does not do: it neither keeps a table nor follows changes (`sources.rs` asks again), it
-//! speaks no ARP of its own, and it refuses multicast and broadcast.
+//! What it does not do: it neither keeps a table nor follows changes (`route_table.rs` asks again),
+//! it speaks no ARP of its own, and it refuses multicast and broadcast.
 
 use gigae_netlink::{Error, RouteInfo, RouteType, Rtnetlink};
 use gigae_wire::MacAddr;
@@ -37,14 +37,14 @@ const NOBODYS_PORT: u16 = 33_434;
 /// it may take a second.
 pub(crate) fn neighbour(ip: IpAddr, interface: &str) -> io::Result<MacAddr> {
     let kept = reserve(NOBODYS_PORT, interface)?;
-    if kept.way(ip).map_err(io::Error::other)?.neighbour != ip {
+    if kept.kernel_route(ip).map_err(io::Error::other)?.neighbour != ip {
         let text = format!("{ip} is not on the network of '{interface}'");
         return Err(io::Error::new(io::ErrorKind::NotFound, text));
     }
     Ok(kept.next_hop(ip).map_err(io::Error::other)?.next_hop)
 }
 
-/// A UDP port that is kept on one interface, and the means to ask the kernel for ways over it.
+/// A UDP port that is kept on one interface, and the means to ask the kernel for routes over it.
 ///
 /// All of it belongs to the network namespace in which it was made, whichever thread uses it.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Reservation {
     by_socket: bool,
 }
 
-/// The way to a node.
+/// The route to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
     /// This node's address, as the kernel would choose it towards that node.
@@ -159,7 +159,7 @@ impl Reservation {
         })
     }
 
-    /// Finds the way to the node `to` over this interface.
+    /// Finds the route to the node `to` over this interface.
     ///
     /// Six system calls when the kernel knows the neighbour. Otherwise one more to ask for it, and
     /// two for every look at the table; this *blocks* until the neighbour answers, one second at
@@ -168,32 +168,32 @@ impl Reservation {
     /// An entry that the kernel holds for stale is taken as it is: it was right when it was last
     /// confirmed, and the kernel sees none of our traffic that could confirm it.
     pub(crate) fn next_hop(&self, to: IpAddr) -> Result<Hop, ResolveError> {
-        let way = self.way(to)?;
-        if let Some(next_hop) = self.neighbour(way.neighbour)? {
-            return Ok(Hop { source: way.source, next_hop });
+        let route = self.kernel_route(to)?;
+        if let Some(next_hop) = self.neighbour(route.neighbour)? {
+            return Ok(Hop { source: route.source, next_hop });
         }
         self.provoke(to)?;
         let asked = Instant::now();
         while asked.elapsed() < PATIENCE {
             std::thread::sleep(INTERVAL);
-            if let Some(next_hop) = self.neighbour(way.neighbour)? {
-                return Ok(Hop { source: way.source, next_hop });
+            if let Some(next_hop) = self.neighbour(route.neighbour)? {
+                return Ok(Hop { source: route.source, next_hop });
             }
         }
         let interface = self.interface.clone();
-        Err(ResolveError::NoAnswer { to, neighbour: way.neighbour, interface })
+        Err(ResolveError::NoAnswer { to, neighbour: route.neighbour, interface })
     }
 
-    /// What the kernel knows now of the way to the node `to`: this node's address, and the next hop
-    /// if that neighbour is known. Six system calls; does not wait.
+    /// What the kernel knows now of the route to the node `to`: this node's address, and the next
+    /// hop if that neighbour is known. Six system calls; does not wait.
     pub(crate) fn look(&self, to: IpAddr) -> Option<(IpAddr, Option<MacAddr>)> {
-        let way = self.way(to).ok()?;
-        Some((way.source, self.neighbour(way.neighbour).ok()?))
+        let route = self.kernel_route(to).ok()?;
+        Some((route.source, self.neighbour(route.neighbour).ok()?))
     }
 
     /// Two lookups: restricted to an interface, the kernel does not see that an address is its own
     /// but on another interface.
-    fn way(&self, to: IpAddr) -> Result<KernelRoute, ResolveError> {
+    fn kernel_route(&self, to: IpAddr) -> Result<KernelRoute, ResolveError> {
         if to.is_multicast() || to.is_unspecified() {
             return Err(ResolveError::NoNode(to));
         }
@@ -206,18 +206,18 @@ impl Reservation {
         }
         let dead_end = match self.kernel.route(to, Some(self.index)) {
             Ok(route) => match read_route(&route, to, self.index) {
-                Ok(way) => return Ok(way),
+                Ok(route) => return Ok(route),
                 Err(dead_end) => dead_end,
             },
-            Err(e) if says_no_route(&e) => DeadEnd::NoRoute,
+            Err(e) if says_no_route(&e) => RouteUnusable::NoRoute,
             Err(e) => return Err(ResolveError::io("looking up the route", e.into())),
         };
         let interface = self.interface.clone();
         Err(match dead_end {
-            DeadEnd::NoRoute => ResolveError::NoRoute { to, interface },
-            DeadEnd::NoSource => ResolveError::NoSource { to, interface },
-            DeadEnd::Own => ResolveError::Own(to),
-            DeadEnd::NoNode => ResolveError::NoNode(to),
+            RouteUnusable::NoRoute => ResolveError::NoRoute { to, interface },
+            RouteUnusable::NoSource => ResolveError::NoSource { to, interface },
+            RouteUnusable::Own => ResolveError::Own(to),
+            RouteUnusable::NoNode => ResolveError::NoNode(to),
         })
     }
 
@@ -255,30 +255,30 @@ struct KernelRoute {
 
 /// Why a route is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DeadEnd {
+enum RouteUnusable {
     NoRoute,
     NoSource,
     Own,
     NoNode,
 }
 
-fn read_route(route: &RouteInfo, to: IpAddr, index: u32) -> Result<KernelRoute, DeadEnd> {
+fn read_route(route: &RouteInfo, to: IpAddr, index: u32) -> Result<KernelRoute, RouteUnusable> {
     match route.kind {
         RouteType::Unicast => {}
-        RouteType::Local => return Err(DeadEnd::Own),
+        RouteType::Local => return Err(RouteUnusable::Own),
         RouteType::BlackHole
         | RouteType::Unreachable
         | RouteType::Prohibit
         | RouteType::Throw
-        | RouteType::Unspec => return Err(DeadEnd::NoRoute),
-        _ => return Err(DeadEnd::NoNode),
+        | RouteType::Unspec => return Err(RouteUnusable::NoRoute),
+        _ => return Err(RouteUnusable::NoNode),
     }
     // Given an interface, IPv4 takes every address for a neighbour on it if no table has a route.
     let assumed = to.is_ipv4() && route.table == 0;
     if assumed || route.interface != Some(index) {
-        return Err(DeadEnd::NoRoute);
+        return Err(RouteUnusable::NoRoute);
     }
-    let source = route.source.filter(|ip| !ip.is_unspecified()).ok_or(DeadEnd::NoSource)?;
+    let source = route.source.filter(|ip| !ip.is_unspecified()).ok_or(RouteUnusable::NoSource)?;
     Ok(KernelRoute { source, neighbour: route.gateway.unwrap_or(to) })
 }
 
@@ -288,7 +288,7 @@ fn says_no_route(e: &Error) -> bool {
     matches!(e.errno(), Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::ACCESS | Errno::INVAL)
 }
 
-/// The way to a node was not found.
+/// The route to a node was not found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
     /// No route leads to the address over the interface.
@@ -371,47 +371,47 @@ mod tests {
 
     #[test]
     fn a_node_on_the_link_is_its_own_neighbour() {
-        let way = KernelRoute { source: ip("198.18.0.1"), neighbour: ip("198.18.0.2") };
-        assert_eq!(read_route(&route(RouteType::Unicast), ip("198.18.0.2"), ETH), Ok(way));
+        let expected = KernelRoute { source: ip("198.18.0.1"), neighbour: ip("198.18.0.2") };
+        assert_eq!(read_route(&route(RouteType::Unicast), ip("198.18.0.2"), ETH), Ok(expected));
     }
 
     #[test]
     fn a_gateway_is_the_neighbour_also_when_it_speaks_ipv6() {
         for gateway in ["198.18.0.9", "fe80::9"].map(ip) {
             let route = RouteInfo { gateway: Some(gateway), ..route(RouteType::Unicast) };
-            let way = read_route(&route, ip("198.19.0.2"), ETH);
-            assert_eq!(way.unwrap().neighbour, gateway);
+            let found = read_route(&route, ip("198.19.0.2"), ETH);
+            assert_eq!(found.unwrap().neighbour, gateway);
         }
     }
 
     #[test]
     fn a_neighbour_that_is_only_assumed_is_no_route() {
         let route = RouteInfo { table: 0, ..route(RouteType::Unicast) };
-        assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(DeadEnd::NoRoute));
+        assert_eq!(read_route(&route, ip("192.0.2.1"), ETH), Err(RouteUnusable::NoRoute));
     }
 
     #[test]
     fn a_route_over_another_interface_is_no_route() {
         let route = RouteInfo { interface: Some(ETH + 1), ..route(RouteType::Unicast) };
-        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoRoute));
+        assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(RouteUnusable::NoRoute));
     }
 
     #[test]
     fn without_an_own_address_there_is_nothing_to_send_from() {
         for source in [None, Some(ip("0.0.0.0"))] {
             let route = RouteInfo { source, ..route(RouteType::Unicast) };
-            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(DeadEnd::NoSource));
+            assert_eq!(read_route(&route, ip("198.18.0.2"), ETH), Err(RouteUnusable::NoSource));
         }
     }
 
     #[test]
     fn only_unicast_routes_lead_to_a_node() {
         for (kind, dead_end) in [
-            (RouteType::Local, DeadEnd::Own),
-            (RouteType::Broadcast, DeadEnd::NoNode),
-            (RouteType::Multicast, DeadEnd::NoNode),
-            (RouteType::Anycast, DeadEnd::NoNode),
-            (RouteType::Prohibit, DeadEnd::NoRoute),
+            (RouteType::Local, RouteUnusable::Own),
+            (RouteType::Broadcast, RouteUnusable::NoNode),
+            (RouteType::Multicast, RouteUnusable::NoNode),
+            (RouteType::Anycast, RouteUnusable::NoNode),
+            (RouteType::Prohibit, RouteUnusable::NoRoute),
         ] {
             assert_eq!(read_route(&route(kind), ip("198.18.0.2"), ETH), Err(dead_end));
         }

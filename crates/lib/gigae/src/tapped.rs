@@ -6,7 +6,7 @@ use gigae_link::{
     FrameMemory, Held, Info, Link, LinkCounters, LinkError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_observe::{Direction, Tap};
-use gigae_udp::BulkLink;
+use gigae_udp::{BulkLink, UdpLink};
 use gigae_wire::MacAddr;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -16,11 +16,11 @@ use std::time::Duration;
 pub(crate) struct Tapped {
     /// Only taken out where the two change places.
     link: Option<AnyLink>,
-    capture: Capture,
+    capture: LinkTap,
 }
 
 /// Where frames are written to.
-struct Capture {
+struct LinkTap {
     tap: Tap,
     /// The link's number among those of the endpoint.
     number: usize,
@@ -28,7 +28,7 @@ struct Capture {
     segments: Vec<u8>,
 }
 
-impl Capture {
+impl LinkTap {
     /// The next segment of a frame. With the last one, the whole frame is written.
     fn add(&mut self, bytes: &[u8], direction: Direction, segment: Segment) {
         if segment == Segment::Last && self.segments.is_empty() {
@@ -48,7 +48,7 @@ impl AnyLink {
         if matches!(self, Self::Tapped(_)) {
             return;
         }
-        let capture = Capture { tap, number, segments: Vec::new() };
+        let capture = LinkTap { tap, number, segments: Vec::new() };
         let tapped = Tapped { link: None, capture };
         let link = std::mem::replace(self, Self::Tapped(Box::new(tapped)));
         if let Self::Tapped(tapped) = self {
@@ -109,6 +109,16 @@ impl AnyLink {
         }
     }
 
+    /// The link itself, if it is a UDP socket for frames.
+    pub(crate) fn udp(&mut self) -> Option<&mut UdpLink> {
+        match self {
+            Self::Udp(udp) => Some(udp),
+            Self::Tapped(tapped) => tapped.link_mut().udp(),
+            Self::Local(local) => local.inner_mut().udp(),
+            _ => None,
+        }
+    }
+
     /// The link itself.
     pub(crate) fn plain(&self) -> &AnyLink {
         match self {
@@ -128,7 +138,7 @@ impl Tapped {
         self.link.as_mut().expect("a tapped link has one")
     }
 
-    fn split(&mut self) -> (&mut AnyLink, &mut Capture) {
+    fn split(&mut self) -> (&mut AnyLink, &mut LinkTap) {
         (self.link.as_mut().expect("a tapped link has one"), &mut self.capture)
     }
 }

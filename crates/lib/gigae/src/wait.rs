@@ -48,7 +48,7 @@ pub(crate) enum Idle {
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum For {
+pub(crate) enum WaitFor {
     /// A message or an acknowledgement that the caller wants now.
     #[default]
     Arrival,
@@ -60,7 +60,7 @@ pub(crate) enum For {
 
 /// How a wait ended, and what the endpoint has counted by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct WaitResult {
     pub(crate) slept: bool,
     pub(crate) napped: bool,
     /// Messages and operations that the program has sent.
@@ -89,14 +89,16 @@ impl Waiter {
 
     /// What to do after waiting for this time, perhaps with a nap, while nothing has arrived.
     #[inline]
-    pub(crate) fn idle(&self, waited: Duration, wanted: For, napped: bool) -> Idle {
+    pub(crate) fn idle(&self, waited: Duration, wanted: WaitFor, napped: bool) -> Idle {
         match self.style {
             Wait::Spin => Idle::Spin,
             Wait::Sleep => Idle::Sleep,
             Wait::Adaptive if napped => Idle::Sleep,
-            Wait::Adaptive if wanted == For::Room && waited >= SHORTEST_SPIN => Idle::Nap(self.nap),
+            Wait::Adaptive if wanted == WaitFor::Room && waited >= SHORTEST_SPIN => {
+                Idle::Nap(self.nap)
+            }
             Wait::Adaptive if self.one_way >= STREAM => Idle::Nap(self.nap),
-            Wait::Adaptive if wanted == For::Rest && waited < LONGEST_SPIN => Idle::Spin,
+            Wait::Adaptive if wanted == WaitFor::Rest && waited < LONGEST_SPIN => Idle::Spin,
             Wait::Adaptive if waited < self.spin => Idle::Spin,
             Wait::Adaptive => Idle::Sleep,
         }
@@ -104,7 +106,7 @@ impl Waiter {
 
     /// A wait that was not quite short is over.
     #[inline]
-    pub(crate) fn ended(&mut self, how: Ended) {
+    pub(crate) fn ended(&mut self, how: WaitResult) {
         let gathered = how.frames_received - self.received;
         self.received = how.frames_received;
         if how.sent == self.sent {
@@ -131,14 +133,14 @@ impl Waiter {
 mod tests {
     use super::*;
 
-    fn ended(slept: bool, napped: bool) -> Ended {
-        Ended { slept, napped, sent: 0, frames_received: 0 }
+    fn ended(slept: bool, napped: bool) -> WaitResult {
+        WaitResult { slept, napped, sent: 0, frames_received: 0 }
     }
 
     #[test]
     fn an_idle_adaptive_waiter_soon_hardly_spins_and_one_quick_answer_restores_it() {
         let mut waiter = Waiter::new(Wait::Adaptive);
-        let idle = |w: &Waiter, waited| w.idle(waited, For::Arrival, false);
+        let idle = |w: &Waiter, waited| w.idle(waited, WaitFor::Arrival, false);
         assert_eq!(idle(&waiter, LONGEST_SPIN / 2), Idle::Spin);
         (0..10).for_each(|_| waiter.ended(ended(true, false)));
         assert_eq!(idle(&waiter, SHORTEST_SPIN), Idle::Sleep);
@@ -151,24 +153,24 @@ mod tests {
     fn an_endpoint_that_only_receives_naps_until_it_sends() {
         let mut waiter = Waiter::new(Wait::Adaptive);
         (0..STREAM).for_each(|_| waiter.ended(ended(false, false)));
-        let idle = |w: &Waiter, napped| w.idle(Duration::ZERO, For::Arrival, napped);
+        let idle = |w: &Waiter, napped| w.idle(Duration::ZERO, WaitFor::Arrival, napped);
         assert_eq!(idle(&waiter, false), Idle::Nap(LONGEST_NAP));
         assert_eq!(idle(&waiter, true), Idle::Sleep, "the stream has stopped");
-        waiter.ended(Ended { sent: 1, ..ended(false, false) });
+        waiter.ended(WaitResult { sent: 1, ..ended(false, false) });
         assert_eq!(idle(&waiter, false), Idle::Spin);
     }
 
     #[test]
     fn naps_become_short_when_much_gathers_and_long_again() {
         let mut waiter = Waiter::new(Wait::Adaptive);
-        let room = |w: &Waiter| w.idle(SHORTEST_SPIN, For::Room, false);
-        assert_eq!(waiter.idle(Duration::ZERO, For::Room, false), Idle::Spin);
+        let room = |w: &Waiter| w.idle(SHORTEST_SPIN, WaitFor::Room, false);
+        assert_eq!(waiter.idle(Duration::ZERO, WaitFor::Room, false), Idle::Spin);
         for round in 1..30 {
-            waiter.ended(Ended { frames_received: round * 100, ..ended(false, true) });
+            waiter.ended(WaitResult { frames_received: round * 100, ..ended(false, true) });
         }
         assert_eq!(room(&waiter), Idle::Nap(Duration::ZERO));
         for _ in 0..10 {
-            waiter.ended(Ended { frames_received: 2900, ..ended(false, true) });
+            waiter.ended(WaitResult { frames_received: 2900, ..ended(false, true) });
         }
         assert_eq!(room(&waiter), Idle::Nap(LONGEST_NAP));
     }
@@ -178,15 +180,15 @@ mod tests {
     {
         let mut waiter = Waiter::new(Wait::Adaptive);
         (0..10).for_each(|_| waiter.ended(ended(true, false)));
-        assert_eq!(waiter.idle(LONGEST_SPIN / 2, For::Rest, false), Idle::Spin);
-        assert_eq!(waiter.idle(LONGEST_SPIN, For::Rest, false), Idle::Sleep, "it is lost");
+        assert_eq!(waiter.idle(LONGEST_SPIN / 2, WaitFor::Rest, false), Idle::Spin);
+        assert_eq!(waiter.idle(LONGEST_SPIN, WaitFor::Rest, false), Idle::Sleep, "it is lost");
         (0..STREAM).for_each(|_| waiter.ended(ended(true, true)));
-        assert_eq!(waiter.idle(Duration::ZERO, For::Rest, false), Idle::Nap(LONGEST_NAP));
+        assert_eq!(waiter.idle(Duration::ZERO, WaitFor::Rest, false), Idle::Nap(LONGEST_NAP));
     }
 
     #[test]
     fn the_other_styles_do_only_one_thing() {
-        for wanted in [For::Arrival, For::Room] {
+        for wanted in [WaitFor::Arrival, WaitFor::Room] {
             let hour = Duration::from_secs(3600);
             assert_eq!(Waiter::new(Wait::Spin).idle(hour, wanted, false), Idle::Spin);
             assert_eq!(Waiter::new(Wait::Sleep).idle(Duration::ZERO, wanted, false), Idle::Sleep);

@@ -39,7 +39,7 @@ fn main() {
             a_user_that_computes_acknowledges_and_lends_its_memory,
         ),
         ("users_of_one_nic_exchange_messages_with_each_other", neighbours),
-        ("what_the_broker_refuses_is_told", what_the_broker_refuses_is_told),
+        ("the_error_says_what_the_broker_refuses", the_error_says_what_the_broker_refuses),
         ("without_a_broker_the_missing_capability_is_told", without_a_broker),
     ]);
 }
@@ -96,9 +96,9 @@ fn client(role: &str) {
 }
 
 /// A process that is ended with its test, and the first line that it said.
-struct Part(Child, String);
+struct ChildProcess(Child, String);
 
-impl Part {
+impl ChildProcess {
     fn start(node: &Node, role: &str, directory: &Path, until: &str) -> Self {
         let mut command = node.command(std::env::current_exe().unwrap()).unwrap();
         command.env(ROLE, role).env(CONFIG, directory.join("broker.toml"));
@@ -113,7 +113,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -121,7 +121,7 @@ impl Drop for Part {
 }
 
 /// Two nodes, of which the first has a broker that allows the use of eth0 as `users` says.
-fn place(test: &str, users: &str) -> (Fabric, tempfile::TempDir, Part) {
+fn place(test: &str, users: &str) -> (Fabric, tempfile::TempDir, ChildProcess) {
     use std::os::unix::fs::PermissionsExt;
     let fabric = testing::fabric(test, |_| ());
     let directory = tempfile::tempdir().unwrap();
@@ -129,12 +129,12 @@ fn place(test: &str, users: &str) -> (Fabric, tempfile::TempDir, Part) {
     std::fs::set_permissions(directory.path(), open).unwrap();
     let text = format!("nics = ['eth0']\n{users}");
     std::fs::write(directory.path().join("broker.toml"), text).unwrap();
-    let broker = Part::start(&fabric.node(1), "broker", directory.path(), "makes ports");
+    let broker = ChildProcess::start(&fabric.node(1), "broker", directory.path(), "makes ports");
     (fabric, directory, broker)
 }
 
 /// Messages to a client come back. One of each length, and many.
-fn echoes(endpoint: &gigae::Endpoint, client: &Part) {
+fn echoes(endpoint: &gigae::Endpoint, client: &ChildProcess) {
     let (address, reason) = client.1.split_once(' ').unwrap();
     assert!(reason.contains("shares 'eth0', by the broker"), "{reason}");
     let peer = endpoint.peer(address.parse::<Address>().unwrap()).unwrap();
@@ -149,7 +149,7 @@ fn echoes(endpoint: &gigae::Endpoint, client: &Part) {
 fn exchanges() {
     let (fabric, directory, _broker) = place("exchanges", &format!("users = [{NOBODY}]"));
     for role in ["plain", "local", "child"] {
-        let client = Part::start(&fabric.node(1), role, directory.path(), "");
+        let client = ChildProcess::start(&fabric.node(1), role, directory.path(), "");
         let node = fabric.node(2);
         let inside = node.enter().unwrap();
         let endpoint = Options::new("eth0").open().unwrap();
@@ -161,7 +161,7 @@ fn exchanges() {
 fn a_user_that_computes_acknowledges_and_lends_its_memory() {
     const MESSAGES: u32 = 20;
     let (fabric, directory, _broker) = place("computes", &format!("users = [{NOBODY}]"));
-    let client = Part::start(&fabric.node(1), "computes", directory.path(), "");
+    let client = ChildProcess::start(&fabric.node(1), "computes", directory.path(), "");
     let endpoint = {
         let node = fabric.node(2);
         let _inside = node.enter().unwrap();
@@ -199,16 +199,16 @@ fn a_user_that_computes_acknowledges_and_lends_its_memory() {
 
 fn neighbours() {
     let (fabric, directory, _broker) = place("neighbours", "users = ['*']");
-    let client = Part::start(&fabric.node(1), "plain", directory.path(), "");
+    let client = ChildProcess::start(&fabric.node(1), "plain", directory.path(), "");
     let node = fabric.node(1);
     let _inside = node.enter().unwrap();
     let endpoint = Options::new("eth0").sharing(Sharing::Child).open().unwrap();
     echoes(&endpoint, &client);
 }
 
-fn what_the_broker_refuses_is_told() {
+fn the_error_says_what_the_broker_refuses() {
     let (fabric, directory, _broker) = place("refuses", "users = [1]");
-    let client = Part::start(&fabric.node(1), "plain", directory.path(), "");
+    let client = ChildProcess::start(&fabric.node(1), "plain", directory.path(), "");
     let said = format!("user {NOBODY} is not among those that ");
     assert!(client.1.starts_with("refused: ") && client.1.contains(&said), "{}", client.1);
     assert!(client.1.contains("allows; ask the administrator"), "{}", client.1);
@@ -216,12 +216,12 @@ fn what_the_broker_refuses_is_told() {
 
 fn without_a_broker() {
     let (fabric, directory, broker) = place("without", "users = ['*']");
-    let client = Part::start(&fabric.node(1), "never", directory.path(), "");
+    let client = ChildProcess::start(&fabric.node(1), "never", directory.path(), "");
     assert!(client.1.starts_with("missing: "), "{}", client.1);
     // In this envelope there is a link that needs no capability.
-    let client = Part::start(&fabric.node(1), "udp", directory.path(), "");
+    let client = ChildProcess::start(&fabric.node(1), "udp", directory.path(), "");
     assert!(client.1.contains("AF_PACKET was refused: "), "{}", client.1);
     drop(broker);
-    let client = Part::start(&fabric.node(1), "plain", directory.path(), "");
+    let client = ChildProcess::start(&fabric.node(1), "plain", directory.path(), "");
     assert!(client.1.starts_with("missing: ") && client.1.contains("gigae broker"), "{}", client.1);
 }

@@ -39,7 +39,7 @@ const MESSAGES: u64 = 10_000;
 /// The same under valgrind, which is some fifty times slower.
 const COUNTED_MESSAGES: u64 = 1_000;
 
-/// Messages and vain polls for each clock read, at least: the library reads it once per 64 frames
+/// Messages and empty polls for each clock read, at least: the library reads it once per 64 frames
 /// and polls, at each of two ends, and once per report of a loss.
 const PER_CLOCK_READ: u64 = 8;
 
@@ -50,7 +50,7 @@ const PER_DOORBELL: u64 = 8;
 /// Frames that a stream sends before the receiver drains: no more than the credit of a new session.
 const BURST: u64 = 32;
 
-/// Polls in vain after which a message counts as lost: more than any timer of the protocol takes.
+/// Empty polls after which a message counts as lost: more than any timer of the protocol takes.
 const MOST_VAIN_POLLS: u64 = 100_000_000;
 
 /// Polls for each look at who has come, gone or rung, where memory is used: a system call.
@@ -94,7 +94,7 @@ const PACKET: By = By::Link(Backend::Packet);
 /// All of them, and their names for the program that runs under valgrind.
 const ALL: [(&str, By); 3] = [("xdp", XDP), ("packet", PACKET), ("memory", By::Memory)];
 
-struct Pair {
+struct EndpointPair {
     // Before the fabric, so that they are closed while it is there.
     a: Endpoint,
     b: Endpoint,
@@ -104,7 +104,7 @@ struct Pair {
     _fabric: Fabric,
 }
 
-impl Pair {
+impl EndpointPair {
     fn new(by: By) -> Self {
         let fabric = testing::fabric("budget", |config| config.cable = true);
         let open = |n: u16, name: &str, backend| {
@@ -135,10 +135,10 @@ impl Pair {
         Self { a, b, to_b, _inside: inside, _fabric: fabric }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> CallCounts {
         let ends = [self.a.counters(), self.b.counters()];
         let sum = |of: fn(&gigae::Counters) -> u64| ends.iter().map(of).sum();
-        Counts {
+        CallCounts {
             clock_reads: sum(|c| c.clock_reads),
             doorbells: sum(|c| c.link.doorbells),
             other_calls: sum(|c| c.link.drives + c.link.waits),
@@ -151,7 +151,7 @@ impl Pair {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counts {
+struct CallCounts {
     clock_reads: u64,
     doorbells: u64,
     other_calls: u64,
@@ -163,9 +163,9 @@ struct Counts {
 }
 
 /// Receives one message at `at`, while the other end does its part. Returns its first byte, and
-/// counts the polls in vain.
+/// counts the empty polls.
 #[inline]
-fn receive(at: &Endpoint, other: &Endpoint, vain: &mut u64, answer: bool) -> u8 {
+fn receive(at: &Endpoint, other: &Endpoint, empty: &mut u64, answer: bool) -> u8 {
     let mut left = MOST_VAIN_POLLS;
     loop {
         if let Some(message) = at.try_recv().unwrap() {
@@ -175,47 +175,47 @@ fn receive(at: &Endpoint, other: &Endpoint, vain: &mut u64, answer: bool) -> u8 
             return message[0];
         }
         other.progress().unwrap();
-        *vain += 2;
+        *empty += 2;
         left -= 1;
         assert!(left > 0, "a message did not come");
     }
 }
 
-/// What is done with some messages; returns the polls in vain.
-type Work = fn(&Pair, u64) -> u64;
+/// What is done with some messages; returns the empty polls.
+type Work = fn(&EndpointPair, u64) -> u64;
 
 /// There and back, each by one call.
-fn ping_pong(pair: &Pair, messages: u64) -> u64 {
+fn ping_pong(pair: &EndpointPair, messages: u64) -> u64 {
     let (a, b) = (&pair.a, &pair.b);
-    let mut vain = 0;
+    let mut empty = 0;
     for n in 0..messages / 2 {
         a.send(pair.to_b, &[n as u8; 8]).unwrap();
-        receive(b, a, &mut vain, true);
-        assert_eq!(receive(a, b, &mut vain, false), n as u8);
+        receive(b, a, &mut empty, true);
+        assert_eq!(receive(a, b, &mut empty, false), n as u8);
     }
-    vain
+    empty
 }
 
 /// Written in place and sent alone.
-fn in_place(pair: &Pair, messages: u64) -> u64 {
-    let mut vain = 0;
+fn in_place(pair: &EndpointPair, messages: u64) -> u64 {
+    let mut empty = 0;
     for n in 0..messages {
         let mut buffer = pair.a.buffer().unwrap();
         buffer[..1000].fill(n as u8);
         buffer.send(pair.to_b, 1000).unwrap();
-        assert_eq!(receive(&pair.b, &pair.a, &mut vain, false), n as u8);
+        assert_eq!(receive(&pair.b, &pair.a, &mut empty, false), n as u8);
     }
-    vain
+    empty
 }
 
 /// Small messages that share frames: 146 fit each.
-fn small_stream(pair: &Pair, messages: u64) -> u64 {
+fn small_stream(pair: &EndpointPair, messages: u64) -> u64 {
     let burst = BURST * 100;
     stream(pair, messages, burst, |n| pair.a.queue(pair.to_b, &[n as u8; 8]).unwrap())
 }
 
 /// Full frames, written in place.
-fn full_stream(pair: &Pair, messages: u64) -> u64 {
+fn full_stream(pair: &EndpointPair, messages: u64) -> u64 {
     stream(pair, messages, BURST, |n| {
         let mut buffer = pair.a.buffer().unwrap();
         buffer[0] = n as u8;
@@ -226,8 +226,8 @@ fn full_stream(pair: &Pair, messages: u64) -> u64 {
 
 /// Queues bursts, and drains the receiver after each.
 #[inline(always)]
-fn stream(pair: &Pair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
-    let (mut sent, mut vain) = (0, 0);
+fn stream(pair: &EndpointPair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
+    let (mut sent, mut empty) = (0, 0);
     while sent < messages {
         let end = messages.min(sent + burst);
         for n in sent..end {
@@ -235,30 +235,30 @@ fn stream(pair: &Pair, messages: u64, burst: u64, queue: impl Fn(u64)) -> u64 {
         }
         pair.a.flush().unwrap();
         for n in sent..end {
-            assert_eq!(receive(&pair.b, &pair.a, &mut vain, false), n as u8);
+            assert_eq!(receive(&pair.b, &pair.a, &mut empty, false), n as u8);
         }
         sent = end;
     }
-    vain
+    empty
 }
 
 #[inline(never)]
-fn measured_ping_pong(pair: &Pair, messages: u64) -> u64 {
+fn measured_ping_pong(pair: &EndpointPair, messages: u64) -> u64 {
     ping_pong(pair, messages)
 }
 
 #[inline(never)]
-fn measured_in_place(pair: &Pair, messages: u64) -> u64 {
+fn measured_in_place(pair: &EndpointPair, messages: u64) -> u64 {
     in_place(pair, messages)
 }
 
 #[inline(never)]
-fn measured_small_stream(pair: &Pair, messages: u64) -> u64 {
+fn measured_small_stream(pair: &EndpointPair, messages: u64) -> u64 {
     small_stream(pair, messages)
 }
 
 #[inline(never)]
-fn measured_full_stream(pair: &Pair, messages: u64) -> u64 {
+fn measured_full_stream(pair: &EndpointPair, messages: u64) -> u64 {
     full_stream(pair, messages)
 }
 
@@ -271,7 +271,7 @@ const CASES: [(&str, Work, bool); 4] = [
 ];
 
 /// Until the session is up, the credit has grown and every frame was used.
-fn warm_up(pair: &Pair, messages: u64) {
+fn warm_up(pair: &EndpointPair, messages: u64) {
     for work in [ping_pong, in_place, small_stream, full_stream] {
         work(pair, messages);
     }
@@ -281,22 +281,22 @@ fn warm_up(pair: &Pair, messages: u64) {
 // Tests
 
 fn within_the_budget(by: By) {
-    let pair = Pair::new(by);
+    let pair = EndpointPair::new(by);
     warm_up(&pair, MESSAGES);
     for (case, work, streams) in CASES {
         let before = pair.counts();
-        let mut vain = 0;
-        let allocated = allocations(|| vain = work(&pair, MESSAGES));
+        let mut empty = 0;
+        let allocated = allocations(|| empty = work(&pair, MESSAGES));
         let after = pair.counts();
         let clock_reads = after.clock_reads - before.clock_reads;
         let doorbells = after.doorbells - before.doorbells;
         let said = format!(
-            "{case} over {by:?}: {MESSAGES} messages, {vain} vain polls: {allocated} \
+            "{case} over {by:?}: {MESSAGES} messages, {empty} empty polls: {allocated} \
              allocations, {clock_reads} clock reads, {doorbells} doorbells"
         );
         println!("{said}");
         assert_eq!(allocated, 0, "{said}");
-        assert!(clock_reads * PER_CLOCK_READ < MESSAGES + vain, "{said}");
+        assert!(clock_reads * PER_CLOCK_READ < MESSAGES + empty, "{said}");
         if streams {
             let recovery = after.recovery - before.recovery;
             assert!(doorbells < MESSAGES / PER_DOORBELL + recovery, "{recovery} again; {said}");
@@ -345,16 +345,16 @@ fn measured_clock() {
 /// many system calls the library has counted.
 fn counted(name: &str) {
     let by = ALL.into_iter().find(|known| known.0 == name).expect("a name of these").1;
-    let pair = Pair::new(by);
+    let pair = EndpointPair::new(by);
     warm_up(&pair, COUNTED_MESSAGES);
     for (case, work, _) in CASES {
         let before = pair.counts();
-        let vain = work(&pair, COUNTED_MESSAGES);
+        let empty = work(&pair, COUNTED_MESSAGES);
         let after = pair.counts();
-        let calls = |c: Counts| c.clock_reads + c.doorbells + c.other_calls;
+        let calls = |c: CallCounts| c.clock_reads + c.doorbells + c.other_calls;
         let looks = match by {
             By::Link(_) => 0,
-            By::Memory => (COUNTED_MESSAGES * POLLS + vain) / PER_LOOK + 1,
+            By::Memory => (COUNTED_MESSAGES * POLLS + empty) / PER_LOOK + 1,
         };
         println!("{case} {}", calls(after) - calls(before) + looks);
     }

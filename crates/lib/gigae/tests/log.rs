@@ -15,9 +15,9 @@ use tracing::{Event, Metadata, Subscriber};
 
 /// Keeps the events, a line each.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<String>>>);
+struct CapturedLog(Arc<Mutex<Vec<String>>>);
 
-impl Kept {
+impl CapturedLog {
     /// How many there are that begin so and contain all of `parts`.
     fn count(&self, begin: &str, parts: &[&str]) -> usize {
         let lines = self.0.lock().unwrap();
@@ -28,9 +28,9 @@ impl Kept {
     }
 }
 
-struct Line(String);
+struct LogLine(String);
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let name = field.name();
         let begin = if name == "message" { String::new() } else { format!(" {name}=") };
@@ -38,13 +38,13 @@ impl Visit for Line {
     }
 }
 
-impl Subscriber for Kept {
+impl Subscriber for CapturedLog {
     fn enabled(&self, about: &Metadata<'_>) -> bool {
         about.target().starts_with("gigae")
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(format!("{} ", event.metadata().target()));
+        let mut line = LogLine(format!("{} ", event.metadata().target()));
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -115,7 +115,7 @@ fn sockets_for_bulk_data(log: &dyn Fn(&str, &[&str]) -> usize) {
 
 #[test]
 fn a_subscriber_sees_a_session_come_up_lose_a_frame_and_end_and_no_secret() {
-    let kept = Kept::default();
+    let kept = CapturedLog::default();
     tracing::subscriber::with_default(kept.clone(), || {
         let net = Network::new(1, faults());
         let [a, b] = [1, 2].map(|node| Options::new("sim").open_simulated(&net, node).unwrap());

@@ -160,12 +160,12 @@ fn the_second_queue() {
     drop(b);
     // What goes out by the first arrives at the first, to which nobody listens there.
     let first = on(&far, 0, Mode::XdpNative).unwrap();
-    // The farewell of the other.
+    // The Reset of the other.
     assert!(a.recv_timeout(Duration::from_millis(50)).unwrap().is_none());
-    let heard = a.counters().link.rx_frames;
+    let received = a.counters().link.rx_frames;
     first.send(first.peer(Address::from(a.link().mac)).unwrap(), b"lost").unwrap();
     assert!(a.recv_timeout(Duration::from_millis(100)).unwrap().is_none());
-    assert_eq!(a.counters().link.rx_frames, heard);
+    assert_eq!(a.counters().link.rx_frames, received);
     drop(first);
     let refused = on(&far, 2, Mode::XdpNative).unwrap_err().to_string();
     assert!(refused.contains("is there a queue 2?"), "{refused}");

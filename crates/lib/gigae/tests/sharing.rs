@@ -122,7 +122,7 @@ fn the_first_has_the_nic_itself_and_the_next_a_child() {
     drop(alone);
 }
 
-fn no_child_hears_the_frames_of_another() {
+fn no_child_receives_the_frames_of_another() {
     let fabric = testing::fabric("apart", |_| {});
     let (near, far) = (fabric.node(1), fabric.node(2));
     for backend in BACKENDS {
@@ -132,8 +132,8 @@ fn no_child_hears_the_frames_of_another() {
         exchange(&mut a, &mut other);
         for deaf in [&itself, &b] {
             assert!(deaf.recv_timeout(Duration::from_millis(50)).unwrap().is_none());
-            let heard = deaf.counters().link.rx_frames;
-            assert_eq!(heard, 0, "{backend:?}, {}", deaf.link().interface);
+            let received = deaf.counters().link.rx_frames;
+            assert_eq!(received, 0, "{backend:?}, {}", deaf.link().interface);
         }
         assert!(a.counters().link.rx_frames > 0);
     }
@@ -204,24 +204,24 @@ fn those_who_share_a_nic_in_the_udp_envelope_have_udp_ports_of_their_own() {
     assert_eq!(at(&open(Sharing::Auto)), format!("{ip}"), "it is free again");
 }
 
-fn who_is_there_is_answered_for_the_nic_alone() {
+fn discovery_is_answered_for_the_nic_alone() {
     let fabric = testing::fabric("who", |_| {});
     let (near, far) = (fabric.node(1), fabric.node(2));
     let [itself, child] = [(); 2].map(|()| on(&near, options(Sharing::Auto, Backend::Packet)));
-    let asker = on(&far, options(Sharing::Alone, Backend::Packet));
+    let requester = on(&far, options(Sharing::Alone, Backend::Packet));
     let start = Instant::now();
-    while asker.neighbours().is_empty() {
-        asker.ask().unwrap();
-        for end in [&child, &itself, &asker] {
+    while requester.neighbours().is_empty() {
+        requester.ask().unwrap();
+        for end in [&child, &itself, &requester] {
             let _ = end.recv_timeout(Duration::from_millis(10)).unwrap();
         }
         assert!(start.elapsed() < PATIENCE);
     }
-    let macs: Vec<_> = asker.neighbours().iter().map(|neighbour| neighbour.mac).collect();
+    let macs: Vec<_> = requester.neighbours().iter().map(|neighbour| neighbour.mac).collect();
     assert_eq!(macs, [itself.link().mac]);
     // The kernel hands broadcasts to children by a worker thread.
     while child.counters().link.rx_frames == 0 {
-        assert!(start.elapsed() < PATIENCE, "it has not heard the question");
+        assert!(start.elapsed() < PATIENCE, "the question did not arrive");
     }
 }
 
@@ -335,7 +335,7 @@ fn processes_share_a_nic_and_what_a_killed_one_left_is_removed_by_the_next() {
 const OF_ROOT: &[&str] = &[
     "three_on_one_nic_talk_with_another_node_and_with_one_another",
     "the_first_has_the_nic_itself_and_the_next_a_child",
-    "no_child_hears_the_frames_of_another",
+    "no_child_receives_the_frames_of_another",
     "a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_gone",
 ];
 
@@ -356,7 +356,7 @@ fn main() {
             "an_address_that_another_process_has_is_not_waited_for",
             an_address_that_another_process_has_is_not_waited_for,
         ),
-        ("no_child_hears_the_frames_of_another", no_child_hears_the_frames_of_another),
+        ("no_child_receives_the_frames_of_another", no_child_receives_the_frames_of_another),
         (
             "a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_gone",
             a_child_tells_that_its_nic_is_down_and_goes_on_when_it_is_up_and_that_it_is_gone,
@@ -365,7 +365,7 @@ fn main() {
             "those_who_share_a_nic_in_the_udp_envelope_have_udp_ports_of_their_own",
             those_who_share_a_nic_in_the_udp_envelope_have_udp_ports_of_their_own,
         ),
-        ("who_is_there_is_answered_for_the_nic_alone", who_is_there_is_answered_for_the_nic_alone),
+        ("discovery_is_answered_for_the_nic_alone", discovery_is_answered_for_the_nic_alone),
         ("children_of_several_nics_are_one_trunk", children_of_several_nics_are_one_trunk),
         (
             "processes_share_a_nic_and_what_a_killed_one_left_is_removed_by_the_next",

@@ -34,26 +34,26 @@ const MESSAGES: usize = 400;
 const LONG: usize = 64 << 10;
 const TAG: u64 = 7;
 
-/// Tells this program which way to go, when it runs under strace.
+/// Tells this program which case to run, when it runs under strace.
 const TRACED: &str = "GIGAE_SYSTEM_CALLS_TRACED";
 
 /// A backend, with or without a socket for bulk data.
-struct Way {
+struct BackendCase {
     name: &'static str,
     backend: Backend,
     bulk: bool,
 }
 
-const WAYS: [Way; 3] = [
-    Way { name: "xdp", backend: Backend::XdpMode(Mode::XdpGeneric), bulk: false },
-    Way { name: "packet", backend: Backend::Packet, bulk: false },
-    Way { name: "bulk", backend: Backend::Packet, bulk: true },
+const CASES: [BackendCase; 3] = [
+    BackendCase { name: "xdp", backend: Backend::XdpMode(Mode::XdpGeneric), bulk: false },
+    BackendCase { name: "packet", backend: Backend::Packet, bulk: false },
+    BackendCase { name: "bulk", backend: Backend::Packet, bulk: true },
 ];
 
 // ---------------------------------------------------------------------------------------------
 // What is done
 
-struct Pair {
+struct EndpointPair {
     // Before the fabric, so that they are closed while it is there.
     a: Endpoint,
     b: Endpoint,
@@ -63,12 +63,13 @@ struct Pair {
     _fabric: Fabric,
 }
 
-impl Pair {
-    fn new(way: &Way) -> Self {
+impl EndpointPair {
+    fn new(case: &BackendCase) -> Self {
         let fabric = testing::fabric("calls", |config| config.cable = true);
         let open = |n: u16| {
             let _inside = fabric.node(n).enter().unwrap();
-            let options = Options::new("eth0").backend(way.backend).wait(Wait::Spin).bulk(way.bulk);
+            let options =
+                Options::new("eth0").backend(case.backend).wait(Wait::Spin).bulk(case.bulk);
             // Stopped at each call, the program is away for so long that the thread would come.
             let options = options.progress(Progress::Manual);
             let options = options.linger(Duration::from_millis(100)).tuned(256, |config| {
@@ -86,8 +87,8 @@ impl Pair {
 
     /// One message of so many bytes, and one back.
     fn ping_pong(&self, len: usize) {
-        let ways = [(&self.a, self.to_b, &self.b), (&self.b, self.to_a, &self.a)];
-        for (from, to, at) in ways {
+        let directions = [(&self.a, self.to_b, &self.b), (&self.b, self.to_a, &self.a)];
+        for (from, to, at) in directions {
             let buffer = from.buffer().unwrap();
             buffer.send(to, len).unwrap();
             loop {
@@ -127,7 +128,8 @@ impl Pair {
 
 /// What this program does under strace.
 fn traced(name: &str) {
-    let pair = Pair::new(WAYS.iter().find(|way| way.name == name).expect("one of these"));
+    let pair =
+        EndpointPair::new(CASES.iter().find(|case| case.name == name).expect("one of these"));
     let full = pair.a.max_message();
     type Case<'a> = (&'a str, usize, Box<dyn Fn() + 'a>);
     let cases: [Case<'_>; 4] = [
@@ -149,7 +151,7 @@ fn traced(name: &str) {
 
 fn every_path_makes_as_many_system_calls_as_the_snapshot_says() {
     let mut counts = Counts::new();
-    for Way { name, bulk, .. } in WAYS {
+    for BackendCase { name, bulk, .. } in CASES {
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("calls-{name}.strace"));
         let program = std::env::current_exe().unwrap();
         let mut trace = strace::run(&program, &[], &[(TRACED, name)], &out);
@@ -160,7 +162,7 @@ fn every_path_makes_as_many_system_calls_as_the_snapshot_says() {
         }
         counts.extend(strace::per_message(name, &trace, MESSAGES));
     }
-    assert_eq!(counts.len(), WAYS.len() * 4, "{counts:?}");
+    assert_eq!(counts.len(), CASES.len() * 4, "{counts:?}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/system_calls.txt");
     strace::check(&counts, &path, "cargo test -p gigae --test system_calls");
 }

@@ -30,14 +30,14 @@ struct Wire {
     /// Frames for which there was no room.
     lost: AtomicU64,
     /// Readable while there are frames.
-    bell: OwnedFd,
+    doorbell: OwnedFd,
 }
 
 impl Wire {
     fn new(room: usize) -> io::Result<Arc<Self>> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (frames, lost) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Arc::new(Self { frames, room, lost, bell }))
+        Ok(Arc::new(Self { frames, room, lost, doorbell }))
     }
 
     /// Adds frames; those for which there is no room are lost, as on a real wire.
@@ -50,7 +50,7 @@ impl Wire {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
-        rustix::io::write(&self.bell, &1_u64.to_ne_bytes())?;
+        rustix::io::write(&self.doorbell, &1_u64.to_ne_bytes())?;
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl Wire {
         let mut frames = self.frames.lock().expect("nothing panics under this lock");
         let frame = frames.pop_front();
         if frame.is_some() && frames.is_empty() {
-            rustix::io::read(&self.bell, &mut [0; 8])?;
+            rustix::io::read(&self.doorbell, &mut [0; 8])?;
         }
         Ok(frame)
     }
@@ -202,7 +202,7 @@ impl Link for Cable {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.incoming.bell.as_fd())
+        Some(self.incoming.doorbell.as_fd())
     }
 
     fn counters(&self) -> LinkCounters {

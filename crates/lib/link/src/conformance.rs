@@ -63,13 +63,13 @@ impl PairOptions {
 }
 
 /// Opens two links that can reach each other.
-pub type Maker = fn(&PairOptions) -> Pair;
+pub type Maker = fn(&PairOptions) -> LinkPair;
 
 /// Moves the calling thread to where the link's node is, until the returned guard is dropped.
 pub type Enter = Box<dyn Fn() -> Box<dyn Any> + Send + Sync>;
 
 /// Two links that can reach each other.
-pub struct Pair {
+pub struct LinkPair {
     /// One end.
     pub a: Box<dyn Link>,
     /// The other end.
@@ -81,7 +81,7 @@ pub struct Pair {
     /// The kernels beside the links, if there are any.
     pub kernels: Option<Kernels>,
     /// What must live as long as the links (dropped after them).
-    pub ground: Box<dyn Any>,
+    pub keep_alive: Box<dyn Any>,
 }
 
 /// The kernels' own network stacks on the interfaces of a pair.

@@ -4,7 +4,7 @@
 mod cable;
 
 use cable::Cable;
-use gigae_link::conformance::{Pair, PairOptions};
+use gigae_link::conformance::{LinkPair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_wire::{Envelope, Route};
 use libtest_mimic::{Arguments, Trial};
@@ -20,17 +20,17 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), tests.map(trial).into()).exit();
 }
 
-fn pair(options: &PairOptions) -> Pair {
+fn pair(options: &PairOptions) -> LinkPair {
     let PairOptions { filter, tx_frames, rx_frames, .. } = options;
     let [a, b] =
         Cable::pair(0, filter, *tx_frames, *rx_frames).expect("memory and two descriptors");
     let (at_a, at_b) = (a.info().mac.into(), b.info().mac.into());
-    Pair {
+    LinkPair {
         to_b: Route::new(filter.envelope, at_a, at_b).expect("Ethernet addresses"),
         to_a: Route::new(filter.envelope, at_b, at_a).expect("Ethernet addresses"),
         a: Box::new(a),
         b: Box::new(b),
         kernels: None,
-        ground: Box::new(()),
+        keep_alive: Box::new(()),
     }
 }

@@ -14,7 +14,7 @@
 //! remove it: [`Child::make`] does so on its NIC, [`remove_left_overs`] for others. The claim comes
 //! before the child, and a child is never seen without it while its process lives.
 //!
-//! **What hears what.** The kernel carries frames between the children of a NIC, and between each
+//! **Who receives what.** The kernel carries frames between the children of a NIC, and between each
 //! and the wire. Between a child and the NIC's own address it carries none, either way.
 //!
 //! What it does not do: give children IP addresses, limit their number, follow the NIC when it is

@@ -135,7 +135,7 @@ fn what_cannot_be_shared_is_refused_with_what_to_do() {
     assert_eq!(children().unwrap(), [], "nothing is left of what was refused");
 }
 
-fn a_process_without_the_right_is_told_which_it_needs() {
+fn the_error_names_the_right_that_a_process_lacks() {
     let fabric = testing::fabric("rights", |_| {});
     let node = fabric.node(1);
     let mut command = node.command("setpriv").unwrap();
@@ -172,8 +172,8 @@ fn main() {
             what_cannot_be_shared_is_refused_with_what_to_do,
         ),
         (
-            "a_process_without_the_right_is_told_which_it_needs",
-            a_process_without_the_right_is_told_which_it_needs,
+            "the_error_names_the_right_that_a_process_lacks",
+            the_error_names_the_right_that_a_process_lacks,
         ),
     ]);
 }

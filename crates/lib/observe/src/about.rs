@@ -11,7 +11,7 @@ const TEXT_LEN: usize = 16;
 
 /// How an endpoint's frames are recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
+pub enum Encapsulation {
     /// By this EtherType.
     Ethernet(u16),
     /// By this UDP port.
@@ -39,7 +39,7 @@ pub struct About {
     /// Its port id.
     pub port: u16,
     /// Its envelope.
-    pub wire: Wire,
+    pub wire: Encapsulation,
     /// Its channels, channel 0 in bit 0 of the first word.
     pub channels: [u64; 4],
     /// Its links, 1 to 8.
@@ -56,8 +56,8 @@ impl About {
         put(AT_OPENED, self.opened);
         put(AT_PORT, self.port.into());
         let (kind, number) = match self.wire {
-            Wire::Ethernet(number) => (0, number),
-            Wire::Udp(number) => (1, number),
+            Encapsulation::Ethernet(number) => (0, number),
+            Encapsulation::Udp(number) => (1, number),
         };
         put(AT_WIRE, kind << 32 | u64::from(number));
         self.channels.iter().enumerate().for_each(|(i, &word)| put(AT_CHANNELS + i, word));
@@ -88,7 +88,10 @@ impl About {
             return Err(Foreign::Version(get(AT_VERSION)));
         }
         let number = get(AT_WIRE) as u16;
-        let wire = if get(AT_WIRE) >> 32 == 0 { Wire::Ethernet(number) } else { Wire::Udp(number) };
+        let wire = match get(AT_WIRE) >> 32 {
+            0 => Encapsulation::Ethernet(number),
+            _ => Encapsulation::Udp(number),
+        };
         let count = get(AT_LINK_COUNT) as usize;
         if !(1..=MOST_LINKS).contains(&count) {
             return Err(Foreign::NoEndpoint);
@@ -172,7 +175,7 @@ mod tests {
         About {
             opened: 12,
             port: 7,
-            wire: Wire::Udp(4711),
+            wire: Encapsulation::Udp(4711),
             channels: [1, 0, 0, 1 << 63],
             links: (0..8).map(link).collect(),
             names: [vec!["a".into(), "b".into()], vec![], vec!["window".into()]],

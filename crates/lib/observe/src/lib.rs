@@ -46,8 +46,8 @@ mod ring;
 mod statistics;
 mod sync;
 
-pub use about::{About, LinkAbout, MOST_LINKS, Wire};
-pub use ring::{Direction, Record};
+pub use about::{About, Encapsulation, LinkAbout, MOST_LINKS};
+pub use ring::{CaptureRecord, Direction};
 pub use statistics::{
     MOST_PEERS, PeerAddress, PeerState, PeerStatistics, Statistics, StatisticsWriter,
 };

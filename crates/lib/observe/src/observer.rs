@@ -3,7 +3,7 @@
 use crate::about::Foreign;
 use crate::layout::*;
 use crate::memory::{EndpointMemory, NAME};
-use crate::{About, Record, Statistics};
+use crate::{About, CaptureRecord, Statistics};
 use gigae_host::proc;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
@@ -227,7 +227,7 @@ impl Capture {
     }
 
     /// The next frame, its bytes into `bytes`.
-    pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Record> {
+    pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<CaptureRecord> {
         match self.endpoint.memory.ring().pop(&mut self.tail, bytes) {
             Ok(record) => {
                 let mut record = record?;

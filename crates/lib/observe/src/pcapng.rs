@@ -22,7 +22,7 @@ const OUTBOUND: u32 = 2;
 
 /// The description of an interface in a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Interface<'a> {
+pub struct InterfaceDescription<'a> {
     /// Its name.
     pub name: Option<&'a str>,
     /// Whose it is.
@@ -35,7 +35,7 @@ pub struct Interface<'a> {
 
 /// A frame to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub struct CapturedFrame<'a> {
     /// The interface's number, in the order in which interfaces were added.
     pub interface: u32,
     /// Nanoseconds since 1970, or of virtual time.
@@ -51,12 +51,12 @@ pub struct Frame<'a> {
 }
 
 /// Writes a file block by block. The file is valid after each.
-pub struct Writer<W: Write> {
+pub struct CaptureWriter<W: Write> {
     writer: PcapNgWriter<W>,
     interfaces: u32,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> CaptureWriter<W> {
     /// Begins a file.
     pub fn new(out: W) -> io::Result<Self> {
         let writer = PcapNgWriter::new(out).map_err(io_error)?;
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Adds an interface and returns its number.
-    pub fn interface(&mut self, interface: Interface) -> io::Result<u32> {
+    pub fn interface(&mut self, interface: InterfaceDescription) -> io::Result<u32> {
         use InterfaceDescriptionOption as Option;
         let text = |text: &str| Cow::Owned::<str>(text.to_owned());
         let mut options = vec![Option::IfTsResol(NANOSECONDS)];
@@ -79,7 +79,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes a frame.
-    pub fn frame(&mut self, frame: &Frame) -> io::Result<()> {
+    pub fn frame(&mut self, frame: &CapturedFrame) -> io::Result<()> {
         let mut options = Vec::new();
         options.extend(frame.direction.map(|direction| {
             EnhancedPacketOption::Flags(match direction {
@@ -118,8 +118,10 @@ fn io_error(error: pcap_file::PcapError) -> io::Error {
     }
 }
 
-impl<W: Write> fmt::Debug for Writer<W> {
+impl<W: Write> fmt::Debug for CaptureWriter<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("interfaces", &self.interfaces).finish_non_exhaustive()
+        f.debug_struct("CaptureWriter")
+            .field("interfaces", &self.interfaces)
+            .finish_non_exhaustive()
     }
 }

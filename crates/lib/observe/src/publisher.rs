@@ -2,16 +2,16 @@
 
 use crate::layout::*;
 use crate::memory::EndpointMemory;
-use crate::ring::Ring;
+use crate::ring::CaptureRing;
 use crate::{About, Direction, StatisticsWriter};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl EndpointMemory {
-    pub(crate) fn ring(&self) -> Ring<'_> {
+    pub(crate) fn ring(&self) -> CaptureRing<'_> {
         let words = self.words();
-        Ring {
+        CaptureRing {
             words: &words[AT_RING..AT_RING + RING_WORDS],
             head: &words[AT_HEAD],
             tail: &words[AT_TAIL],

@@ -20,7 +20,7 @@ pub enum Direction {
 
 /// The description of a captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct CaptureRecord {
     /// When, in nanoseconds since 1970 (or of virtual time).
     pub at: u64,
     /// The direction.
@@ -35,14 +35,14 @@ pub struct Record {
 
 /// See the module's description. Cheap to make: a view of the shared words.
 #[derive(Clone, Copy)]
-pub(crate) struct Ring<'a> {
+pub(crate) struct CaptureRing<'a> {
     pub(crate) words: &'a [AtomicU64],
     pub(crate) head: &'a AtomicU64,
     pub(crate) tail: &'a AtomicU64,
     pub(crate) dropped: &'a AtomicU64,
 }
 
-impl Ring<'_> {
+impl CaptureRing<'_> {
     fn len(&self) -> u64 {
         self.words.len() as u64
     }
@@ -99,7 +99,7 @@ impl Ring<'_> {
         &self,
         tail: &mut u64,
         bytes: &mut Vec<u8>,
-    ) -> Result<Option<Record>, Damaged> {
+    ) -> Result<Option<CaptureRecord>, UnknownRecord> {
         let head = self.head.load(Ordering::Acquire);
         let there = head.wrapping_sub(*tail);
         if there == 0 {
@@ -111,7 +111,7 @@ impl Ring<'_> {
         let needed = HEAD + len.div_ceil(8);
         if there > self.len() || needed > there || len > original_len {
             *tail = self.skip();
-            return Err(Damaged);
+            return Err(UnknownRecord);
         }
         bytes.clear();
         for place in HEAD..needed {
@@ -121,7 +121,7 @@ impl Ring<'_> {
         *tail = tail.wrapping_add(needed);
         // Release: everything was read before the writer may write there again.
         self.tail.store(*tail, Ordering::Release);
-        Ok(Some(Record {
+        Ok(Some(CaptureRecord {
             at,
             direction: if way & 1 == 1 { Direction::Out } else { Direction::In },
             link: (way >> 8 & 0xff) as usize,
@@ -133,7 +133,7 @@ impl Ring<'_> {
 
 /// The contents of the ring are not from this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) struct UnknownRecord;
 
 /// A ring in plain memory, for tests.
 #[cfg(test)]
@@ -149,9 +149,9 @@ impl Plain {
         Self { words: (0..len).map(|_| word()).collect(), marks: [word(), word(), word()] }
     }
 
-    fn ring(&self) -> Ring<'_> {
+    fn ring(&self) -> CaptureRing<'_> {
         let [head, tail, dropped] = &self.marks;
-        Ring { words: &self.words, head, tail, dropped }
+        CaptureRing { words: &self.words, head, tail, dropped }
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
         for n in 0..500 {
             ring.push(n as u64, direction(n), n % 8, &frame(n), 60);
             let record = ring.pop(&mut tail, &mut bytes).unwrap().unwrap();
-            let expected = Record {
+            let expected = CaptureRecord {
                 at: n as u64,
                 direction: direction(n),
                 link: n % 8,
@@ -240,7 +240,7 @@ mod tests {
                     Ok(Some(record)) => {
                         assert!(bytes.len() <= record.original_len && bytes.len() <= 128)
                     }
-                    Ok(None) | Err(Damaged) => break,
+                    Ok(None) | Err(UnknownRecord) => break,
                 }
             }
             // The writer accepts whatever the reader claims.
@@ -272,7 +272,7 @@ mod tests {
                         got += 1;
                     }
                     Ok(None) => std::thread::yield_now(),
-                    Err(Damaged) => panic!("the writer is this version's"),
+                    Err(UnknownRecord) => panic!("the writer is this version's"),
                 }
             }
             let dropped = plain.marks[2].load(Ordering::Relaxed);

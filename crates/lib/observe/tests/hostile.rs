@@ -3,7 +3,8 @@
 #![allow(missing_docs)]
 
 use gigae_observe::{
-    About, Activity, LinkAbout, ObservedEndpoint, PeerAddress, PeerState, Publisher, Wire, find,
+    About, Activity, Encapsulation, LinkAbout, ObservedEndpoint, PeerAddress, PeerState, Publisher,
+    find,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::os::fd::OwnedFd;
@@ -19,7 +20,7 @@ fn about(port: u16) -> About {
     About {
         opened: 5,
         port,
-        wire: Wire::Ethernet(0x88b5),
+        wire: Encapsulation::Ethernet(0x88b5),
         channels: [1, 0, 0, 0],
         links: vec![link],
         names,

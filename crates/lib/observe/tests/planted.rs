@@ -1,7 +1,7 @@
 //! Files that only have the name of an endpoint's memory: an observer does not open them. Needs
 //! root, for a file system of the test's own.
 
-use gigae_observe::{About, LinkAbout, Publisher, Wire, find};
+use gigae_observe::{About, Encapsulation, LinkAbout, Publisher, find};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -40,7 +40,7 @@ fn length() -> u64 {
     let about = About {
         opened: 5,
         port: 1,
-        wire: Wire::Ethernet(0x88b5),
+        wire: Encapsulation::Ethernet(0x88b5),
         channels: [1, 0, 0, 0],
         links: vec![link],
         names: [Vec::new(), Vec::new(), Vec::new()],

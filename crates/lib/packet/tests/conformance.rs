@@ -1,7 +1,7 @@
 //! The packet backend on a fabric, held to the suite for all links.
 
 use gigae_fabric::{Node, testing};
-use gigae_link::conformance::{Kernels, Pair, PairOptions};
+use gigae_link::conformance::{Kernels, LinkPair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_macvlan::Child;
 use gigae_packet::{PacketConfig, PacketLink};
@@ -22,20 +22,20 @@ fn main() {
     testing::for_users_except(&[]).run(&tests);
 }
 
-fn over_ipv4(options: &PairOptions) -> Pair {
+fn over_ipv4(options: &PairOptions) -> LinkPair {
     pair(options, |node| node.ipv4.into())
 }
 
-fn over_ipv6(options: &PairOptions) -> Pair {
+fn over_ipv6(options: &PairOptions) -> LinkPair {
     pair(options, |node| node.ipv6.into())
 }
 
 /// Links on children of the NICs.
-fn children(options: &PairOptions) -> Pair {
+fn children(options: &PairOptions) -> LinkPair {
     pair_on(options, |node| node.ipv4.into(), |node| Some(Child::make(node.interface).unwrap()))
 }
 
-fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
+fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> LinkPair {
     pair_on(options, ip, |_| None)
 }
 
@@ -43,7 +43,7 @@ fn pair_on(
     options: &PairOptions,
     ip: fn(&Node) -> IpAddr,
     child: fn(&Node) -> Option<Child>,
-) -> Pair {
+) -> LinkPair {
     let fabric =
         testing::fabric("a pair of packet links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
@@ -67,12 +67,12 @@ fn pair_on(
     let enter = nodes.map(|node| -> gigae_link::conformance::Enter {
         Box::new(move || Box::new(node.enter().unwrap()))
     });
-    Pair {
+    LinkPair {
         a,
         b,
         to_b: Route::new(envelope, at_a, at_b).unwrap(),
         to_a: Route::new(envelope, at_b, at_a).unwrap(),
         kernels: Some(Kernels { addresses, enter }),
-        ground: Box::new((first, second, fabric)),
+        keep_alive: Box::new((first, second, fabric)),
     }
 }

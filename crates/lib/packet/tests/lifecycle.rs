@@ -27,7 +27,10 @@ fn main() {
         ("what_cannot_be_opened_is_refused_in_one_line", what_cannot_be_opened_is_refused),
         ("a_missing_capability_is_named", a_missing_capability_is_named),
         ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),
-        ("an_outage_that_is_over_keeps_nobody_awake", an_outage_that_is_over_keeps_nobody_awake),
+        (
+            "an_outage_that_is_over_keeps_no_program_awake",
+            an_outage_that_is_over_keeps_no_program_awake,
+        ),
         ("an_interface_that_is_deleted_is_reported", deletion_is_reported),
     ]);
 }
@@ -220,7 +223,7 @@ fn going_down_is_reported() {
 }
 
 /// Its error stays at the socket until somebody takes it.
-fn an_outage_that_is_over_keeps_nobody_awake() {
+fn an_outage_that_is_over_keeps_no_program_awake() {
     let fabric = testing::fabric("over", |_| ());
     let mut link = open(&fabric, 1, config(Envelope::DEFAULT, CHANNEL)).unwrap();
     ip(&fabric, "link set eth0 down");

@@ -45,7 +45,7 @@ pub(crate) enum Entered {
 
 /// Whether a program is inside, and how many calls it has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum CallState {
     /// Outside, after so many calls.
     Outside(u32),
     /// Inside a call.
@@ -164,10 +164,10 @@ impl Gate {
     }
 
     /// What the thread sees of the program without entering.
-    pub(crate) fn look(&self) -> Seen {
+    pub(crate) fn look(&self) -> CallState {
         match self.calls.load(Ordering::Relaxed) {
-            calls if calls.is_multiple_of(2) => Seen::Outside(calls),
-            calls => Seen::Inside(calls),
+            calls if calls.is_multiple_of(2) => CallState::Outside(calls),
+            calls => CallState::Inside(calls),
         }
     }
 
@@ -350,9 +350,9 @@ mod tests {
         barrier::register();
         let gate = Gate::new(!barrier::is_there());
         assert_eq!(gate.enter(), Entered::Freely);
-        let Seen::Inside(_) = gate.look() else { panic!("inside") };
+        let CallState::Inside(_) = gate.look() else { panic!("inside") };
         gate.leave();
-        let Seen::Outside(calls) = gate.look() else { panic!("outside") };
+        let CallState::Outside(calls) = gate.look() else { panic!("outside") };
         // A call in between is seen.
         gate.enter();
         assert!(!gate.enter_unattended(calls));
@@ -471,7 +471,7 @@ mod loom_tests {
                 let shared = Arc::clone(&shared);
                 loom::thread::spawn(move || {
                     let mut turns = 0;
-                    if let Seen::Outside(calls) = shared.gate.look()
+                    if let CallState::Outside(calls) = shared.gate.look()
                         && shared.gate.enter_unattended(calls)
                     {
                         shared.add();
@@ -501,7 +501,7 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_sleeper_that_must_tell_does() {
+    fn a_sleeper_that_must_notify_does() {
         loom::model(|| {
             let shared = Guarded::new(false);
             shared.gate.fall_asleep();

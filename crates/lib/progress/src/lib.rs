@@ -39,6 +39,6 @@ mod owner;
 #[cfg(not(loom))]
 mod thread;
 
-pub use owner::{Attend, Guard, Outlook, Owner};
+pub use owner::{Attend, Guard, NextTurn, Owner};
 #[cfg(not(loom))]
 pub use thread::{Attended, TICK, attend, wakeups};

@@ -13,12 +13,12 @@ use std::time::Duration;
 pub trait Attend: Send {
     /// Does what is due, without waiting. Returns early once `wanted` is true: the program waits.
     /// `calls` is [`Owner::calls`] when the program left.
-    fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> Outlook;
+    fn attend(&mut self, calls: u32, wanted: &dyn Fn() -> bool) -> NextTurn;
 }
 
 /// When the thread is needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct NextTurn {
     /// Time until the next deadline. `None` if only a frame can change anything.
     pub due: Option<Duration>,
     /// The program itself sleeps on the endpoint's descriptor, and the same frames wake it. The
@@ -27,13 +27,13 @@ pub struct Outlook {
 }
 
 /// The words of a lock, in their own memory.
-struct Words {
+struct LockWords {
     gate: NonNull<Gate>,
     /// In a page that the kernel clears in a child (madvise(2)). Otherwise on the heap.
     guarded: bool,
 }
 
-impl Words {
+impl LockWords {
     /// With a page, a fork(2) is detected.
     fn new(guarded: bool) -> std::io::Result<Self> {
         let gate = Gate::new(!barrier::is_there());
@@ -62,7 +62,7 @@ impl Words {
     }
 }
 
-impl Drop for Words {
+impl Drop for LockWords {
     fn drop(&mut self) {
         if self.guarded {
             // SAFETY: the mapping is this object's own, and nothing borrows from it any more.
@@ -75,30 +75,30 @@ impl Drop for Words {
 }
 
 // SAFETY: the words are atomics, in memory of the whole process.
-unsafe impl Send for Words {}
+unsafe impl Send for LockWords {}
 // SAFETY: as above.
-unsafe impl Sync for Words {}
+unsafe impl Sync for LockWords {}
 
 /// State that the program and the thread share.
-pub(crate) struct Shared<T> {
-    words: Words,
+pub(crate) struct SharedState<T> {
+    words: LockWords,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: only a thread inside the gate reaches the value, and the gate lets one in at a time; so
 // the value is only ever moved between threads.
-unsafe impl<T: Send> Sync for Shared<T> {}
+unsafe impl<T: Send> Sync for SharedState<T> {}
 
-impl<T> Shared<T> {
+impl<T> SharedState<T> {
     #[inline(always)]
     pub(crate) fn gate(&self) -> &Gate {
         self.words.gate()
     }
 }
 
-impl<T: Attend> Shared<T> {
+impl<T: Attend> SharedState<T> {
     /// The thread is inside; it attends and leaves.
-    pub(crate) fn attend_inside(&self) -> Outlook {
+    pub(crate) fn attend_inside(&self) -> NextTurn {
         /// A turn that panics also ends, or the program would wait for it without end.
         struct Turn<'a>(&'a Gate);
         impl Drop for Turn<'_> {
@@ -115,7 +115,7 @@ impl<T: Attend> Shared<T> {
 
 /// The program's handle. One thread at a time uses it.
 pub struct Owner<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedState<T>>,
     /// Pointers to its two parts, so entering follows one pointer each.
     gate: NonNull<Gate>,
     value: NonNull<UnsafeCell<T>>,
@@ -131,9 +131,9 @@ impl<T> Owner<T> {
     /// `guarded`: a use after fork(2) is refused. This costs one mapping of a page and two system
     /// calls.
     pub fn new(value: T, guarded: bool) -> std::io::Result<Self> {
-        let words = Words::new(guarded)?;
+        let words = LockWords::new(guarded)?;
         let gate = words.gate;
-        let shared = Arc::new(Shared { words, value: UnsafeCell::new(value) });
+        let shared = Arc::new(SharedState { words, value: UnsafeCell::new(value) });
         let value = NonNull::from(&shared.value);
         Ok(Self { shared, gate, value, one_thread: PhantomData })
     }
@@ -202,7 +202,7 @@ impl<T> Owner<T> {
         self.shared.gate().is_forked()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<T>> {
+    pub(crate) fn shared(&self) -> &Arc<SharedState<T>> {
         &self.shared
     }
 }

@@ -1,7 +1,7 @@
 //! The thread: which endpoints it attends, and when.
 
-use crate::gate::{Gate, Seen, barrier};
-use crate::owner::{Attend, Outlook, Owner, Shared};
+use crate::gate::{CallState, Gate, barrier};
+use crate::owner::{Attend, NextTurn, Owner, SharedState};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::time::{
@@ -29,9 +29,9 @@ const EVENTS: usize = 16;
 
 /// How an endpoint is used, as far as the thread knows.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum UseState {
     /// A program uses it, and looked like this at the last look. The next look is at `at`.
-    InUse { seen: Seen, at: Instant },
+    InUse { seen: CallState, at: Instant },
     /// A program sleeps inside a call and notifies the thread when it wakes.
     AsleepInside,
     /// No program uses it: frames and deadlines wake the thread.
@@ -39,63 +39,65 @@ enum State {
 }
 
 /// An endpoint of any type.
-trait Endpoint: Send + Sync {
+trait AnyEndpoint: Send + Sync {
     fn gate(&self) -> &Gate;
-    fn attend_inside(&self) -> Outlook;
+    fn attend_inside(&self) -> NextTurn;
 }
 
-impl<T: Attend> Endpoint for Shared<T> {
+impl<T: Attend> AnyEndpoint for SharedState<T> {
     fn gate(&self) -> &Gate {
-        Shared::gate(self)
+        SharedState::gate(self)
     }
 
-    fn attend_inside(&self) -> Outlook {
-        Shared::attend_inside(self)
+    fn attend_inside(&self) -> NextTurn {
+        SharedState::attend_inside(self)
     }
 }
 
-struct Entry {
+struct AttendedEndpoint {
     number: u64,
-    endpoint: Arc<dyn Endpoint>,
+    endpoint: Arc<dyn AnyEndpoint>,
     /// Readable when a frame may have come.
     fds: Arc<[OwnedFd]>,
     /// Its descriptors wake the thread.
     watched: bool,
-    state: State,
+    state: UseState,
 }
 
-impl Entry {
+impl AttendedEndpoint {
     /// Looks at the endpoint, and attends it if it is the thread's now. `came`: a frame may have
     /// come.
-    fn look(&mut self, process: &Process, now: Instant, came: bool) {
+    fn look(&mut self, process: &ProgressThread, now: Instant, came: bool) {
         let gate = self.endpoint.gate();
         match self.state {
-            State::Unattended { .. } if !gate.is_idle() => {
+            UseState::Unattended { .. } if !gate.is_idle() => {
                 process.unwatch(&self.fds);
                 self.watched = false;
-                self.state = State::InUse { seen: gate.look(), at: now + TICK };
+                self.state = UseState::InUse { seen: gate.look(), at: now + TICK };
             }
-            State::Unattended { due, program_watches: true } if came => {
+            UseState::Unattended { due, program_watches: true } if came => {
                 // The same frame wakes the program, which comes first.
                 let at = now + TICK;
                 let due = Some(due.map_or(at, |due| due.min(at)));
-                self.state = State::Unattended { due, program_watches: false };
+                self.state = UseState::Unattended { due, program_watches: false };
             }
-            State::Unattended { due, .. } if came || due.is_some_and(|due| due <= now) => {
+            UseState::Unattended { due, .. } if came || due.is_some_and(|due| due <= now) => {
                 if gate.enter_idle() {
                     self.attend();
                 }
             }
-            State::Unattended { .. } => {}
-            State::AsleepInside if gate.will_notify() => {}
-            State::AsleepInside => self.state = State::InUse { seen: gate.look(), at: now + TICK },
-            State::InUse { at, .. } if at > now => {}
-            State::InUse { seen, .. } => {
+            UseState::Unattended { .. } => {}
+            UseState::AsleepInside if gate.will_notify() => {}
+            UseState::AsleepInside => {
+                self.state = UseState::InUse { seen: gate.look(), at: now + TICK };
+            }
+            UseState::InUse { at, .. } if at > now => {}
+            UseState::InUse { seen, .. } => {
                 let new = gate.look();
-                self.state = State::InUse { seen: new, at: now + TICK };
+                self.state = UseState::InUse { seen: new, at: now + TICK };
                 match new {
                     _ if new != seen => {}
-                    Seen::Outside(calls) => {
+                    CallState::Outside(calls) => {
                         if gate.enter_unattended(calls) {
                             // Before the turn: a frame from now on is seen in the turn or wakes the
                             // thread.
@@ -103,39 +105,41 @@ impl Entry {
                             self.attend();
                         } else {
                             // A whole tick from here, which the gate relies on.
-                            self.state = State::InUse { seen: new, at: Instant::now() + TICK };
+                            self.state = UseState::InUse { seen: new, at: Instant::now() + TICK };
                         }
                     }
-                    Seen::Inside(_) if gate.will_notify() => self.state = State::AsleepInside,
-                    Seen::Inside(_) => {}
+                    CallState::Inside(_) if gate.will_notify() => {
+                        self.state = UseState::AsleepInside;
+                    }
+                    CallState::Inside(_) => {}
                 }
             }
         }
     }
 
     fn attend(&mut self) {
-        let Outlook { mut due, program_watches } = self.endpoint.attend_inside();
+        let NextTurn { mut due, program_watches } = self.endpoint.attend_inside();
         if !self.watched {
             // The kernel had no memory for that, or the user watches too much already (epoll(7)).
             due = Some(due.map_or(TICK, |due| due.min(TICK)));
         }
         let due = due.and_then(|due| Instant::now().checked_add(due));
-        self.state = State::Unattended { due, program_watches };
+        self.state = UseState::Unattended { due, program_watches };
     }
 
     /// When the thread must look again without an event.
     fn next(&self) -> Option<Instant> {
         match self.state {
-            State::InUse { at, .. } => Some(at),
-            State::AsleepInside => None,
-            State::Unattended { due, .. } => due,
+            UseState::InUse { at, .. } => Some(at),
+            UseState::AsleepInside => None,
+            UseState::Unattended { due, .. } => due,
         }
     }
 }
 
 #[derive(Default)]
-struct Entries {
-    all: Vec<Entry>,
+struct AttendedEndpoints {
+    all: Vec<AttendedEndpoint>,
     last_number: u64,
     thread: Option<JoinHandle<()>>,
     /// The thread is to end, and has not yet.
@@ -144,9 +148,9 @@ struct Entries {
 
 /// The process's thread and the endpoints that it attends. Never freed: a child of fork(2) leaves
 /// its copy untouched, because it may be locked.
-struct Process {
+struct ProgressThread {
     pid: u32,
-    entries: Mutex<Entries>,
+    entries: Mutex<AttendedEndpoints>,
     /// The thread has ended. Only then the next one starts: each event wakes one of those that wait
     /// for it.
     ended: Condvar,
@@ -157,9 +161,9 @@ struct Process {
     wakeups: AtomicU64,
 }
 
-static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+static PROCESS: AtomicPtr<ProgressThread> = AtomicPtr::new(std::ptr::null_mut());
 
-impl Process {
+impl ProgressThread {
     fn new(pid: u32) -> io::Result<Self> {
         let process = Self {
             pid,
@@ -208,7 +212,7 @@ impl Process {
         Ok(unsafe { &*process })
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, AttendedEndpoints> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,7 +256,7 @@ impl Process {
                 let looked = catch_unwind(AssertUnwindSafe(|| entry.look(self, now, came)));
                 looked.is_ok()
             });
-            let next = entries.all.iter().filter_map(Entry::next).min();
+            let next = entries.all.iter().filter_map(AttendedEndpoint::next).min();
             drop(entries);
             self.ring_at(next);
             count = match epoll::wait(&self.epoll, &mut events[..], None) {
@@ -311,26 +315,26 @@ fn ask_for_short_slices() {
 
 /// Wakes the thread: the program has taken an endpoint back, or woken inside a call.
 pub(crate) fn wake() {
-    if let Some(process) = Process::existing() {
+    if let Some(process) = ProgressThread::existing() {
         process.wake();
     }
 }
 
 /// How often this process's thread has woken up since the process's first endpoint. One load.
 pub fn wakeups() -> u64 {
-    Process::existing().map_or(0, |process| process.wakeups.load(Ordering::Relaxed))
+    ProgressThread::existing().map_or(0, |process| process.wakeups.load(Ordering::Relaxed))
 }
 
 /// While this exists, the thread attends an endpoint. Drop it before the endpoint.
 #[derive(Debug)]
 pub struct Attended {
     number: u64,
-    process: &'static Process,
+    process: &'static ProgressThread,
 }
 
-impl std::fmt::Debug for Process {
+impl std::fmt::Debug for ProgressThread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Process").field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("ProgressThread").field("pid", &self.pid).finish_non_exhaustive()
     }
 }
 
@@ -338,8 +342,8 @@ impl std::fmt::Debug for Process {
 /// program makes no calls: a watched descriptor costs some 100 ns for each frame. Starts the thread
 /// if there is none. Some ten system calls the first time, two later.
 pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fds: Arc<[OwnedFd]>) -> io::Result<Attended> {
-    let endpoint: Arc<dyn Endpoint> = owner.shared().clone();
-    let process = Process::current()?;
+    let endpoint: Arc<dyn AnyEndpoint> = owner.shared().clone();
+    let process = ProgressThread::current()?;
     let mut entries = process.entries();
     while entries.is_ending {
         entries = process.ended.wait(entries).unwrap_or_else(PoisonError::into_inner);
@@ -349,8 +353,8 @@ pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fds: Arc<[OwnedFd]>) -> io:
     }
     entries.last_number += 1;
     let number = entries.last_number;
-    let state = State::InUse { seen: endpoint.gate().look(), at: Instant::now() + TICK };
-    entries.all.push(Entry { number, endpoint, fds, watched: false, state });
+    let state = UseState::InUse { seen: endpoint.gate().look(), at: Instant::now() + TICK };
+    entries.all.push(AttendedEndpoint { number, endpoint, fds, watched: false, state });
     drop(entries);
     process.wake();
     Ok(Attended { number, process })

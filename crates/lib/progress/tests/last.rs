@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use gigae_host::affinity;
-use gigae_progress::{Attend, Outlook, Owner, TICK, attend};
+use gigae_progress::{Attend, NextTurn, Owner, TICK, attend};
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -18,8 +18,8 @@ const ROUNDS: u32 = 2_000;
 struct Nothing;
 
 impl Attend for Nothing {
-    fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> Outlook {
-        Outlook { due: None, program_watches: false }
+    fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> NextTurn {
+        NextTurn { due: None, program_watches: false }
     }
 }
 

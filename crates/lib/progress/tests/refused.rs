@@ -2,7 +2,7 @@
 //! turns all the same. In a process of its own, whose only thread starts under that filter.
 #![allow(missing_docs)]
 
-use gigae_progress::{Attend, Outlook, Owner, TICK, attend};
+use gigae_progress::{Attend, NextTurn, Owner, TICK, attend};
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Turns(Arc<AtomicU64>);
 
 impl Attend for Turns {
-    fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> Outlook {
+    fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> NextTurn {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Outlook { due: Some(TICK), program_watches: false }
+        NextTurn { due: Some(TICK), program_watches: false }
     }
 }
 

@@ -2,7 +2,7 @@
 //! without end.
 #![allow(missing_docs)]
 
-use gigae_progress::{Attend, Outlook, Owner, TICK, attend};
+use gigae_progress::{Attend, NextTurn, Owner, TICK, attend};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is only touched by who is inside, so plain numbers.
-struct Guarded {
+struct CountedState {
     inside: bool,
     by_program: u64,
     by_thread: u64,
@@ -21,7 +21,7 @@ struct Guarded {
     due: Option<Duration>,
 }
 
-impl Guarded {
+impl CountedState {
     fn touch(&mut self) {
         assert!(!std::mem::replace(&mut self.inside, true), "both are inside");
         std::hint::black_box(&mut *self);
@@ -29,8 +29,8 @@ impl Guarded {
     }
 }
 
-impl Attend for Guarded {
-    fn attend(&mut self, _: u32, wanted: &dyn Fn() -> bool) -> Outlook {
+impl Attend for CountedState {
+    fn attend(&mut self, _: u32, wanted: &dyn Fn() -> bool) -> NextTurn {
         for _ in 0..100 {
             self.touch();
             self.by_thread += 1;
@@ -39,14 +39,14 @@ impl Attend for Guarded {
             }
         }
         self.turns.fetch_add(1, Ordering::Relaxed);
-        Outlook { due: self.due, program_watches: false }
+        NextTurn { due: self.due, program_watches: false }
     }
 }
 
-fn guarded(due: Option<Duration>) -> (Owner<Guarded>, Arc<AtomicU64>, OwnedFd) {
+fn guarded(due: Option<Duration>) -> (Owner<CountedState>, Arc<AtomicU64>, OwnedFd) {
     let turns = Arc::new(AtomicU64::new(0));
     let (inside, by_program, by_thread) = (false, 0, 0);
-    let value = Guarded { inside, by_program, by_thread, turns: Arc::clone(&turns), due };
+    let value = CountedState { inside, by_program, by_thread, turns: Arc::clone(&turns), due };
     let frames = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
     (Owner::new(value, true).unwrap(), turns, frames)
 }
@@ -137,7 +137,7 @@ fn a_program_that_sleeps_inside_has_no_turn_taken_and_is_attended_after_it() {
 fn an_endpoint_whose_turn_panics_is_attended_no_more_and_others_are() {
     struct Panics;
     impl Attend for Panics {
-        fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> Outlook {
+        fn attend(&mut self, _: u32, _: &dyn Fn() -> bool) -> NextTurn {
             panic!("as the test wants it");
         }
     }

@@ -163,7 +163,7 @@ fn measured_wire_walk_batch(payload: &[u8]) -> usize {
 // ---------------------------------------------------------------------------------------------
 // proto
 
-struct Pair {
+struct ProtocolPair {
     near: Proto,
     far: Proto,
     to_far: PeerId,
@@ -171,7 +171,7 @@ struct Pair {
     now: u64,
 }
 
-impl Pair {
+impl ProtocolPair {
     /// Two protocols whose session is up, and whose windows and credit have grown to their full
     /// size.
     fn new() -> Self {
@@ -255,7 +255,7 @@ fn ack_of(data: &Header) -> Header {
 
 /// One way: messages, and acknowledgements alone.
 fn proto_stream() {
-    let mut pair = Pair::new();
+    let mut pair = ProtocolPair::new();
     for round in 0..ROUNDS {
         let mut sent = [header(Flags::NONE); ROUND];
         for header in &mut sent {
@@ -356,7 +356,7 @@ fn handle_ack(near: &mut Proto, header: &Header) {
 
 /// Both ways: each message carries the acknowledgement of the one before.
 fn proto_round_trips() {
-    let mut pair = Pair::new();
+    let mut pair = ProtocolPair::new();
     pair.near.send(pair.to_far, 8, Buffer::default()).expect("the window has room");
     let mut header = transmitted(&mut pair.near);
     let messages = ROUNDS as usize * ROUND;
@@ -397,7 +397,7 @@ fn measured_proto_answer(end: &mut Proto, from: MacAddr, header: &Header, to: Pe
 
 /// Small messages that join one which waits: without the copy, which is the library's.
 fn proto_appends() {
-    let mut pair = Pair::new();
+    let mut pair = ProtocolPair::new();
     for _ in 0..ROUNDS {
         pair.near.send(pair.to_far, 8, Buffer([10; 5])).expect("the window has room");
         for _ in 0..ROUND {

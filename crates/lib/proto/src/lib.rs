@@ -44,6 +44,6 @@ pub use protocol::{Protocol, TableUsage};
 pub use reason::Reason;
 pub use time::Instant;
 pub use types::{
-    Arrival, Body, DataFrame, Delivery, Destination, Ended, Failure, PathTo, PeerId, PeerKey,
-    Transmit, Unsent,
+    Arrival, Body, DataFrame, Delivery, Destination, EndedSession, FailedSend, PathTo, PeerId,
+    PeerKey, Transmit, Unsent,
 };

@@ -112,8 +112,8 @@ pub(crate) fn no_bulk_answer(peer: &PeerKey) {
 /// Whether the datagrams of bulk frames come one by one changes.
 #[cold]
 #[inline(never)]
-pub(crate) fn apart(peer: &PeerKey, apart: bool) {
-    debug!(%peer, apart, "datagrams of bulk frames come one by one");
+pub(crate) fn uncoalesced(peer: &PeerKey, uncoalesced: bool) {
+    debug!(%peer, uncoalesced, "datagrams of bulk frames come one by one");
 }
 
 /// The table of peers has no room for a peer that the program has not named.

@@ -85,7 +85,7 @@ impl PathCounters {
 
 /// The round trip that is being timed. One at a time, as in RFC 6298.
 #[derive(Clone, Copy, Debug, Hash)]
-enum Sample {
+enum RttSample {
     None,
     /// The timed frame, which was sent once, the time, and how many frames had arrived by then.
     Running(SeqNo, Since, u32),
@@ -122,7 +122,7 @@ pub(crate) enum AfterProbe {
 
 /// What a path knows of the queues on its way.
 #[derive(Clone, Copy, Debug, Hash)]
-struct Queues {
+struct QueueEstimate {
     /// Shortest round trip in nanoseconds.
     least: u64,
     /// As much was in flight as may be since the last round trip was timed.
@@ -153,12 +153,12 @@ pub(crate) struct Path {
     /// Since when nothing has arrived while frames are in flight or the path is doubted. `Never`
     /// otherwise: there is nothing to wait for.
     waiting: Since,
-    sample: Sample,
+    sample: RttSample,
     pub(crate) rtt: Rtt,
     /// Nanoseconds per frame that arrived during a round trip, smoothed; zero if unknown.
     interval: u64,
     /// Where the path keeps queues short.
-    queues: Option<Queues>,
+    queues: Option<QueueEstimate>,
     state: PathState,
     /// The path was in use before it died.
     given_up: bool,
@@ -180,7 +180,7 @@ impl Path {
             delivered: 0,
             settled: 0,
             waiting: Since::Never,
-            sample: Sample::None,
+            sample: RttSample::None,
             rtt: Rtt::new(config),
             interval: 0,
             queues: None,
@@ -228,8 +228,8 @@ impl Path {
             queues.full |= self.in_flight >= self.flight;
         }
         self.waiting.start();
-        if matches!(self.sample, Sample::None) && !repeated {
-            self.sample = Sample::Running(seq, Since::Next, self.delivered);
+        if matches!(self.sample, RttSample::None) && !repeated {
+            self.sample = RttSample::Running(seq, Since::Next, self.delivered);
         }
         let transmission = self.next_transmission;
         self.next_transmission = transmission.wrapping_add(1);
@@ -286,8 +286,8 @@ impl Path {
             self.waiting = Since::Never;
         }
         self.counters.lost += 1;
-        if matches!(self.sample, Sample::Running(timed, ..) if timed == seq) {
-            self.sample = Sample::None;
+        if matches!(self.sample, RttSample::Running(timed, ..) if timed == seq) {
+            self.sample = RttSample::None;
         }
     }
 
@@ -312,13 +312,13 @@ impl Path {
             return false;
         }
         self.settled = self.delivered;
-        if let Sample::Running(seq, since, before) = self.sample
+        if let RttSample::Running(seq, since, before) = self.sample
             && timed(seq)
         {
             // A frame that came back before any reading of the clock gives no sample.
             self.sample = match since {
-                Since::At(began) => Sample::Ended(began, self.delivered.wrapping_sub(before)),
-                Since::Never | Since::Next => Sample::None,
+                Since::At(began) => RttSample::Ended(began, self.delivered.wrapping_sub(before)),
+                Since::Never | Since::Next => RttSample::None,
             };
         }
         self.waiting = if self.in_flight > 0 { Since::Next } else { Since::Never };
@@ -350,10 +350,10 @@ impl Path {
     pub(crate) fn stamp(&mut self, now: Instant) {
         self.waiting.stamp(now);
         match &mut self.sample {
-            Sample::None => {}
-            Sample::Running(_, since, _) => since.stamp(now),
-            &mut Sample::Ended(began, arrived) => {
-                self.sample = Sample::None;
+            RttSample::None => {}
+            RttSample::Running(_, since, _) => since.stamp(now),
+            &mut RttSample::Ended(began, arrived) => {
+                self.sample = RttSample::None;
                 self.timed(now.nanos_since(began), arrived);
             }
         }
@@ -376,7 +376,7 @@ impl Path {
 
     /// The queues on this path's way are to be short.
     pub(crate) fn keep_queues_short(&mut self) {
-        self.queues = Some(Queues { least: u64::MAX, full: false, threshold: None });
+        self.queues = Some(QueueEstimate { least: u64::MAX, full: false, threshold: None });
     }
 
     /// A round trip took so long. If much of it was spent in queues, which this path has filled,
@@ -477,7 +477,7 @@ impl Path {
         debug_assert_eq!(self.in_flight, 0, "what was in flight is lost");
         self.flight = 0;
         self.waiting = Since::Never;
-        self.sample = Sample::None;
+        self.sample = RttSample::None;
         self.state = PathState::Dead(Since::Next, PROBE_INTERVAL);
     }
 
@@ -547,7 +547,7 @@ impl Path {
     pub(crate) fn forget(&mut self) {
         self.in_flight = 0;
         self.waiting = Since::Never;
-        self.sample = Sample::None;
+        self.sample = RttSample::None;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state machine of one endpoint: all its peers, and what goes in and comes out.
 //!
-//! The files `memory`, `outputs`, `schedule`, `shares` and `table` each hold a part of the state
-//! and know nothing of the rest. The other files hold the code that works on it.
+//! The files `memory`, `outputs`, `peer_table`, `schedule` and `shares` each hold a part of the
+//! state and know nothing of the rest. The other files hold the code that works on it.
 
 mod ending;
 mod handshake;
@@ -9,13 +9,13 @@ mod incoming;
 mod memory;
 mod outgoing;
 mod outputs;
+mod peer_table;
 mod peers;
 mod polling;
 mod schedule;
 mod sending;
 mod shares;
 mod state;
-mod table;
 mod timing;
 
 use crate::secret::Secret;
@@ -24,12 +24,12 @@ use crate::{Instant, PathCounters, PathTo, PeerId, PeerKey, ProtocolConfig, Prot
 use gigae_wire::{AckReport, Epoch, Flags, Paths};
 use memory::MemoryUse;
 use outputs::Outputs;
+use peer_table::PeerTable;
 use schedule::Schedule;
 use shares::Shares;
 use std::collections::VecDeque;
-use table::Table;
 
-pub use table::TableUsage;
+pub use peer_table::TableUsage;
 
 /// Replies that wait to be sent, for each link: as many as the frames that an endpoint receives
 /// from it at once. Further replies are dropped; the peer repeats what they answer.
@@ -37,7 +37,7 @@ const MAX_REPLIES: usize = 64;
 
 /// A reply to a sender for which this end keeps no state.
 #[derive(Clone, Copy, Debug, Hash)]
-struct Reply {
+struct StatelessReply {
     to: PeerKey,
     path: usize,
     src_epoch: Epoch,
@@ -58,7 +58,7 @@ enum ReplyKind {
 pub struct Protocol<T, R> {
     config: ProtocolConfig,
     sessions: Vec<Session<T, R>>,
-    table: Table,
+    table: PeerTable,
     secret: Secret,
     /// Questions so far that have an epoch of their own.
     questions: u32,
@@ -70,7 +70,7 @@ pub struct Protocol<T, R> {
     /// The clock's last reading.
     now: Instant,
     schedule: Schedule,
-    replies: VecDeque<Reply>,
+    replies: VecDeque<StatelessReply>,
     /// Paths of sessions that came up, for `poll_path`.
     routes: VecDeque<PathTo>,
     /// What this end has beside its first link.
@@ -92,7 +92,7 @@ impl<T, R> Protocol<T, R> {
         config.check();
         Self {
             sessions: Vec::new(),
-            table: Table::new(),
+            table: PeerTable::new(),
             secret: Secret::new(secret),
             questions: 0,
             shares: Shares::default(),
@@ -173,7 +173,7 @@ impl<T, R> Protocol<T, R> {
         self.secret.question(self.questions)
     }
 
-    fn reply(&mut self, reply: Reply) {
+    fn reply(&mut self, reply: StatelessReply) {
         // Rule 13.2: what comes by a socket and is of no session gets no answer.
         if reply.path > 0 && self.config.bulk.is_some() {
             return;

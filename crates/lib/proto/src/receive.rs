@@ -79,7 +79,7 @@ pub(crate) fn initial_credit(config: &ProtocolConfig) -> u16 {
 
 /// An acknowledgement that is owed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owed {
+pub(crate) struct PendingAck {
     unacknowledged: u16,
     waiting: Since,
     urgent: bool,
@@ -332,13 +332,17 @@ impl<R> ReceiveWindow<R> {
 
     /// What is owed to the peer, for a header that goes out on a slow way: [`owe`](Self::owe) it
     /// again after its [`fields`](Self::fields).
-    pub(crate) fn owed(&self) -> Owed {
-        Owed { unacknowledged: self.unacknowledged, waiting: self.waiting, urgent: self.urgent }
+    pub(crate) fn owed(&self) -> PendingAck {
+        PendingAck {
+            unacknowledged: self.unacknowledged,
+            waiting: self.waiting,
+            urgent: self.urgent,
+        }
     }
 
     /// See [`owed`](Self::owed).
-    pub(crate) fn owe(&mut self, owed: Owed) {
-        let Owed { unacknowledged, waiting, urgent } = owed;
+    pub(crate) fn owe(&mut self, owed: PendingAck) {
+        let PendingAck { unacknowledged, waiting, urgent } = owed;
         (self.unacknowledged, self.waiting, self.urgent) = (unacknowledged, waiting, urgent);
     }
 

@@ -23,7 +23,7 @@ enum Purpose {
 
 /// The contents of an offer to a proposer.
 #[derive(Clone, Copy, Hash)]
-pub(crate) struct Offered {
+pub(crate) struct OfferContents {
     /// The proposer's epoch and token.
     pub(crate) remote: Epoch,
     pub(crate) token: u64,
@@ -52,7 +52,7 @@ impl Secret {
     }
 
     /// The token that the confirmation of an offer must repeat, if it was made in this period.
-    pub(crate) fn answer(&self, key: &PeerKey, offered: Offered, period: u64) -> u64 {
+    pub(crate) fn answer(&self, key: &PeerKey, offered: OfferContents, period: u64) -> u64 {
         self.hash((Purpose::Answer, key, offered, period))
     }
 
@@ -102,7 +102,7 @@ mod tests {
                         [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
                     {
                         let (remote, local) = (Epoch(remote + 2 * n), Epoch(local));
-                        let offered = Offered { remote, token, local };
+                        let offered = OfferContents { remote, token, local };
                         all.insert(secret.answer(&key, offered, period));
                     }
                 }

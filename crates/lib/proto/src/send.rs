@@ -24,7 +24,7 @@ use crate::path::Path;
 use crate::time::Instant;
 use bulk_size::BulkSize;
 use gigae_wire::{Kind, SeqNo};
-use slots::{Slot, SlotState, Slots, keep};
+use slots::{SlotState, WindowSlot, WindowSlots, keep};
 
 pub(crate) use slots::Spare;
 
@@ -36,7 +36,7 @@ const FEWEST_SLOTS: usize = 4;
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct SendWindow<T> {
     /// A power of two, at most the window. Empty while an empty window has given its memory up.
-    slots: Slots<T>,
+    slots: WindowSlots<T>,
     /// Frames that may be in it.
     window: u16,
     base: SeqNo,
@@ -114,7 +114,8 @@ impl<T> SendWindow<T> {
             return true;
         }
         let count = (before * 2).max(FEWEST_SLOTS).min(most);
-        let mut slots: Slots<T> = std::iter::repeat_with(Slot::empty).take(count).collect();
+        let mut slots: WindowSlots<T> =
+            std::iter::repeat_with(WindowSlot::empty).take(count).collect();
         let mut seq = self.base;
         while seq != self.next {
             std::mem::swap(&mut slots[seq.0 as usize & (count - 1)], self.slot(seq));
@@ -145,13 +146,13 @@ impl<T> SendWindow<T> {
     }
 
     #[inline]
-    fn slot_of(&self, seq: SeqNo) -> &Slot<T> {
+    fn slot_of(&self, seq: SeqNo) -> &WindowSlot<T> {
         let mask = self.slots.len().wrapping_sub(1);
         &self.slots[seq.0 as usize & mask]
     }
 
     #[inline]
-    fn slot(&mut self, seq: SeqNo) -> &mut Slot<T> {
+    fn slot(&mut self, seq: SeqNo) -> &mut WindowSlot<T> {
         let mask = self.slots.len().wrapping_sub(1);
         &mut self.slots[seq.0 as usize & mask]
     }

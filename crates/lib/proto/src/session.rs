@@ -31,18 +31,18 @@ pub(crate) struct Challenge {
     /// What it asks to be repeated.
     pub(crate) token: u64,
     /// Whether its datagrams, if several, came one by one.
-    pub(crate) apart: Option<bool>,
+    pub(crate) uncoalesced: Option<bool>,
 }
 
 impl<T, R> Session<T, R> {
     /// It is not known any more how datagrams come to the peer's socket.
-    pub(crate) fn forget_apart(&mut self) {
-        (self.apart, self.asked, self.until_asked, self.asks) = (None, 0, 0, false);
+    pub(crate) fn forget_coalescing(&mut self) {
+        (self.uncoalesced, self.asked, self.until_asked, self.asks) = (None, 0, 0, false);
     }
 
     /// Whether to ask now how datagrams come to the peer's socket.
-    pub(crate) fn asks_apart(&mut self) -> bool {
-        let asks = self.apart.is_none() && self.until_asked == 0 && self.asked < MOST_ASKED;
+    pub(crate) fn asks_coalescing(&mut self) -> bool {
+        let asks = self.uncoalesced.is_none() && self.until_asked == 0 && self.asked < MOST_ASKED;
         if asks {
             self.until_asked = UNTIL_ASKED << self.asked;
             self.asked += 1;
@@ -56,23 +56,23 @@ impl Challenge {
     /// As the answer says it.
     pub(crate) fn to_bytes(self) -> [u8; 9] {
         let [a, b, c, d, e, f, g, h] = self.token.to_be_bytes();
-        let apart = match self.apart {
+        let uncoalesced = match self.uncoalesced {
             None => 0,
             Some(true) => 1,
             Some(false) => 2,
         };
-        [a, b, c, d, e, f, g, h, apart]
+        [a, b, c, d, e, f, g, h, uncoalesced]
     }
 
     /// From the payload of an answer, or of a question.
     pub(crate) fn read(payload: &[u8]) -> Self {
         let token = payload.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        let apart = match payload.get(8) {
+        let uncoalesced = match payload.get(8) {
             Some(1) => Some(true),
             Some(2) => Some(false),
             _ => None,
         };
-        Self { token, apart }
+        Self { token, uncoalesced }
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct Session<T, R> {
     /// What the answer to the peer's last question by its socket says.
     pub(crate) challenge: Challenge,
     /// Whether datagrams come to the peer's socket one by one, if it has said so.
-    pub(crate) apart: Option<bool>,
+    pub(crate) uncoalesced: Option<bool>,
     /// Questions so far whether they do, and bulk frames until the next one.
     pub(crate) asked: u8,
     pub(crate) until_asked: u16,
@@ -155,7 +155,7 @@ impl<T, R> Session<T, R> {
             probe: None,
             probes: Probes::default(),
             challenge: Challenge::default(),
-            apart: None,
+            uncoalesced: None,
             asked: 0,
             until_asked: 0,
             asks: false,

@@ -52,7 +52,7 @@ pub(crate) enum SizeFrame {
 
 /// What this end asks.
 #[derive(Clone, Debug, Hash)]
-struct Asking {
+struct LengthProbe {
     /// The lengths in question, the longer one first. The second is zero if there is only one.
     lengths: [u16; 2],
     /// Both frames go by this path if it is alive. After silence the next path is tried.
@@ -70,7 +70,7 @@ struct Asking {
 /// The questions and answers of one session about the length of its frames.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Sizes {
-    asking: Option<Asking>,
+    asking: Option<LengthProbe>,
     /// A message waits for the answer, so the question is repeated.
     pub(crate) wanted: bool,
     answers: Vec<(Echo, u8)>,
@@ -80,7 +80,7 @@ impl Sizes {
     /// Asks whether frames with payloads of these lengths arrive, the longer one first, by this
     /// path.
     pub(crate) fn ask(lengths: [u16; 2], path: u8) -> Self {
-        let asking = Asking {
+        let asking = LengthProbe {
             lengths,
             path,
             round: 0,

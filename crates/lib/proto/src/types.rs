@@ -107,12 +107,12 @@ pub struct PathTo {
     pub addr: PathAddr,
     /// It is a socket to which datagrams come one by one, so each says where in its frame it
     /// belongs.
-    pub apart: bool,
+    pub uncoalesced: bool,
 }
 
 /// A session that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ended {
+pub struct EndedSession {
     /// With whom it was.
     pub peer: PeerId,
     /// This end's epoch of it.
@@ -123,7 +123,7 @@ pub struct Ended {
 
 /// A message that failed: no acknowledgement will come.
 #[derive(Clone, Debug, Hash)]
-pub struct Failure<T> {
+pub struct FailedSend<T> {
     /// To whom it was.
     pub peer: PeerId,
     /// Why.

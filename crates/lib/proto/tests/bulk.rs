@@ -172,7 +172,7 @@ fn a_socket_that_nothing_passes_is_asked_for_a_while_and_left() {
 /// Fifty frames have gone to a node to which datagrams come one by one.
 fn fifty_one_by_one() -> World {
     let mut w = World::with_bulk([true, true], 1, quiet(), &ProtocolConfig::default());
-    w.nodes[1].apart = Some(true);
+    w.nodes[1].uncoalesced = Some(true);
     w.send(0, 1, &frame(0));
     w.run(micros(500));
     stream(&mut w, 1..2);
@@ -186,11 +186,11 @@ fn fifty_one_by_one() -> World {
 #[test]
 fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
     let mut w = fifty_one_by_one();
-    let apart = |w: &World, node: usize| w.nodes[node].apart_paths.clone();
+    let uncoalesced = |w: &World, node: usize| w.nodes[node].uncoalesced_paths.clone();
     assert_eq!(w.nodes[0].sent_on, [2, 48]);
-    assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true], vec![false]));
+    assert_eq!((uncoalesced(&w, 0), uncoalesced(&w, 1)), (vec![false, true], vec![false]));
     // A short question, whether the peer is still there, says nothing of long frames.
-    w.nodes[1].apart = Some(false);
+    w.nodes[1].uncoalesced = Some(false);
     let (peer, link) = (w.peer(0, 1), w.nodes[1].links[0].0);
     w.nodes[1].reads = false;
     while w.nodes[0].send_bulk(peer, &frame(0)).is_ok() {}
@@ -202,31 +202,31 @@ fn an_end_whose_datagrams_come_one_by_one_says_so_once() {
     w.nodes[1].release_all();
     w.run(Duration::from_secs(1));
     w.nodes[1].received.truncate(50);
-    assert_eq!(apart(&w, 0), vec![false, true]);
-    w.nodes[1].apart = Some(true);
+    assert_eq!(uncoalesced(&w, 0), vec![false, true]);
+    w.nodes[1].uncoalesced = Some(true);
     // The path dies, and comes back where they are joined.
     let socket = w.nodes[1].links[1].0;
     w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
     stream(&mut w, 50..100);
-    w.nodes[1].apart = Some(false);
+    w.nodes[1].uncoalesced = Some(false);
     w.net.set_port_faults(socket, quiet());
     w.run(Duration::from_millis(200));
     stream(&mut w, 100..150);
-    assert_eq!((apart(&w, 0), apart(&w, 1)), (vec![false, true, false], vec![false]));
+    assert_eq!((uncoalesced(&w, 0), uncoalesced(&w, 1)), (vec![false, true, false], vec![false]));
 }
 
 #[test]
 fn nobody_takes_datagrams_for_single_ones_once_the_path_has_died() {
     let mut w = fifty_one_by_one();
-    assert_eq!(w.nodes[0].apart_paths, [false, true]);
+    assert_eq!(w.nodes[0].uncoalesced_paths, [false, true]);
     let socket = w.nodes[1].links[1].0;
     w.net.set_port_faults(socket, Faults { loss: 1.0, ..quiet() });
     stream(&mut w, 50..100);
     // The question that it comes back with was of one datagram.
-    w.nodes[1].apart = None;
+    w.nodes[1].uncoalesced = None;
     w.net.set_port_faults(socket, quiet());
     w.run(Duration::from_millis(200));
-    assert_eq!(w.nodes[0].apart_paths, [false, true, false]);
+    assert_eq!(w.nodes[0].uncoalesced_paths, [false, true, false]);
 }
 
 /// At 1 Gbit/s the whole window would wait in the switch for 3 ms, and everything else behind it.

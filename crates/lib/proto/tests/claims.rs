@@ -5,7 +5,7 @@
 mod crafted;
 mod world;
 
-use crafted::{End, LIAR, confirm, header, propose, said};
+use crafted::{ATTACKER, End, confirm, header, propose, said};
 use gigae_proto::{
     Arrival, Body, BulkConfig, Destination, PathTo, PeerId, PeerKey, ProtocolConfig, Transmit,
 };
@@ -30,12 +30,12 @@ fn honest() -> World {
 fn a_proposal_is_not_used_by_a_way_that_it_did_not_name() {
     let mut w = honest();
     let end = &mut w.nodes[0].proto;
-    let offer = propose(end, LIAR, 1000, &[]);
-    assert_eq!(confirm(end, (1, LIAR), (1000, offer), &[]), Err(Discard::Malformed));
+    let offer = propose(end, ATTACKER, 1000, &[]);
+    assert_eq!(confirm(end, (1, ATTACKER), (1000, offer), &[]), Err(Discard::Malformed));
     let first = w.nodes[1].links[0].1;
     let end = &mut w.nodes[0].proto;
-    assert_eq!(confirm(end, (1, LIAR), (1000, offer), &[first, LIAR]), Err(Discard::Epoch));
-    assert_eq!(confirm(end, (0, LIAR), (1000, offer), &[]), Ok(()));
+    assert_eq!(confirm(end, (1, ATTACKER), (1000, offer), &[first, ATTACKER]), Err(Discard::Epoch));
+    assert_eq!(confirm(end, (0, ATTACKER), (1000, offer), &[]), Ok(()));
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn a_session_that_claims_the_address_of_another_does_not_get_its_frames() {
     let others: Vec<MacAddr> = w.nodes[1].links.iter().map(|&(_, mac)| mac).collect();
     let end = &mut w.nodes[0].proto;
     for (n, other) in (0..).zip(others) {
-        let liar = MacAddr([2, 0, 0xbb, 0, 0, n as u8]);
-        let offer = propose(end, liar, 1000 + n, &[liar, other]);
-        confirm(end, (0, liar), (1000 + n, offer), &[liar, other]).unwrap();
+        let attacker = MacAddr([2, 0, 0xbb, 0, 0, n as u8]);
+        let offer = propose(end, attacker, 1000 + n, &[attacker, other]);
+        confirm(end, (0, attacker), (1000 + n, offer), &[attacker, other]).unwrap();
     }
     // Many at once, so that both links are used.
     for n in 0..100_u8 {
@@ -66,17 +66,17 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
     let first = w.nodes[1].links[0].1;
     let end = &mut w.nodes[0].proto;
     ways(end);
-    propose(end, first, 1000, &[first, LIAR]);
+    propose(end, first, 1000, &[first, ATTACKER]);
     assert_eq!(ways(end), []);
-    // Nor is what goes by the second link answered to somebody else, or the liar could speak as the
-    // other.
+    // Nor is what goes by the second link answered to somebody else, or the attacker could speak as
+    // the other.
     for w in [w, World::with_links(&[2, 2], 1, quiet(), &ProtocolConfig::default())] {
         let mut w = w;
         let end = &mut w.nodes[0].proto;
         let proposal = header(Kind::Hello, 1001, Epoch::UNKNOWN);
-        let payload = said(&[first, LIAR], 0, 1468);
+        let payload = said(&[first, ATTACKER], 0, 1468);
         end.handle(
-            Arrival { path: 1, from: &LIAR.into(), header: &proposal, payload: &payload },
+            Arrival { path: 1, from: &ATTACKER.into(), header: &proposal, payload: &payload },
             &mut None,
         )
         .unwrap();
@@ -96,17 +96,17 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
     for n in 0..10_000_u32 {
         let [_, a, b, c] = n.to_be_bytes();
         let further = (0..7).map(|i| MacAddr([2, 1 + i, a, b, c, 1]));
-        let macs: Vec<MacAddr> = [LIAR].into_iter().chain(further).collect();
-        let offer = propose(&mut end, LIAR, 1000 + n, &macs);
+        let macs: Vec<MacAddr> = [ATTACKER].into_iter().chain(further).collect();
+        let offer = propose(&mut end, ATTACKER, 1000 + n, &macs);
         ways(&mut end);
         if n % 3 == 0 {
-            confirm(&mut end, (0, LIAR), (1000 + n, offer), &macs).unwrap();
+            confirm(&mut end, (0, ATTACKER), (1000 + n, offer), &macs).unwrap();
             while let Some(Transmit { body: Body::Control(..), .. }) = end.poll_transmit() {}
             while end.poll_delivery().is_some() {}
             ways(&mut end);
         }
     }
-    let key = PeerKey { node: LIAR.into(), port: 0, channel: CHANNEL };
+    let key = PeerKey { node: ATTACKER.into(), port: 0, channel: CHANNEL };
     assert_eq!(end.peer(key), Some(PeerId(0)));
     let addresses = end.usage().addresses;
     assert!(addresses <= 1 + 2 * (MAX_PATHS - 1), "{addresses} addresses");
@@ -119,12 +119,12 @@ fn a_peer_that_has_no_room_for_any_operation_is_none() {
         let header = header(Kind::Hello, 1000, Epoch::UNKNOWN);
         let payload = said(&[], 0, max_operations);
         let taken = end.handle(
-            Arrival { path: 0, from: &LIAR.into(), header: &header, payload: &payload },
+            Arrival { path: 0, from: &ATTACKER.into(), header: &header, payload: &payload },
             &mut None,
         );
         assert_eq!((taken, end.peers()), (Err(Discard::Malformed), 0), "{max_operations} bytes");
     }
-    propose(&mut end, LIAR, 1000, &[]);
+    propose(&mut end, ATTACKER, 1000, &[]);
 }
 
 /// A data frame of a session, so many numbers past its first; whether it was taken, and why if not.
@@ -249,12 +249,12 @@ fn messages_that_the_program_leaves_take_no_frames_of_named_peers_and_of_acknowl
     // One node leaves 30 messages in each of many sessions, one after the other.
     let mut left = 2;
     for life in 1..40 {
-        let offer = propose(&mut end, LIAR, 2000 + life, &[]);
-        if confirm(&mut end, (0, LIAR), (2000 + life, offer), &[]).is_ok() {
+        let offer = propose(&mut end, ATTACKER, 2000 + life, &[]);
+        if confirm(&mut end, (0, ATTACKER), (2000 + life, offer), &[]).is_ok() {
             left += 1;
         }
         for past in 1..30 {
-            left += usize::from(data(&mut end, LIAR, (2000 + life, offer.epoch), past).is_ok());
+            left += usize::from(data(&mut end, ATTACKER, (2000 + life, offer.epoch), past).is_ok());
         }
     }
     assert_eq!(left, FRAMES, "all frames that there is credit for");

@@ -174,7 +174,7 @@ fn a_cut_holds_messages_up_no_longer_than_is_stated_however_late_the_links_are()
 }
 
 #[test]
-fn a_peer_that_is_silent_while_a_link_is_cut_gets_messages_soon_after_it_is_heard_again() {
+fn a_peer_that_is_silent_while_a_link_is_cut_gets_messages_soon_after_its_frames_arrive_again() {
     for silence in (5..=80).step_by(5).map(millis) {
         let mut w = trunk(2, 1);
         // Answers have taken long so far, so timeouts are.

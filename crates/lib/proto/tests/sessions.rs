@@ -214,7 +214,7 @@ fn a_late_hello_of_a_former_incarnation_does_not_disturb_the_session() {
 }
 
 #[test]
-fn a_peer_that_closes_tells_so() {
+fn a_peer_that_closes_says_so() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(0, 1, b"first");
     w.run(micros(200));

@@ -5,7 +5,7 @@
 mod crafted;
 mod world;
 
-use crafted::{End, LIAR, Offer, confirm, header, propose, said};
+use crafted::{ATTACKER, End, Offer, confirm, header, propose, said};
 use gigae_proto::{
     Arrival, Body, Destination, ForeignFrame, Instant, PeerKey, ProtocolConfig, Reason,
 };
@@ -50,9 +50,9 @@ fn sent(end: &mut End) -> Vec<(Destination, Header, Vec<u8>)> {
 /// Everything that somebody can try who has sessions of his own, to learn how the victim chooses
 /// its numbers, and then speaks in the name of another without seeing the answers.
 fn attack(end: &mut End, other: MacAddr) {
-    let offers: Vec<Offer> = (0..8).map(|n| propose(end, LIAR, 1000 + n, &[])).collect();
+    let offers: Vec<Offer> = (0..8).map(|n| propose(end, ATTACKER, 1000 + n, &[])).collect();
     let last = *offers.last().unwrap();
-    confirm(end, (0, LIAR), (1007, last), &[]).unwrap();
+    confirm(end, (0, ATTACKER), (1007, last), &[]).unwrap();
     let near = offers.iter().flat_map(|offer| (0..64).map(|by| offer.epoch.0.wrapping_add(by)));
     let guesses: Vec<u32> = near.chain(1000..1010).collect();
     for (own, step) in [(2000, 0), (1007, 0), (2001, 1)] {
@@ -78,7 +78,7 @@ fn attack(end: &mut End, other: MacAddr) {
 }
 
 #[test]
-fn who_does_not_see_the_traffic_cannot_end_a_session_or_put_data_into_it() {
+fn an_attacker_off_the_path_cannot_end_a_session_or_put_data_into_it() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"first");
     w.run(micros(200));
@@ -93,18 +93,18 @@ fn who_does_not_see_the_traffic_cannot_end_a_session_or_put_data_into_it() {
     assert_eq!(from_bob, [&b"first"[..], b"second"]);
     assert_eq!(w.received(1), [b"back"]);
     assert!(w.nodes.iter().all(|node| node.failed.is_empty()));
-    assert_eq!(w.nodes[0].proto.counters().sessions, 2, "Bob's and the liar's own");
+    assert_eq!(w.nodes[0].proto.counters().sessions, 2, "Bob's and the attacker's own");
 }
 
 #[test]
-fn who_does_not_see_the_traffic_cannot_open_a_session_in_the_name_of_another() {
+fn an_attacker_off_the_path_cannot_open_a_session_in_the_name_of_another() {
     for named in [false, true] {
         let mut end = End::new(ProtocolConfig::default(), 7);
         if named {
             end.peer(key(BOB)).unwrap();
         }
         attack(&mut end, BOB);
-        assert_eq!(end.counters().sessions, 1, "the liar's own");
+        assert_eq!(end.counters().sessions, 1, "the attacker's own");
         let delivered = std::iter::from_fn(|| end.poll_delivery()).map(|d| d.buffer);
         assert_eq!(delivered.collect::<Vec<_>>(), [[9]]);
     }
@@ -132,7 +132,7 @@ fn an_answer_to_a_proposal_that_does_not_repeat_its_token_is_refused() {
 #[test]
 fn an_offer_holds_for_the_node_and_the_proposal_that_it_was_made_for_and_for_some_seconds() {
     let mut end = End::new(ProtocolConfig::default(), 7);
-    let offer = propose(&mut end, LIAR, 1000, &[]);
+    let offer = propose(&mut end, ATTACKER, 1000, &[]);
     let answered = |end: &mut End, from, own, offer: Offer, change: fn(&mut Header)| {
         let mut header = header(Kind::Confirm, own, offer.epoch);
         change(&mut header);
@@ -141,18 +141,22 @@ fn an_offer_holds_for_the_node_and_the_proposal_that_it_was_made_for_and_for_som
     let same: fn(&mut Header) = |_| ();
     let wrong = Offer { token: offer.token ^ 1, ..offer };
     assert_eq!(answered(&mut end, BOB, 1000, offer, same), Err(Discard::Epoch), "another node");
-    assert_eq!(answered(&mut end, LIAR, 1001, offer, same), Err(Discard::Epoch), "another epoch");
-    assert_eq!(answered(&mut end, LIAR, 1000, wrong, same), Err(Discard::Epoch));
-    assert_eq!(answered(&mut end, LIAR, 1000, offer, |h| h.src_port = 1), Err(Discard::Epoch));
-    assert_eq!(answered(&mut end, LIAR, 1000, offer, |h| h.channel = 1), Err(Discard::Epoch));
+    assert_eq!(
+        answered(&mut end, ATTACKER, 1001, offer, same),
+        Err(Discard::Epoch),
+        "another epoch"
+    );
+    assert_eq!(answered(&mut end, ATTACKER, 1000, wrong, same), Err(Discard::Epoch));
+    assert_eq!(answered(&mut end, ATTACKER, 1000, offer, |h| h.src_port = 1), Err(Discard::Epoch));
+    assert_eq!(answered(&mut end, ATTACKER, 1000, offer, |h| h.channel = 1), Err(Discard::Epoch));
     end.advance(Instant(20_000_000_000));
-    assert_eq!(answered(&mut end, LIAR, 1000, offer, same), Err(Discard::Epoch), "too late");
+    assert_eq!(answered(&mut end, ATTACKER, 1000, offer, same), Err(Discard::Epoch), "too late");
     let refused = sent(&mut end);
     assert_eq!(refused.len(), 6, "each gets a refusal");
     assert!(refused.iter().all(|(_, h, _)| h.kind == Kind::Reset && h.flags.has(Flags::ANSWER)));
-    let offer = propose(&mut end, LIAR, 1000, &[]);
+    let offer = propose(&mut end, ATTACKER, 1000, &[]);
     end.advance(Instant(39_999_999_999));
-    assert_eq!(answered(&mut end, LIAR, 1000, offer, same), Ok(()));
+    assert_eq!(answered(&mut end, ATTACKER, 1000, offer, same), Ok(()));
     assert_eq!(end.peers(), 1);
 }
 
@@ -188,17 +192,17 @@ fn no_answer_is_longer_than_what_it_answers() {
     let hello = header(Kind::Hello, 1, Epoch::UNKNOWN);
     let payload = said(&[], 0, 1468);
     for len in 0..payload.len() {
-        let short = hand(&mut end, LIAR, &hello, &payload[..len]);
+        let short = hand(&mut end, ATTACKER, &hello, &payload[..len]);
         assert_eq!(short, Err(Discard::Malformed), "{len} bytes");
     }
     assert_eq!(sent(&mut end).len(), 0);
-    hand(&mut end, LIAR, &hello, &payload).unwrap();
+    hand(&mut end, ATTACKER, &hello, &payload).unwrap();
     let (_, answer, said) = sent(&mut end).remove(0);
     assert_eq!((answer.kind, said.len()), (Kind::HelloAck, payload.len()));
     let kinds = [Kind::Confirm, Kind::Data, Kind::Ack, Kind::Op, Kind::Reset, Kind::Probe];
     for kind in kinds {
         let asks = Header { flags: Flags::ASK, ..header(kind, 1, Epoch(2)) };
-        let _ = hand(&mut end, LIAR, &asks, &payload);
+        let _ = hand(&mut end, ATTACKER, &asks, &payload);
         let answers = sent(&mut end);
         assert_eq!(answers.len(), 1, "{kind:?}");
         assert_eq!((answers[0].1.kind, answers[0].2.len()), (Kind::Reset, 0), "{kind:?}");
@@ -333,43 +337,43 @@ fn unnamed_peers_of_one_node_hold_a_bounded_part_of_the_table() {
     let mut offers = Vec::new();
     for port in 0..300 {
         let hello = from(Kind::Hello, port, Epoch::UNKNOWN);
-        hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)).unwrap();
+        hand(&mut end, ATTACKER, &hello, &said(&[], 0, 1468)).unwrap();
         let (_, answer, payload) = sent(&mut end).remove(0);
         offers.push((port, answer.src_epoch, Handshake::parse(&payload).unwrap().token));
     }
     for (port, epoch, token) in offers {
         let confirm = from(Kind::Confirm, port, epoch);
-        let taken = hand(&mut end, LIAR, &confirm, &said(&[], token, 1468));
+        let taken = hand(&mut end, ATTACKER, &confirm, &said(&[], token, 1468));
         sent(&mut end);
         assert_eq!(taken, if port < 256 { Ok(()) } else { Err(Discard::Sessions) });
     }
     let hello = from(Kind::Hello, 256, Epoch::UNKNOWN);
-    assert_eq!(hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)), Err(Discard::Sessions));
+    assert_eq!(hand(&mut end, ATTACKER, &hello, &said(&[], 0, 1468)), Err(Discard::Sessions));
     // Others are taken, and what the program names is not one of the unnamed peers.
-    assert!(visit(&mut end, BOB));
-    let of = |port| PeerKey { port, ..key(LIAR) };
+    assert!(establish(&mut end, BOB));
+    let of = |port| PeerKey { port, ..key(ATTACKER) };
     assert!(end.peer(of(300)).is_some() && end.peer(of(0)).is_some());
     assert_eq!(end.peers(), 258);
-    hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)).expect("this one is named now");
+    hand(&mut end, ATTACKER, &hello, &said(&[], 0, 1468)).expect("this one is named now");
 }
 
 #[test]
-fn a_node_is_known_until_the_last_of_its_visitors_has_made_room() {
+fn a_node_is_known_until_its_last_replaceable_peer_is_replaced() {
     let mut end = End::new(ProtocolConfig { max_peers: 8, ..ProtocolConfig::default() }, 7);
     for port in 0..2 {
         let hello = Header { src_port: port, ..header(Kind::Hello, 1, Epoch::UNKNOWN) };
-        hand(&mut end, LIAR, &hello, &said(&[], 0, 1468)).unwrap();
+        hand(&mut end, ATTACKER, &hello, &said(&[], 0, 1468)).unwrap();
         let (_, answer, payload) = sent(&mut end).remove(0);
         let token = Handshake::parse(&payload).unwrap().token;
         let confirm = Header { src_port: port, ..header(Kind::Confirm, 1, answer.src_epoch) };
-        hand(&mut end, LIAR, &confirm, &said(&[], token, 1468)).unwrap();
+        hand(&mut end, ATTACKER, &confirm, &said(&[], token, 1468)).unwrap();
         sent(&mut end);
     }
-    assert!((0..5).all(|n| visit(&mut end, node(n))));
+    assert!((0..5).all(|n| establish(&mut end, node(n))));
     end.advance(Instant(30_000_000_000));
     for (n, known) in [(10, true), (11, false)] {
-        assert!(visit(&mut end, node(n)));
-        assert_eq!(end.is_known_node(&LIAR.into()), known);
+        assert!(establish(&mut end, node(n)));
+        assert_eq!(end.is_known_node(&ATTACKER.into()), known);
     }
 }
 
@@ -385,7 +389,7 @@ fn an_end_with_several_links_answers_what_it_takes_in_from_all_of_them() {
 }
 
 /// Confirms a session and says no more; whether it came up.
-fn visit(end: &mut End, from: MacAddr) -> bool {
+fn establish(end: &mut End, from: MacAddr) -> bool {
     let hello = header(Kind::Hello, 1, Epoch::UNKNOWN);
     if hand(end, from, &hello, &said(&[], 0, 1468)).is_err() {
         return false;
@@ -401,27 +405,27 @@ fn visit(end: &mut End, from: MacAddr) -> bool {
 #[test]
 fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
     let mut end = End::new(ProtocolConfig { max_peers: 8, ..ProtocolConfig::default() }, 7);
-    assert!((0..7).all(|n| visit(&mut end, node(n))));
+    assert!((0..7).all(|n| establish(&mut end, node(n))));
     // One of them sends something: the program may keep its id.
     let offer = propose(&mut end, node(0), 2, &[]);
     confirm(&mut end, (0, node(0)), (2, offer), &[]).unwrap();
     let known = end.poll_delivery().unwrap().peer;
     end.advance(Instant(29_999_999_999));
-    assert!(!visit(&mut end, node(10)));
+    assert!(!establish(&mut end, node(10)));
     end.advance(Instant(30_000_000_000));
     for n in 10..16 {
-        assert!(visit(&mut end, node(n)), "visitor {n}");
+        assert!(establish(&mut end, node(n)), "peer {n}");
         let (replaced, former) = end.poll_replaced().expect("an entry changed hands");
         assert_eq!((end.key(replaced), former), (key(node(n)), key(node(n - 9))));
     }
-    assert!(!visit(&mut end, node(16)), "all have just come");
+    assert!(!establish(&mut end, node(16)), "all have just come");
     assert_eq!(end.key(known), key(node(0)));
     assert_eq!((end.peers(), end.usage().addresses), (7, 7));
     let ended = std::iter::from_fn(|| end.poll_ended()).filter(|e| e.reason == Reason::Timeout);
     assert_eq!(ended.count(), 6);
     // Former ones are unnamed again.
     end.advance(Instant(60_000_000_000));
-    assert!(visit(&mut end, node(3)));
+    assert!(establish(&mut end, node(3)));
 }
 
 #[test]
@@ -429,7 +433,7 @@ fn silent_unnamed_peers_take_no_credit_from_peers_that_the_program_has_named() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     let bob = w.peer(0, 1);
     for n in 0..2_000 {
-        assert!(visit(&mut w.nodes[0].proto, node(n)));
+        assert!(establish(&mut w.nodes[0].proto, node(n)));
     }
     for n in 0..2_000_u32 {
         while w.try_send(1, 0, &n.to_be_bytes()).is_err() {
@@ -456,7 +460,7 @@ fn a_reset_of_another_version_ends_the_unanswered_proposal_that_it_answers_and_n
         peer
     };
     let hers = [to(BOB, 0, 3), to(BOB, 7, 3), to(BOB, 0, 4)];
-    let other = to(LIAR, 0, 3);
+    let other = to(ATTACKER, 0, 3);
     let mut now = 0;
     for _ in 0..2 {
         let epochs: Vec<_> = sent(&mut end)
@@ -469,7 +473,7 @@ fn a_reset_of_another_version_ends_the_unanswered_proposal_that_it_answers_and_n
         for n in 0..1000 {
             end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, Epoch(n)));
             end.handle_foreign_version(0, BOB.into(), foreign(Kind::Hello, epochs[0]));
-            end.handle_foreign_version(0, LIAR.into(), foreign(Kind::Reset, epochs[0]));
+            end.handle_foreign_version(0, ATTACKER.into(), foreign(Kind::Reset, epochs[0]));
         }
         end.handle_foreign_version(0, BOB.into(), None);
         for answered in [false, true] {

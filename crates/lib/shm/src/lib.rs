@@ -68,13 +68,13 @@ mod lender;
 #[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]
-mod meeting;
-#[cfg(not(loom))]
 mod neighbours;
+#[cfg(not(loom))]
+mod rendezvous;
 mod ring;
 mod sync;
 
 #[cfg(not(loom))]
 pub use link::{ShmConfig, ShmLink};
 #[cfg(not(loom))]
-pub use meeting::{bind, listen, name_in_ip};
+pub use rendezvous::{bind, listen, name_in_ip};

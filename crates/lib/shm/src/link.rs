@@ -1,8 +1,8 @@
 //! [`ShmLink`]: the contract of `gigae_link::Link` over another link and the rings.
 
 use crate::frames::Frames;
-use crate::meeting::RingHello;
-use crate::neighbours::{Neighbours, Via, Written, key, words_for};
+use crate::neighbours::{Neighbours, RingPosition, Via, key, words_for};
+use crate::rendezvous::RingHello;
 use gigae_link::{
     Filter, FrameMemory, Held, Info, Link, LinkCounters, LinkError, OpenError, Posted, Posting,
     RxFrame, Segment, TxFrame,
@@ -70,8 +70,8 @@ pub struct ShmLink<L> {
     begun: Option<PostTo>,
     bytes: Vec<u8>,
     /// For each transmit frame, where in a ring its last copy lies.
-    written: Box<[Option<Written>]>,
-    watch: Option<Watch>,
+    written: Box<[Option<RingPosition>]>,
+    watch: Option<WatchDescriptor>,
     polls: u32,
     /// Looks since the caller last prepared to sleep by itself.
     looks: u32,
@@ -81,7 +81,7 @@ pub struct ShmLink<L> {
 }
 
 /// What ended a sleep.
-enum Slept {
+enum WakeReason {
     /// The link below can be read.
     Below,
     /// Anything else but a signal.
@@ -100,13 +100,13 @@ enum PostTo {
 }
 
 /// The descriptor for who sleeps outside: readable as long as the link's is, or a connection's.
-struct Watch {
+struct WatchDescriptor {
     both: OwnedFd,
     /// It has the link's, too.
     has_link: bool,
 }
 
-impl Watch {
+impl WatchDescriptor {
     fn new(events: &OwnedFd) -> Result<Self, Errno> {
         let both = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&both, events, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
@@ -148,7 +148,7 @@ impl<L: Link> ShmLink<L> {
         let watching = failed("watching for neighbours");
         let neighbours =
             Neighbours::new(config.scope, hello, listener).map_err(|e| watching(e.into()))?;
-        let watch = link.fd().map(|_| Watch::new(&neighbours.events)).transpose();
+        let watch = link.fd().map(|_| WatchDescriptor::new(&neighbours.events)).transpose();
         Ok(Self {
             posting: Posting::new(info),
             begun: None,
@@ -168,6 +168,11 @@ impl<L: Link> ShmLink<L> {
     /// The link below.
     pub fn inner(&self) -> &L {
         &self.link
+    }
+
+    /// The link below, for its settings: frames go by this link only.
+    pub fn inner_mut(&mut self) -> &mut L {
+        &mut self.link
     }
 
     /// Whether frames to an address go only through memory.
@@ -219,7 +224,7 @@ impl<L: Link> ShmLink<L> {
         early: bool,
         frame: &TxFrame,
         bytes: Range<usize>,
-    ) -> Option<Written> {
+    ) -> Option<RingPosition> {
         let piece = &self.link.memory().arena.unsent_bytes(frame)[bytes];
         self.posting.add(piece.len(), Segment::Last);
         let whole = match self.bytes.is_empty() {
@@ -257,7 +262,7 @@ impl<L: Link> ShmLink<L> {
     }
 
     #[inline]
-    fn note(&mut self, frame: &TxFrame, written: Option<Written>) {
+    fn note(&mut self, frame: &TxFrame, written: Option<RingPosition>) {
         if let Some(place) = self.written.get_mut(frame.slot() as usize) {
             *place = written;
         }
@@ -297,7 +302,7 @@ impl<L: Link> ShmLink<L> {
 
     /// Sleeps once, until something happens at the neighbours or, with this flag, at the link
     /// below, or the time is up.
-    fn sleep(&self, time: Duration, link: PollFlags) -> Result<Slept, LinkError> {
+    fn sleep(&self, time: Duration, link: PollFlags) -> Result<WakeReason, LinkError> {
         let time = Timespec {
             tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
@@ -306,9 +311,9 @@ impl<L: Link> ShmLink<L> {
         let below = self.link.fd().map(|fd| PollFd::from_borrowed_fd(fd, link));
         let mut polled = [below.unwrap_or_else(|| neighbours.clone()), neighbours];
         match poll(&mut polled, Some(&time)) {
-            Ok(_) if polled[0].revents().contains(PollFlags::IN) => Ok(Slept::Below),
-            Ok(_) => Ok(Slept::Undisturbed),
-            Err(Errno::INTR) => Ok(Slept::Signal),
+            Ok(_) if polled[0].revents().contains(PollFlags::IN) => Ok(WakeReason::Below),
+            Ok(_) => Ok(WakeReason::Undisturbed),
+            Err(Errno::INTR) => Ok(WakeReason::Signal),
             Err(e) => Err(LinkError::Io { what: "waiting for frames", source: e.into() }),
         }
     }
@@ -331,12 +336,12 @@ impl<L: Link> ShmLink<L> {
                 self.counters.wakeups += 1;
                 return Ok(true);
             }
-            if matches!(slept, Slept::Signal) || end.is_some_and(|end| Instant::now() >= end) {
+            if matches!(slept, WakeReason::Signal) || end.is_some_and(|end| Instant::now() >= end) {
                 return Ok(false);
             }
             // Readable, but with nothing to poll: a packet socket all of whose frames are lent.
             (longest, link) = match slept {
-                Slept::Below => (NAP, PollFlags::empty()),
+                WakeReason::Below => (NAP, PollFlags::empty()),
                 _ => (LONGEST_SLEEP, PollFlags::IN),
             };
         }

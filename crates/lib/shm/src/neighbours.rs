@@ -4,8 +4,8 @@ mod arriving;
 
 use crate::frames::Frames;
 use crate::lender::Lender;
-use crate::meeting::{self, RingHello};
-use crate::ring::{CONTROL, Damaged, LONGEST, Reader, Ring, Writer};
+use crate::rendezvous::{self, RingHello};
+use crate::ring::{CONTROL, CorruptRing, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
 use gigae_memfd::SharedMemory;
 use gigae_wire::MacAddr;
@@ -114,7 +114,7 @@ const NEVER: u32 = u32::MAX;
 
 /// Where a frame lies in a ring: which ring, and up to where.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Written {
+pub(crate) struct RingPosition {
     ring: u32,
     head: u64,
 }
@@ -216,7 +216,7 @@ impl Neighbours {
         epoll::add(&events, &listener, EventSource::Listener.data(), epoll::EventFlags::IN)?;
         Ok(Self {
             scope,
-            namespace: meeting::namespace(),
+            namespace: rendezvous::namespace(),
             hello,
             listener,
             listens: true,
@@ -275,11 +275,11 @@ impl Neighbours {
 
     fn connect(&mut self, key: u64) -> Result<usize, Errno> {
         let peer = mac(key);
-        let connect = || meeting::connect(&self.scope, peer);
-        let socket = match meeting::namespace() == self.namespace {
+        let connect = || rendezvous::connect(&self.scope, peer);
+        let socket = match rendezvous::namespace() == self.namespace {
             true => connect()?,
             // The progress thread of a process with endpoints in several namespaces.
-            false => meeting::in_namespace_of(&self.listener, connect)?,
+            false => rendezvous::in_namespace_of(&self.listener, connect)?,
         };
         let number = self.outgoing.iter().position(Option::is_none).unwrap_or(self.outgoing.len());
         if number >= MOST {
@@ -325,18 +325,18 @@ impl Neighbours {
 
     /// Writes a frame into a ring, if there is room. One copy.
     #[inline]
-    pub(crate) fn push(&mut self, number: usize, frame: &[u8]) -> Option<Written> {
+    pub(crate) fn push(&mut self, number: usize, frame: &[u8]) -> Option<RingPosition> {
         let outgoing = self.outgoing[number].as_mut()?;
         let pushed = outgoing.writer.push(&Ring::new(outgoing.memory.words()), frame);
         if !outgoing.due {
             outgoing.due = true;
             self.due.push(number);
         }
-        pushed.then(|| Written { ring: outgoing.id, head: outgoing.writer.head() })
+        pushed.then(|| RingPosition { ring: outgoing.id, head: outgoing.writer.head() })
     }
 
     /// Whether a frame still lies in its ring and will be read.
-    pub(crate) fn is_unread(&self, written: Written) -> bool {
+    pub(crate) fn is_unread(&self, written: RingPosition) -> bool {
         let of = |outgoing: &&OutgoingRing| outgoing.id == written.ring;
         self.outgoing.iter().flatten().find(of).is_some_and(|outgoing| {
             outgoing.writer.is_unread(&Ring::new(outgoing.memory.words()), written.head)
@@ -417,7 +417,7 @@ impl Neighbours {
                         from.done |= from.ended;
                         break;
                     }
-                    Err(Damaged) => {
+                    Err(CorruptRing) => {
                         from.done = true;
                         break;
                     }

@@ -52,7 +52,7 @@ pub(crate) const LONGEST: usize = 1 << 17;
 
 /// The ring contains no valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub(crate) struct CorruptRing;
 
 /// Words of a record.
 fn words_of(bytes: usize) -> u64 {
@@ -261,7 +261,7 @@ impl Reader {
 
     /// The next frame. It stays until it is [passed](Self::pass).
     #[inline]
-    pub(crate) fn next(&mut self, ring: &Ring) -> Result<Option<Record>, Damaged> {
+    pub(crate) fn next(&mut self, ring: &Ring) -> Result<Option<Record>, CorruptRing> {
         if self.head == self.tail {
             // Acquire: sees the records with the head, and where they begin.
             self.head = ring.control[AT_HEAD].load(Ordering::Acquire);
@@ -276,7 +276,7 @@ impl Reader {
                 return Ok(None);
             }
             if there > ring.len() {
-                return Err(Damaged);
+                return Err(CorruptRing);
             }
             let place = ring.place(self.tail, self.origin);
             let rest = ring.len() - place as u64;
@@ -285,13 +285,13 @@ impl Reader {
                 self.tail = self.tail.wrapping_add(rest);
                 continue;
             }
-            let len = usize::try_from(len).ok().filter(|&len| len <= LONGEST).ok_or(Damaged)?;
+            let len = usize::try_from(len).ok().filter(|&len| len <= LONGEST).ok_or(CorruptRing)?;
             if words_of(len) > there.min(rest) {
-                return Err(Damaged);
+                return Err(CorruptRing);
             }
             return Ok(Some(Record { place, len }));
         }
-        Err(Damaged)
+        Err(CorruptRing)
     }
 
     /// Copies bytes of a frame from an offset that is a multiple of 8.

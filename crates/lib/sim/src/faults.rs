@@ -27,7 +27,7 @@ pub struct Faults {
     pub black_hole: usize,
     /// Datagrams of a socket's frame come one by one: the receiver's kernel does not join them.
     /// Says it only; a frame arrives whole.
-    pub apart: bool,
+    pub uncoalesced: bool,
 }
 
 /// What happened on the network so far, in frames.

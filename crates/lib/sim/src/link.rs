@@ -104,9 +104,9 @@ impl SimLink {
         self.port
     }
 
-    /// Whether [datagrams](crate::Faults::apart) come to the port one by one.
-    pub fn is_apart(&self) -> bool {
-        self.network.is_apart(self.port)
+    /// Whether [datagrams](crate::Faults::uncoalesced) come to the port one by one.
+    pub fn is_uncoalesced(&self) -> bool {
+        self.network.is_uncoalesced(self.port)
     }
 
     /// Fails while its port is down.

@@ -123,10 +123,10 @@ impl Network {
         self.state().ports[port.0].down
     }
 
-    /// Whether [datagrams](Faults::apart) come to a port one by one.
-    pub fn is_apart(&self, port: Port) -> bool {
+    /// Whether [datagrams](Faults::uncoalesced) come to a port one by one.
+    pub fn is_uncoalesced(&self, port: Port) -> bool {
         let state = self.state();
-        state.ports[port.0].faults.unwrap_or(state.faults).apart
+        state.ports[port.0].faults.unwrap_or(state.faults).uncoalesced
     }
 
     /// Separates one port from another, or joins them again, only for frames in this direction.

@@ -1,6 +1,6 @@
 //! The simulated link, held to the suite for all links. Needs no privileges.
 
-use gigae_link::conformance::{Pair, PairOptions};
+use gigae_link::conformance::{LinkPair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, Route};
@@ -22,7 +22,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 
-fn pair(options: &PairOptions) -> Pair {
+fn pair(options: &PairOptions) -> LinkPair {
     let network = Network::new(1, Faults::default());
     network.set_mtu(options.mtu);
     let open = || {
@@ -32,12 +32,12 @@ fn pair(options: &PairOptions) -> Pair {
     let (a, b) = (open(), open());
     let (at_a, at_b) = (a.info().mac.into(), b.info().mac.into());
     let envelope = options.filter.envelope;
-    Pair {
+    LinkPair {
         to_b: Route::new(envelope, at_a, at_b).unwrap(),
         to_a: Route::new(envelope, at_b, at_a).unwrap(),
         a: Box::new(a),
         b: Box::new(b),
         kernels: None,
-        ground: Box::new(network),
+        keep_alive: Box::new(network),
     }
 }

@@ -18,12 +18,12 @@ const MOST_AT_ONCE: u32 = MOST_ASKED as u32;
 
 /// See the module's description. Peers without debt have no entry.
 #[derive(Debug, Default)]
-pub(crate) struct Guesses {
+pub(crate) struct GuessLimiter {
     /// When the debt of a peer is paid off.
     paid: HashMap<PeerId, Instant>,
 }
 
-impl Guesses {
+impl GuessLimiter {
     /// Peers that have been in debt, and did not ask since they paid it off.
     pub(crate) fn len(&self) -> usize {
         self.paid.len()

@@ -2,12 +2,14 @@
 
 use crate::atomic::{Values, apply};
 use crate::log;
-use crate::matching::{Unexpected, UnexpectedBody};
+use crate::matching::{UnexpectedBody, UnexpectedMessage};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
 use crate::operation::{
     DataSource, Matched, Offer, OpError, Operation, Receive, Send, SendState, TransferNotice,
 };
-use crate::peer::{Answer, Reassembly, ReassemblyBuffer, Serving, Source, Writing};
+use crate::peer::{
+    OperationReply, PendingRead, ReadSource, Reassembly, ReassemblyBuffer, WriteProgress,
+};
 use crate::pool::{LONGEST_UNASKED, MOST_BYTES, MOST_OFFERED};
 use crate::transfer::{LONGEST, Transfer};
 use gigae_proto::{PeerId, Reason};
@@ -24,7 +26,7 @@ struct RegionPlace {
     offset: u64,
 }
 
-type Checked = Result<(), Invalid>;
+type OpResult = Result<(), Invalid>;
 
 impl<M: Bytes> Transfer<M> {
     /// Takes in the payload of an Op frame of a peer, in the order of the session with this epoch.
@@ -46,7 +48,7 @@ impl<M: Bytes> Transfer<M> {
         self.settle(peer);
     }
 
-    fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> Checked {
+    fn take(&mut self, peer: PeerId, op: Op, data: Pieces) -> OpResult {
         match op {
             Op::Eager { label } => self.on_eager(peer, label, data),
             Op::First { label, total } => self.on_first(peer, label, total, data),
@@ -107,10 +109,10 @@ impl<M: Bytes> Transfer<M> {
 
     /// Keeps a message until a receive wants it.
     fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: UnexpectedBody) {
-        self.matching.kept.push(Unexpected { peer, label, total, body });
+        self.matching.unexpected.push(UnexpectedMessage { peer, label, total, body });
     }
 
-    fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> Checked {
+    fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> OpResult {
         let state = self.peer(peer);
         if !state.came(data.len()) {
             return Err(Invalid);
@@ -134,7 +136,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_first(&mut self, peer: PeerId, label: Label, total: u32, data: Pieces) -> Checked {
+    fn on_first(&mut self, peer: PeerId, label: Label, total: u32, data: Pieces) -> OpResult {
         let state = self.peer(peer);
         let parts = data.len() < total as usize;
         if state.arriving.is_some() || !parts || !state.came(total as usize) {
@@ -159,7 +161,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_more(&mut self, peer: PeerId, data: Pieces) -> Checked {
+    fn on_more(&mut self, peer: PeerId, data: Pieces) -> OpResult {
         let mut arriving = self.peer(peer).arriving.take().ok_or(Invalid)?;
         let total = arriving.total as usize;
         let before = match &arriving.into {
@@ -182,7 +184,7 @@ impl<M: Bytes> Transfer<M> {
             return Ok(());
         }
         match arriving.into {
-            ReassemblyBuffer::Own(bytes) => self.matching.kept.arrived(peer, bytes),
+            ReassemblyBuffer::Own(bytes) => self.matching.unexpected.arrived(peer, bytes),
             ReassemblyBuffer::Receive(id) => {
                 self.took(peer, total);
                 self.complete(id, Ok(()));
@@ -191,7 +193,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_offer(&mut self, peer: PeerId, offer: Offer, label: Label, total: u32) -> Checked {
+    fn on_offer(&mut self, peer: PeerId, offer: Offer, label: Label, total: u32) -> OpResult {
         let state = self.peer(peer);
         if state.offers >= state.granted.entries || total as usize > LONGEST {
             return Err(Invalid);
@@ -215,7 +217,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The peer wants so many bytes of an offered message, which is no longer offered then.
-    fn claim_offer(&mut self, peer: PeerId, offer: u32, len: u32) -> Checked {
+    fn claim_offer(&mut self, peer: PeerId, offer: u32, len: u32) -> OpResult {
         let Some(Operation::Send(send)) = self.operations.get_mut(offer) else {
             return Err(Invalid);
         };
@@ -229,22 +231,29 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    fn on_pull(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
+    fn on_pull(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> OpResult {
         self.claim_offer(peer, offer, len)?;
-        let serving = Serving { id, source: Source::Send(offer), len, at: 0 };
+        let serving = PendingRead { id, source: ReadSource::Send(offer), len, at: 0 };
         self.peer(peer).serving.push_back(serving);
         Ok(())
     }
 
     /// The peer has read an offered message in this process's memory.
-    fn on_taken(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> Checked {
+    fn on_taken(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) -> OpResult {
         self.claim_offer(peer, offer, len)?;
         self.counters.lent += 1;
-        self.peer(peer).answers.push_back(Answer::Confirmed { id, send: offer });
+        self.peer(peer).answers.push_back(OperationReply::Confirmed { id, send: offer });
         Ok(())
     }
 
-    fn on_read(&mut self, peer: PeerId, id: u32, key: RegionKey, offset: u64, len: u32) -> Checked {
+    fn on_read(
+        &mut self,
+        peer: PeerId,
+        id: u32,
+        key: RegionKey,
+        offset: u64,
+        len: u32,
+    ) -> OpResult {
         if !self.peer(peer).may_ask() {
             return Err(Invalid);
         }
@@ -257,13 +266,13 @@ impl<M: Bytes> Transfer<M> {
             Err(status) => return self.answer(peer, id, Err(status)),
         };
         let state = self.peer(peer);
-        let source = Source::Region(found, offset);
-        state.serving.push_back(Serving { id, source, len, at: 0 });
+        let source = ReadSource::Region(found, offset);
+        state.serving.push_back(PendingRead { id, source, len, at: 0 });
         self.owes(peer);
         Ok(())
     }
 
-    fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> Checked {
+    fn on_reply(&mut self, peer: PeerId, id: u32, at: u32, data: Pieces) -> OpResult {
         let expected = match self.operations.get_mut(id) {
             Some(Operation::Receive(Receive { room, matched: Some(m), .. }))
                 if m.peer == peer && m.is_pulled() && m.got == at =>
@@ -310,9 +319,9 @@ impl<M: Bytes> Transfer<M> {
         self.complete(id, Ok(()));
     }
 
-    fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> Checked {
+    fn on_write(&mut self, peer: PeerId, op: Op, data: Pieces) -> OpResult {
         let Op::Write { id, key, offset, total, at, notice } = op else { return Err(Invalid) };
-        let part = Writing { id, key: RegionKey(key), offset, total, notice, at };
+        let part = WriteProgress { id, key: RegionKey(key), offset, total, notice, at };
         self.check_part(peer, part, data.len())?;
         let mut found = self.memory_of(peer, part);
         let len = data.len() as u32;
@@ -329,7 +338,7 @@ impl<M: Bytes> Transfer<M> {
             }
         }
         if at + len < total {
-            self.peer(peer).writing = Some((Writing { at: at + len, ..part }, found));
+            self.peer(peer).writing = Some((WriteProgress { at: at + len, ..part }, found));
             return Ok(());
         }
         if let Ok(memory) = found {
@@ -348,7 +357,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// A part of so many bytes continues the peer's write, or begins one.
-    fn check_part(&mut self, peer: PeerId, part: Writing, len: usize) -> Checked {
+    fn check_part(&mut self, peer: PeerId, part: WriteProgress, len: usize) -> OpResult {
         let left = part.total.checked_sub(part.at).ok_or(Invalid)?;
         if len > left as usize || len == 0 && part.total > 0 {
             return Err(Invalid);
@@ -362,7 +371,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The memory of the write that this part continues or begins, or why the write is refused.
-    fn memory_of(&mut self, peer: PeerId, part: Writing) -> Result<RegionRef, Status> {
+    fn memory_of(&mut self, peer: PeerId, part: WriteProgress) -> Result<RegionRef, Status> {
         if let Some((_, found)) = self.peer(peer).writing.take() {
             return found;
         }
@@ -393,7 +402,7 @@ impl<M: Bytes> Transfer<M> {
         place: RegionPlace,
         change: Change,
         data: Pieces,
-    ) -> Checked {
+    ) -> OpResult {
         let mut operands = [0; 2 * MOST_FETCHED];
         let operands = operands.get_mut(..data.len()).ok_or(Invalid)?;
         if operands.len() != change.operands_len() || !self.peer(peer).may_ask() {
@@ -405,7 +414,7 @@ impl<M: Bytes> Transfer<M> {
             at += piece.len();
         }
         match self.change(peer, place, change, operands) {
-            Ok(before) if change.fetches() => self.owe(peer, Answer::Fetched(id, before)),
+            Ok(before) if change.fetches() => self.owe(peer, OperationReply::Fetched(id, before)),
             result => self.answer(peer, id, result.map(drop)),
         }
     }
@@ -431,7 +440,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(before)
     }
 
-    fn answer(&mut self, peer: PeerId, id: u32, result: Result<(), Status>) -> Checked {
+    fn answer(&mut self, peer: PeerId, id: u32, result: Result<(), Status>) -> OpResult {
         let status = match result {
             Ok(()) => Status::Ok,
             Err(status) => {
@@ -440,10 +449,10 @@ impl<M: Bytes> Transfer<M> {
                 status
             }
         };
-        self.owe(peer, Answer::Plain(Op::Done { id, status }))
+        self.owe(peer, OperationReply::Plain(Op::Done { id, status }))
     }
 
-    fn owe(&mut self, peer: PeerId, answer: Answer) -> Checked {
+    fn owe(&mut self, peer: PeerId, answer: OperationReply) -> OpResult {
         let state = self.peer(peer);
         state.answers.push_back(answer);
         self.owes(peer);
@@ -463,7 +472,7 @@ impl<M: Bytes> Transfer<M> {
     /// A peer gets close to the limit of what it may send unasked.
     #[cold]
     fn grant_bytes(&mut self, peer: PeerId, ahead: bool) {
-        let former = self.matching.kept.former(peer);
+        let former = self.matching.unexpected.former(peer);
         let mut granted = self.peer(peer).granted;
         let more = granted.grow_bytes(former, &mut self.pool, ahead);
         let state = self.peer(peer);
@@ -478,7 +487,7 @@ impl<M: Bytes> Transfer<M> {
     /// A peer gets close to the limit of its offers and operations.
     #[cold]
     fn grant_entries(&mut self, peer: PeerId) {
-        let former = self.matching.kept.former(peer);
+        let former = self.matching.unexpected.former(peer);
         let mut granted = self.peer(peer).granted;
         if granted.grow_entries(former, &mut self.pool) {
             let state = self.peer(peer);
@@ -488,7 +497,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    fn on_done(&mut self, peer: PeerId, id: u32, status: Status, data: Pieces) -> Checked {
+    fn on_done(&mut self, peer: PeerId, id: u32, status: Status, data: Pieces) -> OpResult {
         let result = match status {
             Status::Ok => Ok(()),
             refused => Err(OpError::Refused(refused)),

@@ -20,9 +20,9 @@
 #![forbid(unsafe_code)]
 
 mod atomic;
+mod frame_space;
 mod guesses;
 mod incoming;
-mod kept;
 mod log;
 mod matching;
 mod memory;
@@ -31,15 +31,15 @@ mod operation;
 mod outgoing;
 mod peer;
 mod pool;
-mod room;
-mod table;
+mod slot_table;
 mod transfer;
+mod unexpected_queue;
 
+pub use frame_space::InPlace;
 pub use gigae_wire::op::Label;
 pub use matching::Selector;
 pub use memory::{Accesses, Bytes, RegionKey, Rights, predictable_keys};
 pub use operation::{OpError, OpId, TransferCompletion, TransferNotice};
-pub use room::InPlace;
 pub use transfer::{
     Expected, PlacedPayload, Start, TooLong, Transfer, TransferConfig, TransferCounters,
     TransferUsage,

@@ -1,8 +1,8 @@
 //! Which message goes to which receive (`PROTOCOL.md` 9.2): a message to the first posted receive
 //! that matches it, and a receive to the first message that it matches.
 
-use crate::kept::Kept;
 use crate::operation::{DataSource, Matched, Offer};
+use crate::unexpected_queue::UnexpectedQueue;
 use gigae_proto::PeerId;
 use gigae_wire::op::Label;
 use std::collections::VecDeque;
@@ -32,14 +32,14 @@ impl Selector {
 
 /// A message that arrived before a matching receive.
 #[derive(Debug)]
-pub(crate) struct Unexpected {
+pub(crate) struct UnexpectedMessage {
     pub(crate) peer: PeerId,
     pub(crate) label: Label,
     pub(crate) total: u32,
     pub(crate) body: UnexpectedBody,
 }
 
-impl Unexpected {
+impl UnexpectedMessage {
     /// The part of it that a receive needs.
     pub(crate) fn matched(&self) -> Matched {
         let Self { peer, label, total, .. } = *self;
@@ -69,7 +69,7 @@ struct Posted {
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
     posted: VecDeque<Posted>,
-    pub(crate) kept: Kept,
+    pub(crate) unexpected: UnexpectedQueue,
 }
 
 impl Matching {
@@ -125,10 +125,10 @@ mod tests {
         for tag in [0x11, 0x12] {
             let label = tag.into();
             let body = UnexpectedBody::Offered(Offer { id: 0, at: None });
-            matching.kept.push(Unexpected { peer: PeerId(1), label, total: 0, body });
+            matching.unexpected.push(UnexpectedMessage { peer: PeerId(1), label, total: 0, body });
         }
-        assert_eq!(matching.kept.peek(&any).unwrap().label.tag, 0x11);
-        assert_eq!(matching.kept.take(&any).unwrap().message.label.tag, 0x11);
+        assert_eq!(matching.unexpected.peek(&any).unwrap().label.tag, 0x11);
+        assert_eq!(matching.unexpected.take(&any).unwrap().message.label.tag, 0x11);
         matching.withdraw(3);
         matching.post_several(4, any);
         matching.post(5, any);

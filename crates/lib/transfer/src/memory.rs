@@ -1,6 +1,6 @@
 //! The program's memory, and which parts of it other endpoints may use.
 
-use crate::table::Table;
+use crate::slot_table::SlotTable;
 use gigae_wire::Pieces;
 use gigae_wire::op::Status;
 use std::collections::HashMap;
@@ -159,7 +159,7 @@ pub struct Accesses {
 /// The registered memories of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Regions<M> {
-    table: Table<Region<M>>,
+    table: SlotTable<Region<M>>,
     by_key: HashMap<u64, u32>,
     keys: Generator,
     pub(crate) accesses: Accesses,
@@ -167,7 +167,7 @@ pub(crate) struct Regions<M> {
 
 impl<M: Bytes> Regions<M> {
     pub(crate) fn new(keys: impl FnMut() -> u64 + Send + 'static) -> Self {
-        let (table, by_key) = (Table::default(), HashMap::new());
+        let (table, by_key) = (SlotTable::default(), HashMap::new());
         let keys = Generator(Box::new(keys));
         Self { table, by_key, keys, accesses: Accesses::default() }
     }

@@ -168,7 +168,7 @@ pub(crate) enum SendState {
 
 #[derive(Debug)]
 pub(crate) struct Receive<M> {
-    pub(crate) target: Target<M>,
+    pub(crate) target: ReceiveTarget<M>,
     /// Length of the memory.
     pub(crate) room: u32,
     pub(crate) matched: Option<Matched>,
@@ -176,7 +176,7 @@ pub(crate) struct Receive<M> {
 
 /// Where the bytes of a message go.
 #[derive(Debug)]
-pub(crate) enum Target<M> {
+pub(crate) enum ReceiveTarget<M> {
     Own(M),
     /// Into the memory of a receive of several messages, from this byte on.
     Part {
@@ -202,7 +202,7 @@ pub(crate) struct MultiReceive<M> {
 
 /// One message of a receive of several.
 #[derive(Debug)]
-pub(crate) struct Part<M> {
+pub(crate) struct MultiReceivePart<M> {
     pub(crate) id: u32,
     pub(crate) peer: PeerId,
     /// It has ended, but an earlier one of the same sender has not.
@@ -300,9 +300,9 @@ impl<M: Bytes> Operation<M> {
             }
             Self::Receive(Receive { target, room, matched }) => {
                 let (id, at, memory) = match target {
-                    Target::Own(memory) => (OpId(id), 0, Some(memory)),
-                    Target::Part { of, at } => (OpId(of), at as usize, None),
-                    Target::Dropped => return None,
+                    ReceiveTarget::Own(memory) => (OpId(id), 0, Some(memory)),
+                    ReceiveTarget::Part { of, at } => (OpId(of), at as usize, None),
+                    ReceiveTarget::Dropped => return None,
                 };
                 let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched
                 else {

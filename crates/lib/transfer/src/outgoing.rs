@@ -1,10 +1,10 @@
 //! What goes into the next frame for a peer.
 
+use crate::frame_space::{FillResult, FrameSpace, InPlace, LEAST_PART};
 use crate::memory::{Bytes, Rights};
 use crate::operation::{Operation, Send, SendState};
-use crate::peer::{Answer, PeerEntry, Serving, Source, cost};
+use crate::peer::{OperationReply, PeerEntry, PendingRead, ReadSource, cost};
 use crate::pool::{MOST_ASKED, MOST_OFFERED};
-use crate::room::{InPlace, LEAST_PART, Room, Step};
 use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
@@ -76,9 +76,9 @@ impl<M: Bytes> Transfer<M> {
             _ => false,
         };
         // What peers pull of several messages. Of one they may pull several parts.
-        let pulled = |serving: &Serving| match serving.source {
-            Source::Send(send) => Some(send),
-            Source::Region(..) => None,
+        let pulled = |serving: &PendingRead| match serving.source {
+            ReadSource::Send(send) => Some(send),
+            ReadSource::Region(..) => None,
         };
         let first = state.serving.front().and_then(pulled);
         let several = state.serving.iter().any(|next| pulled(next) != first);
@@ -92,7 +92,7 @@ impl<M: Bytes> Transfer<M> {
         if !state.answers.is_empty() {
             return None;
         }
-        if let (Some(&Serving { len, at, .. }), 1, true) =
+        if let (Some(&PendingRead { len, at, .. }), 1, true) =
             (state.serving.front(), state.serving.len(), state.starting.is_empty())
         {
             return Some((len - at) as usize);
@@ -159,28 +159,28 @@ impl<M: Bytes> Transfer<M> {
         self.peer(peer).epoch = Some(epoch);
         let (mut at, mut left) = (0, None);
         loop {
-            let room = Room { bytes: &mut out[at..], before: at, in_place, last: false };
+            let room = FrameSpace { bytes: &mut out[at..], before: at, in_place, last: false };
             if at == 0 && self.carries_limit(peer, room.len()) {
                 self.peer(peer).allow_more();
             }
             let step = match self.fill_answer(peer, room.bytes) {
-                Step::Nothing => self.fill_turn(peer, room),
+                FillResult::Nothing => self.fill_turn(peer, room),
                 step => step,
             };
             match step {
-                Step::Wrote(len) => at += len,
-                Step::Left(header, data) => {
+                FillResult::Wrote(len) => at += len,
+                FillResult::Left(header, data) => {
                     at += header + data.len();
                     left = Some(data);
                     // There may be more for the next frame.
                     self.wake(peer);
                     break;
                 }
-                Step::Full => {
+                FillResult::Full => {
                     self.wake(peer);
                     break;
                 }
-                Step::Nothing => break,
+                FillResult::Nothing => break,
             }
         }
         if at == 0 {
@@ -294,37 +294,41 @@ impl<M: Bytes> Transfer<M> {
         len <= self.config.offer_above && state.allows(len) && !fits_without
     }
 
-    fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> Step {
+    fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> FillResult {
         let state = self.peer(peer);
-        let limit = state.limit_due.then(|| Answer::Plain(state.limit()));
-        let Some(answer) = limit.as_ref().or(state.answers.front()) else { return Step::Nothing };
+        let limit = state.limit_due.then(|| OperationReply::Plain(state.limit()));
+        let Some(answer) = limit.as_ref().or(state.answers.front()) else {
+            return FillResult::Nothing;
+        };
         let (op, data) = match answer {
-            Answer::Plain(op) => (*op, &[][..]),
-            Answer::Fetched(id, values) => {
+            OperationReply::Plain(op) => (*op, &[][..]),
+            OperationReply::Fetched(id, values) => {
                 (Op::Done { id: *id, status: Status::Ok }, values.bytes())
             }
-            Answer::Confirmed { id, .. } => (Op::Done { id: *id, status: Status::Ok }, &[][..]),
+            OperationReply::Confirmed { id, .. } => {
+                (Op::Done { id: *id, status: Status::Ok }, &[][..])
+            }
         };
         let len = op.header_len() + data.len();
         if len > room.len() {
-            return Step::Full;
+            return FillResult::Full;
         }
         let header = op.write(data.len() as u16, room);
         room[header..len].copy_from_slice(data);
         if limit.is_some() {
             state.limit_due = false;
-        } else if let Some(Answer::Confirmed { send, .. }) = state.answers.pop_front() {
+        } else if let Some(OperationReply::Confirmed { send, .. }) = state.answers.pop_front() {
             // The frame is with the receiver before the program learns this: it goes through
             // memory.
             self.complete(send, Ok(()));
         } else {
             state.owed -= u16::from(matches!(op, Op::Done { .. }));
         }
-        Step::Wrote(len)
+        FillResult::Wrote(len)
     }
 
     /// Answers and operations started here take turns, part by part.
-    fn fill_turn(&mut self, peer: PeerId, mut room: Room) -> Step {
+    fn fill_turn(&mut self, peer: PeerId, mut room: FrameSpace) -> FillResult {
         let room = &mut room;
         let state = self.peer(peer);
         room.last = state.serving.len() + state.starting.len() <= 1;
@@ -332,48 +336,48 @@ impl<M: Bytes> Transfer<M> {
         let serve = state.serve;
         let first = if serve { self.serve(peer, room) } else { self.start(peer, room) };
         match first {
-            Step::Nothing if serve => self.start(peer, room),
-            Step::Nothing => self.serve(peer, room),
+            FillResult::Nothing if serve => self.start(peer, room),
+            FillResult::Nothing => self.serve(peer, room),
             step => step,
         }
     }
 
     /// The next part of the peer's oldest request.
-    fn serve(&mut self, peer: PeerId, room: &mut Room) -> Step {
-        let Some(&Serving { id, source, len, at }) = self.peer(peer).serving.front() else {
-            return Step::Nothing;
+    fn serve(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
+        let Some(&PendingRead { id, source, len, at }) = self.peer(peer).serving.front() else {
+            return FillResult::Nothing;
         };
         let reply = Op::Reply { id, at };
         let header = reply.header_len();
         let left = (len - at) as usize;
         if room.len() < header + left.min(LEAST_PART) {
-            return Step::Full;
+            return FillResult::Full;
         }
         let part = left.min(room.len() - header).min(u16::MAX.into());
         let step = match source {
-            Source::Send(send) => match self.operations.get(send) {
+            ReadSource::Send(send) => match self.operations.get(send) {
                 Some(Operation::Send(Send { memory, .. })) => {
                     Some(room.take(header, send, memory, at as usize, part))
                 }
                 _ => None,
             },
             // The program may have deregistered it since, or may do so before the frame is sent.
-            Source::Region(found, offset) => {
+            ReadSource::Region(found, offset) => {
                 let found = self.regions.check(found, offset, len.into(), Rights::READ);
                 found.ok().map(|memory| {
                     let body = &mut room.bytes[header..header + part];
                     memory.read(offset as usize + at as usize, body);
-                    Step::Wrote(header + part)
+                    FillResult::Wrote(header + part)
                 })
             }
         };
         let state = self.peer(peer);
         let Some(step) = step else {
             state.serving.pop_front();
-            state.owed += u16::from(matches!(source, Source::Send(_)));
+            state.owed += u16::from(matches!(source, ReadSource::Send(_)));
             let done = Op::Done { id, status: Status::Key };
-            state.answers.push_back(Answer::Plain(done));
-            return Step::Wrote(0);
+            state.answers.push_back(OperationReply::Plain(done));
+            return FillResult::Wrote(0);
         };
         reply.write(part as u16, room.bytes);
         let serving = state.serving.front_mut().expect("seen above");
@@ -381,8 +385,8 @@ impl<M: Bytes> Transfer<M> {
         if serving.at == len {
             state.serving.pop_front();
             match source {
-                Source::Send(send) => state.going.push_back((state.filled, Some(send))),
-                Source::Region(..) => {
+                ReadSource::Send(send) => state.going.push_back((state.filled, Some(send))),
+                ReadSource::Region(..) => {
                     state.owed -= 1;
                     self.regions.accesses.reads += 1;
                 }
@@ -392,25 +396,25 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The next part of the oldest operation that was started here and not sent completely.
-    fn start(&mut self, peer: PeerId, room: &mut Room) -> Step {
-        let Some(&id) = self.peer(peer).starting.front() else { return Step::Nothing };
+    fn start(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
+        let Some(&id) = self.peer(peer).starting.front() else { return FillResult::Nothing };
         match self.operations.get(id) {
             Some(Operation::Send(_)) => self.start_send(peer, id, room),
             Some(_) => self.start_remote(peer, id, room),
             None => {
                 self.peer(peer).starting.pop_front();
-                Step::Wrote(0)
+                FillResult::Wrote(0)
             }
         }
     }
 
-    fn start_send(&mut self, peer: PeerId, id: u32, room: &mut Room) -> Step {
+    fn start_send(&mut self, peer: PeerId, id: u32, room: &mut FrameSpace) -> FillResult {
         let offer_above = self.config.offer_above;
         let PeerEntry::Busy(state) = &mut self.peers[peer.0 as usize] else {
             unreachable!("it has something to start")
         };
         let Some(Operation::Send(send)) = self.operations.get_mut(id) else {
-            return Step::Nothing;
+            return FillResult::Nothing;
         };
         let total = send.memory.len();
         let lends = state.lends && total > LEND_ABOVE;
@@ -427,16 +431,16 @@ impl<M: Bytes> Transfer<M> {
                     None => Op::Offer { id, label, total },
                 };
                 if state.offered >= state.entries.min(MOST_OFFERED) {
-                    return Step::Nothing;
+                    return FillResult::Nothing;
                 }
                 if room.len() < offer.header_len() {
-                    return Step::Full;
+                    return FillResult::Full;
                 }
                 send.state = SendState::Offered;
                 state.offered += 1;
                 state.starting.pop_front();
                 self.counters.offered += 1;
-                return Step::Wrote(offer.write(0, room.bytes));
+                return FillResult::Wrote(offer.write(0, room.bytes));
             }
             SendState::Parts(at) => (Op::More, at as usize),
             SendState::Offered | SendState::Going(_) => unreachable!("not among what starts"),
@@ -452,7 +456,7 @@ impl<M: Bytes> Transfer<M> {
             op => op,
         };
         if !fits && (must_wait || room.len() < op.header_len() + LEAST_PART) {
-            return Step::Full;
+            return FillResult::Full;
         }
         let header = op.header_len();
         let part = left.min(room.len() - header);
@@ -473,25 +477,25 @@ impl<M: Bytes> Transfer<M> {
         step
     }
 
-    fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut Room) -> Step {
+    fn start_remote(&mut self, peer: PeerId, id: u32, room: &mut FrameSpace) -> FillResult {
         let PeerEntry::Busy(state) = &mut self.peers[peer.0 as usize] else {
             unreachable!("it has something to start")
         };
         if room.len() < MAX_OP_HEADER + LEAST_PART {
-            return Step::Full;
+            return FillResult::Full;
         }
-        let Some(operation) = self.operations.get_mut(id) else { return Step::Nothing };
+        let Some(operation) = self.operations.get_mut(id) else { return FillResult::Nothing };
         if let Operation::Atomic { memory: None, .. } = operation {
             // All operands have been sent.
             state.starting.pop_front();
             state.engaged -= 1;
             self.operations.remove(id);
-            return Step::Wrote(0);
+            return FillResult::Wrote(0);
         }
         let begun = matches!(operation, Operation::Write { at, .. } if *at > 0);
         if !begun {
             if state.asked >= state.entries.min(MOST_ASKED) {
-                return Step::Nothing;
+                return FillResult::Nothing;
             }
             state.asked += 1;
         }
@@ -518,7 +522,7 @@ impl<M: Bytes> Transfer<M> {
                 self.asked += *len as usize;
                 self.expecting.push_back(id);
                 let read = Op::Read { id, key: *key, offset: *offset, len: *len };
-                (Step::Wrote(read.write(0, room.bytes)), true)
+                (FillResult::Wrote(read.write(0, room.bytes)), true)
             }
             Operation::Atomic { memory, key, offset, change, .. } => {
                 let op = Op::Atomic { id, key: *key, offset: *offset, change: *change };
@@ -527,7 +531,7 @@ impl<M: Bytes> Transfer<M> {
                 if let Some(memory) = memory {
                     memory.read(0, &mut room.bytes[header..header + len]);
                 }
-                (Step::Wrote(header + len), true)
+                (FillResult::Wrote(header + len), true)
             }
             Operation::Send(_) | Operation::Receive(_) | Operation::MultiReceive(_) => {
                 unreachable!("not remote memory")

@@ -20,7 +20,7 @@ pub(crate) fn cost(len: usize) -> u32 {
 
 /// An answer to a peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Answer {
+pub(crate) enum OperationReply {
     Plain(Op),
     /// An atomic change of the peer is done; these are the former values.
     Fetched(u32, Values),
@@ -34,17 +34,17 @@ pub(crate) enum Answer {
 
 /// Bytes that a peer has asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Serving {
+pub(crate) struct PendingRead {
     /// The peer's number for the request.
     pub(crate) id: u32,
-    pub(crate) source: Source,
+    pub(crate) source: ReadSource,
     pub(crate) len: u32,
     pub(crate) at: u32,
 }
 
 /// Where the bytes lie.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Source {
+pub(crate) enum ReadSource {
     /// In the memory of an offered message.
     Send(u32),
     Region(RegionRef, u64),
@@ -67,7 +67,7 @@ pub(crate) enum ReassemblyBuffer {
 
 /// A part of a peer's write, or the next part that must come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Writing {
+pub(crate) struct WriteProgress {
     /// The peer's number for the write.
     pub(crate) id: u32,
     pub(crate) key: RegionKey,
@@ -119,8 +119,8 @@ pub(crate) struct ActivePeer {
     /// Operations started here, in order.
     pub(crate) starting: VecDeque<u32>,
     /// What this end must answer.
-    pub(crate) answers: VecDeque<Answer>,
-    pub(crate) serving: VecDeque<Serving>,
+    pub(crate) answers: VecDeque<OperationReply>,
+    pub(crate) serving: VecDeque<PendingRead>,
     /// Receives whose messages this end reads in the peer's memory, in order.
     pub(crate) fetching: VecDeque<u32>,
     /// Whether the peer reads long messages in this process's memory.
@@ -156,7 +156,7 @@ pub(crate) struct ActivePeer {
     pub(crate) arriving: Option<Reassembly>,
     /// The peer's write in progress: its next part, and its memory or why it is refused. If one
     /// part is refused, all later ones are.
-    pub(crate) writing: Option<(Writing, Result<RegionRef, Status>)>,
+    pub(crate) writing: Option<(WriteProgress, Result<RegionRef, Status>)>,
 }
 
 impl ActivePeer {

@@ -7,14 +7,14 @@ mod peers;
 mod receiving;
 mod starting;
 
-use crate::guesses::Guesses;
+use crate::guesses::GuessLimiter;
 use crate::matching::Matching;
 use crate::memory::{Accesses, Bytes, RegionKey, Regions, Rights};
 use crate::notices::Notices;
-use crate::operation::{OpId, Operation, Part, TransferCompletion};
+use crate::operation::{MultiReceivePart, OpId, Operation, TransferCompletion};
 use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::{LONGEST_UNASKED, Pool};
-use crate::table::Table;
+use crate::slot_table::SlotTable;
 use gigae_proto::{Instant, PeerId};
 use std::collections::VecDeque;
 use std::fmt;
@@ -123,17 +123,17 @@ pub struct Transfer<M> {
     #[expect(clippy::vec_box, reason = "the boxes move between here and the peers")]
     spare: Vec<Box<ActivePeer>>,
     pub(crate) ready: VecDeque<PeerId>,
-    pub(crate) operations: Table<Operation<M>>,
+    pub(crate) operations: SlotTable<Operation<M>>,
     pub(crate) matching: Matching,
     pub(crate) regions: Regions<M>,
-    pub(crate) guesses: Guesses,
+    pub(crate) guesses: GuessLimiter,
     pub(crate) now: Instant,
     pub(crate) completions: VecDeque<TransferCompletion<M>>,
     /// Receives of several messages that wait for room.
     pub(crate) stalled: Vec<u32>,
     /// Messages of receives of several that were not reported yet, in the order in which they were
     /// matched.
-    parts: VecDeque<Part<M>>,
+    parts: VecDeque<MultiReceivePart<M>>,
     pub(crate) notices: Notices,
     pub(crate) pool: Pool,
     pub(crate) counters: TransferCounters,
@@ -167,10 +167,10 @@ impl<M: Bytes> Transfer<M> {
             busy: 0,
             spare: Vec::new(),
             ready: VecDeque::new(),
-            operations: Table::default(),
+            operations: SlotTable::default(),
             matching: Matching::default(),
             regions: Regions::new(keys),
-            guesses: Guesses::default(),
+            guesses: GuessLimiter::default(),
             now: Instant(0),
             completions: VecDeque::new(),
             stalled: Vec::new(),
@@ -197,7 +197,7 @@ impl<M: Bytes> Transfer<M> {
     pub fn usage(&self) -> TransferUsage {
         TransferUsage {
             granted: self.pool.granted(),
-            unexpected: self.matching.kept.len(),
+            unexpected: self.matching.unexpected.len(),
             completions: self.completions.len() + self.parts.len(),
             notices: self.notices.len(),
             debtors: self.guesses.len(),
@@ -224,7 +224,7 @@ impl<M: Bytes> Transfer<M> {
 
     /// Messages that arrived or were offered before a matching receive.
     pub fn unexpected(&self) -> usize {
-        self.matching.kept.len()
+        self.matching.unexpected.len()
     }
 
     /// Lets other endpoints use a memory. Hands it back if there are too many.

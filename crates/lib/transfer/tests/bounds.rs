@@ -6,7 +6,7 @@ use gigae_transfer::{RegionKey, Rights, Selector, Transfer, TransferConfig, pred
 use gigae_wire::Epoch;
 use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
 
-const LIAR: PeerId = PeerId(0);
+const ATTACKER: PeerId = PeerId(0);
 const EPOCH: Epoch = Epoch(7);
 
 /// An endpoint, and what it sends to its peers.
@@ -47,7 +47,7 @@ impl Victim {
     }
 
     fn statuses(&mut self) -> Vec<Status> {
-        let answers = self.answers(LIAR, EPOCH);
+        let answers = self.answers(ATTACKER, EPOCH);
         answers
             .into_iter()
             .filter_map(|op| if let Op::Done { status, .. } = op { Some(status) } else { None })
@@ -68,12 +68,12 @@ fn empty_parts_at_the_end_of_a_write_bring_no_notices() {
     let mut victim = Victim::new(TransferConfig { most_notices: 4, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     for id in 0..1000 {
-        victim.hand(LIAR, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
+        victim.hand(ATTACKER, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
     }
     assert_eq!(victim.notices(), 0, "writes that never began");
     for id in 0..1000 {
-        victim.hand(LIAR, EPOCH, write(id, key, 10, 0, Some(id.into())), &[1; 10]);
-        victim.hand(LIAR, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
+        victim.hand(ATTACKER, EPOCH, write(id, key, 10, 0, Some(id.into())), &[1; 10]);
+        victim.hand(ATTACKER, EPOCH, write(id, key, 10, 10, Some(id.into())), &[]);
     }
     assert_eq!(victim.notices(), 4);
 }
@@ -83,8 +83,8 @@ fn a_write_that_began_without_notice_ends_without_one() {
     let mut victim = Victim::new(TransferConfig { most_notices: 4, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     for id in 0..1000 {
-        victim.hand(LIAR, EPOCH, write(id, key, 10, 0, None), &[1; 5]);
-        victim.hand(LIAR, EPOCH, write(id, key, 10, 5, Some(1)), &[1; 5]);
+        victim.hand(ATTACKER, EPOCH, write(id, key, 10, 0, None), &[1; 5]);
+        victim.hand(ATTACKER, EPOCH, write(id, key, 10, 5, Some(1)), &[1; 5]);
     }
     assert_eq!(victim.notices(), 0);
 }
@@ -94,14 +94,14 @@ fn parts_of_a_write_that_do_not_continue_it_write_nothing() {
     let mut victim = Victim::new(TransferConfig::default());
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     let other = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
-    victim.hand(LIAR, EPOCH, write(1, key, 10, 0, None), &[1; 4]);
+    victim.hand(ATTACKER, EPOCH, write(1, key, 10, 0, None), &[1; 4]);
     for (id, key, total, at) in
         [(2, key, 10, 4), (1, other, 10, 4), (1, key, 11, 4), (1, key, 10, 5), (1, key, 10, 3)]
     {
-        victim.hand(LIAR, EPOCH, write(id, key, total, at, None), &[9; 1]);
+        victim.hand(ATTACKER, EPOCH, write(id, key, total, at, None), &[9; 1]);
     }
     assert_eq!(victim.transfer.counters().invalid, 5);
-    victim.hand(LIAR, EPOCH, write(1, key, 10, 4, None), &[2; 6]);
+    victim.hand(ATTACKER, EPOCH, write(1, key, 10, 4, None), &[2; 6]);
     assert_eq!(victim.statuses(), [Status::Ok]);
     assert_eq!(victim.transfer.region(key).unwrap()[..11], [1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0]);
     assert_eq!(victim.transfer.region(other), Some(&vec![0; 100]));
@@ -112,9 +112,9 @@ fn a_notice_that_a_begun_write_was_promised_is_free_again_when_its_session_ends(
     let mut victim = Victim::new(TransferConfig { most_notices: 1, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 100], Rights::WRITE).unwrap();
     for epoch in 7..17 {
-        victim.hand(LIAR, Epoch(epoch), write(1, key, 10, 0, Some(1)), &[1; 4]);
+        victim.hand(ATTACKER, Epoch(epoch), write(1, key, 10, 0, Some(1)), &[1; 4]);
     }
-    victim.hand(LIAR, Epoch(17), write(1, key, 10, 0, Some(1)), &[1; 10]);
+    victim.hand(ATTACKER, Epoch(17), write(1, key, 10, 0, Some(1)), &[1; 10]);
     assert_eq!(victim.notices(), 1);
 }
 
@@ -146,7 +146,7 @@ fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
     let mut wrong = |victim: &mut Victim, epoch: u32, count: u32| {
         for id in 0..count {
             guess += 1;
-            victim.hand(LIAR, Epoch(epoch), read(id, guess), &[]);
+            victim.hand(ATTACKER, Epoch(epoch), read(id, guess), &[]);
         }
     };
     for _ in 0..16 {
@@ -159,11 +159,11 @@ fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
         let right = RegionKey(key);
         let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
         let change = Op::Atomic { id: 3, key, offset: 0, change };
-        victim.hand(LIAR, Epoch(epoch), read(1, key), &[]);
-        victim.hand(LIAR, Epoch(epoch), write(2, right, 8, 0, None), &[1; 8]);
-        victim.hand(LIAR, Epoch(epoch), change, &[1; 8]);
+        victim.hand(ATTACKER, Epoch(epoch), read(1, key), &[]);
+        victim.hand(ATTACKER, Epoch(epoch), write(2, right, 8, 0, None), &[1; 8]);
+        victim.hand(ATTACKER, Epoch(epoch), change, &[1; 8]);
         wrong(&mut victim, epoch, 1);
-        let answers = victim.answers(LIAR, Epoch(epoch));
+        let answers = victim.answers(ATTACKER, Epoch(epoch));
         let busy = |op: &Op| matches!(op, Op::Done { status: Status::Busy, .. });
         assert!(answers.len() == 4 && answers.iter().all(busy), "{answers:?}");
     }
@@ -176,7 +176,7 @@ fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
     // Time pays for one guess in 10 ms, and at last for all.
     victim.transfer.advance(Instant(10 * MILLISECOND));
     wrong(&mut victim, 8, 2);
-    let answers = victim.answers(LIAR, Epoch(8));
+    let answers = victim.answers(ATTACKER, Epoch(8));
     let statuses = [Status::Key, Status::Busy];
     assert!(
         answers
@@ -185,8 +185,8 @@ fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
             .all(|(op, s)| matches!(op, Op::Done { status, .. } if *status == s))
     );
     victim.transfer.advance(Instant(20_000 * MILLISECOND));
-    victim.hand(LIAR, Epoch(8), read(1, key), &[]);
-    assert!(matches!(victim.answers(LIAR, Epoch(8))[..], [Op::Reply { id: 1, .. }]));
+    victim.hand(ATTACKER, Epoch(8), read(1, key), &[]);
+    assert!(matches!(victim.answers(ATTACKER, Epoch(8))[..], [Op::Reply { id: 1, .. }]));
 }
 
 fn eager(tag: u64) -> Op {
@@ -217,14 +217,14 @@ fn what_a_peer_leaves_unexpected_is_bounded_over_all_its_sessions() {
     let mut victim = Victim::new(TransferConfig::default());
     for session in 1..600 {
         for n in 0..300 {
-            victim.hand(LIAR, Epoch(session), eager(n), &[session as u8; 1000]);
+            victim.hand(ATTACKER, Epoch(session), eager(n), &[session as u8; 1000]);
         }
-        victim.hand(LIAR, Epoch(session), first(1, 30_000), &[1; 1400]);
+        victim.hand(ATTACKER, Epoch(session), first(1, 30_000), &[1; 1400]);
         let kept = victim.transfer.unexpected();
         let most = (512 << 10) + (8 << 10);
         assert!(kept <= most / COST + 1, "{kept} messages after {session} sessions");
     }
-    victim.transfer.ended(LIAR, Epoch(599), Reason::Timeout);
+    victim.transfer.ended(ATTACKER, Epoch(599), Reason::Timeout);
     assert!(victim.transfer.unexpected() <= (512 << 10) / COST);
     assert!(victim.transfer.counters().dropped > 3_000);
     // Of former sessions the oldest were dropped: seven messages of each, the first share, are left
@@ -239,7 +239,7 @@ fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receive
     let fill = |victim: &mut Victim, session: u32| {
         let before = victim.transfer.unexpected();
         for n in 0..300 {
-            victim.hand(LIAR, Epoch(session), eager(n), &[1; 1000]);
+            victim.hand(ATTACKER, Epoch(session), eager(n), &[1; 1000]);
         }
         victim.transfer.unexpected() - before
     };
@@ -260,12 +260,12 @@ fn what_former_sessions_left_counts_against_what_a_peer_is_granted_until_receive
 #[test]
 fn a_peer_with_a_message_of_a_former_session_gets_no_more_than_others_without_an_offer() {
     let mut victim = Victim::new(TransferConfig::default());
-    victim.hand(LIAR, Epoch(1), eager(1), &[1; 1000]);
-    victim.transfer.ended(LIAR, Epoch(1), Reason::Timeout);
+    victim.hand(ATTACKER, Epoch(1), eager(1), &[1; 1000]);
+    victim.transfer.ended(ATTACKER, Epoch(1), Reason::Timeout);
     for n in 0..20 {
-        victim.hand(LIAR, Epoch(2), eager(n), &[1; 1000]);
+        victim.hand(ATTACKER, Epoch(2), eager(n), &[1; 1000]);
     }
-    assert_eq!(until(&victim.answers(LIAR, Epoch(2))), Some((256 << 10) - COST as u32));
+    assert_eq!(until(&victim.answers(ATTACKER, Epoch(2))), Some((256 << 10) - COST as u32));
 }
 
 /// Up to where a peer may send unasked, as the last Limit among these says.
@@ -303,20 +303,20 @@ fn what_receives_took_is_said_in_the_next_message_to_the_peer() {
     let taken = |victim: &mut Victim, count: usize| {
         for _ in 0..count {
             victim.transfer.receive(any, vec![0; 1000]).unwrap();
-            victim.hand(LIAR, EPOCH, eager(1), &[1; 1000]);
+            victim.hand(ATTACKER, EPOCH, eager(1), &[1; 1000]);
         }
-        victim.answers(LIAR, EPOCH)
+        victim.answers(ATTACKER, EPOCH)
     };
     // The allowance grows once.
     assert_eq!(until(&taken(&mut victim, 8)), Some(256 << 10));
     assert_eq!(taken(&mut victim, 16), [], "too little for a frame of its own");
     assert_eq!(taken(&mut victim, 16), []);
-    victim.transfer.send(LIAR, 3, vec![0; 500]).unwrap();
-    let answers = victim.answers(LIAR, EPOCH);
+    victim.transfer.send(ATTACKER, 3, vec![0; 500]).unwrap();
+    let answers = victim.answers(ATTACKER, EPOCH);
     assert!(matches!(answers[..], [Op::Limit { .. }, Op::Eager { .. }]), "{answers:?}");
     assert_eq!(until(&answers), Some((256 << 10) + 40 * COST as u32));
-    victim.transfer.send(LIAR, 3, vec![0; 500]).unwrap();
-    let answers = victim.answers(LIAR, EPOCH);
+    victim.transfer.send(ATTACKER, 3, vec![0; 500]).unwrap();
+    let answers = victim.answers(ATTACKER, EPOCH);
     assert!(matches!(answers[..], [Op::Eager { .. }]), "nothing new to say: {answers:?}");
     let many = taken(&mut victim, 130);
     assert_eq!(until(&many), Some((256 << 10) + 164 * COST as u32), "half of it was taken");
@@ -333,24 +333,24 @@ fn what_receives_took_is_said_in_front_of_a_message_of_any_length() {
     // The ops of each frame.
     let frames = |len: usize| {
         let mut victim = Victim::new(TransferConfig::default());
-        victim.answers(LIAR, EPOCH);
-        victim.hand(LIAR, EPOCH, Op::Limit { until: 256 << 10, entries: 64 }, &[]);
+        victim.answers(ATTACKER, EPOCH);
+        victim.hand(ATTACKER, EPOCH, Op::Limit { until: 256 << 10, entries: 64 }, &[]);
         for n in 0..40 {
             victim.transfer.receive(any, vec![0; 1000]).unwrap();
-            victim.hand(LIAR, EPOCH, eager(1), &[1; 1000]);
+            victim.hand(ATTACKER, EPOCH, eager(1), &[1; 1000]);
             if n == 7 {
-                victim.answers(LIAR, EPOCH);
+                victim.answers(ATTACKER, EPOCH);
             }
         }
-        assert_eq!(victim.answers(LIAR, EPOCH), [], "too little for a frame of its own");
-        victim.transfer.send(LIAR, 3, vec![0; len]).unwrap();
+        assert_eq!(victim.answers(ATTACKER, EPOCH), [], "too little for a frame of its own");
+        victim.transfer.send(ATTACKER, 3, vec![0; len]).unwrap();
         let (mut frames, mut out) = (Vec::new(), vec![0; ROOM]);
         loop {
-            let filled = victim.transfer.fill(LIAR, EPOCH, &mut out);
+            let filled = victim.transfer.fill(ATTACKER, EPOCH, &mut out);
             if filled == 0 {
                 return frames;
             }
-            victim.transfer.framed(LIAR);
+            victim.transfer.framed(ATTACKER);
             let mut payload = out[..filled].into();
             frames.push(String::new());
             while let Some((op, _)) = Op::take(&mut payload).unwrap() {
@@ -378,14 +378,14 @@ fn offers_of_a_peer_are_bounded_and_end_with_its_session() {
     let mut victim = Victim::new(TransferConfig::default());
     for session in 1..4 {
         for id in 0..20_000 {
-            victim.hand(LIAR, Epoch(session), offer(id), &[]);
+            victim.hand(ATTACKER, Epoch(session), offer(id), &[]);
         }
         assert_eq!(victim.transfer.unexpected(), 16_384);
     }
     let label = 5.into();
     victim.hand(PeerId(1), EPOCH, Op::Offer { id: 1, label, total: (1 << 30) + 1 }, &[]);
     assert_eq!(victim.transfer.unexpected(), 16_384, "longer than any message is");
-    victim.transfer.ended(LIAR, Epoch(3), Reason::Timeout);
+    victim.transfer.ended(ATTACKER, Epoch(3), Reason::Timeout);
     assert_eq!(victim.transfer.unexpected(), 0);
 }
 
@@ -396,11 +396,11 @@ fn operations_that_a_peer_leaves_unanswered_are_bounded_and_not_carried_out_beyo
     for id in 0..3000 {
         let change = Change::new(Action::Sum, Number::U64, 1, true).unwrap();
         let one = 1_u64.to_le_bytes();
-        victim.hand(LIAR, EPOCH, Op::Atomic { id, key, offset: 0, change }, &one);
-        victim.hand(LIAR, EPOCH, read(id, key), &[]);
-        victim.hand(LIAR, EPOCH, write(id, RegionKey(key), 0, 0, None), &[]);
+        victim.hand(ATTACKER, EPOCH, Op::Atomic { id, key, offset: 0, change }, &one);
+        victim.hand(ATTACKER, EPOCH, read(id, key), &[]);
+        victim.hand(ATTACKER, EPOCH, write(id, RegionKey(key), 0, 0, None), &[]);
     }
-    let answers = victim.answers(LIAR, EPOCH);
+    let answers = victim.answers(ATTACKER, EPOCH);
     let owed = answers.iter().filter(|op| !matches!(op, Op::Limit { .. })).count();
     assert_eq!(owed, 1024);
     let changed = victim.transfer.region(RegionKey(key)).unwrap()[..].try_into().unwrap();
@@ -485,7 +485,7 @@ fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
     }
     assert_eq!(victim.transfer.unexpected(), 0);
     for id in 0..2000 {
-        victim.hand(LIAR, Epoch(9), offer(id), &[]);
+        victim.hand(ATTACKER, Epoch(9), offer(id), &[]);
     }
     assert_eq!(victim.transfer.unexpected(), 2000, "4,096 entries were granted again");
 }
@@ -500,8 +500,8 @@ fn a_peer_always_has_room_for_some_notices() {
             victim.answers(peer, Epoch(epoch));
         }
     };
-    notices(&mut victim, LIAR, 7);
-    notices(&mut victim, LIAR, 8);
+    notices(&mut victim, ATTACKER, 7);
+    notices(&mut victim, ATTACKER, 8);
     notices(&mut victim, PeerId(1), 7);
     notices(&mut victim, PeerId(1), 8);
     assert_eq!(victim.notices(), 514);
@@ -513,9 +513,9 @@ fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
     let any = Selector { ignore: u64::MAX, ..Selector::default() };
     let id = victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
     for n in 0..40_000 {
-        victim.hand(LIAR, EPOCH, eager(n), &[]);
+        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
         if n % 100 == 0 {
-            victim.answers(LIAR, EPOCH);
+            victim.answers(ATTACKER, EPOCH);
         }
     }
     assert_eq!(victim.transfer.unexpected(), (256 << 10) / 64);
@@ -526,7 +526,7 @@ fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
         tags.push(done.tag);
     }
     assert_eq!(tags, (0..16_384 + 4096).collect::<Vec<_>>());
-    victim.hand(LIAR, EPOCH, eager(7), &[1; 100]);
+    victim.hand(ATTACKER, EPOCH, eager(7), &[1; 100]);
     assert_eq!(victim.transfer.poll_completion().unwrap().memory, Some(vec![1; 100]));
 }
 
@@ -537,16 +537,16 @@ fn what_comes_while_messages_wait_for_a_receive_of_several_waits_behind_them() {
     victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
     let mut tags = Vec::new();
     for n in 0..16_384 + 10 {
-        victim.hand(LIAR, EPOCH, eager(n), &[]);
+        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
         if n % 100 == 0 {
-            victim.answers(LIAR, EPOCH);
+            victim.answers(ATTACKER, EPOCH);
         }
     }
     // There is room for a few completions again, and another message comes.
     for _ in 0..5 {
         tags.push(victim.transfer.poll_completion().unwrap().tag);
     }
-    victim.hand(LIAR, EPOCH, eager(16_394), &[]);
+    victim.hand(ATTACKER, EPOCH, eager(16_394), &[]);
     while let Some(done) = victim.transfer.poll_completion() {
         tags.push(done.tag);
     }

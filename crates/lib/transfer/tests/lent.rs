@@ -107,7 +107,7 @@ fn what_cannot_be_read_is_sent() {
 }
 
 #[test]
-fn who_never_fetches_asks_for_what_is_offered_with_an_address() {
+fn a_peer_that_never_fetches_pulls_what_is_offered_with_an_address() {
     let mut world = World::new(2);
     world.ends[0].lend(PeerId(1), true);
     world.ends[1].receive(from(0, 5), vec![0; 30_000]).unwrap();

@@ -17,7 +17,7 @@ const BUFFERS: usize = 16;
 const PIECES: usize = 256;
 
 /// What became of some frames at the head of the queue.
-pub(crate) struct Sent {
+pub(crate) struct BatchResult {
     /// So many frames are done.
     pub(crate) frames: usize,
     /// Why the next buffer was not taken, and how many frames it has.
@@ -63,14 +63,14 @@ impl Batch {
         socket: &UdpSocket,
         arena: &Arena,
         joins: bool,
-    ) -> Sent {
+    ) -> BatchResult {
         self.fill(queue, socket, arena, joins);
         match socket.send(&mut self.messages) {
-            Ok(count) => Sent {
+            Ok(count) => BatchResult {
                 frames: self.buffers[..count].iter().map(ExactSizeIterator::len).sum(),
                 refused: None,
             },
-            Err(errno) => Sent { frames: 0, refused: Some((errno, self.buffers[0].len())) },
+            Err(errno) => BatchResult { frames: 0, refused: Some((errno, self.buffers[0].len())) },
         }
     }
 
@@ -96,15 +96,14 @@ impl Batch {
             let (mut bytes, mut last) = (first.length, first.length);
             // A shorter one ends the buffer. It does not join a single longer one: of two Probes of
             // `PROTOCOL.md` §12, one must be able to get lost without the other.
-            // What was lost in one piece would be lost so again.
             while joins
-                && !first.repeated
+                && !first.alone
                 && last == first.length
                 && self.pieces.len() < PIECES
                 && self.pieces.len() - begin < FRAMES
                 && let Some(next) = rest.next_if(|next| {
                     (next.to, next.from) == (first.to, first.from)
-                        && !next.repeated
+                        && !next.alone
                         && (next.length == first.length
                             || next.length < first.length && self.pieces.len() - begin > 1)
                         && (bytes + next.length) as usize <= BYTES

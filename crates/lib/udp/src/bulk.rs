@@ -32,7 +32,7 @@ use gigae_wire::{BULK_HEADER_LEN, Envelope, HEADER_LEN, Header, MOST_DATAGRAMS, 
 use receiving::BulkReceiver;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use sending::{Cutting, Sender};
+use sending::{Segmentation, Sender};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ pub struct BulkLink {
 
 /// What a poll has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Polled {
+pub struct PollResult {
     /// Frames.
     pub count: usize,
     /// If there is one frame: the bytes of its data that lie where they were expected to belong.
@@ -168,8 +168,8 @@ impl BulkLink {
 
     /// Whether the datagrams of a frame came one by one, or hardly better: then the kernel does not
     /// join datagrams on this way. `None` if it is of one datagram.
-    pub fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
-        self.receiver.came_apart(frame)
+    pub fn arrived_uncoalesced(&self, frame: &RxFrame) -> Option<bool> {
+        self.receiver.arrived_uncoalesced(frame)
     }
 
     /// Whether each datagram of the frames that are posted next says where it belongs. Then they
@@ -218,7 +218,7 @@ impl BulkLink {
         };
         let inner = described.offset as usize - frame.offset()..bytes.end;
         let room = self.arena.bytes_mut(&mut frame);
-        if self.tx.frames().is_empty() && self.sender.cutting == Cutting::Yes {
+        if self.tx.frames().is_empty() && self.sender.cutting == Segmentation::Yes {
             let first = &mut room[inner.start..inner.end - data.len()];
             let mut sealing = header.begin(first, data.len());
             sealing.add(&first[HEADER_LEN..]);
@@ -245,10 +245,10 @@ impl BulkLink {
         batch: &mut Vec<RxFrame>,
         max: usize,
         placement: Placement,
-    ) -> Result<Polled, LinkError> {
+    ) -> Result<PollResult, LinkError> {
         self.receiver.placed = 0;
         let count = self.poll_with(batch, max, Some(placement))?;
-        Ok(Polled { count, placed: if count == 1 { self.receiver.placed } else { 0 } })
+        Ok(PollResult { count, placed: if count == 1 { self.receiver.placed } else { 0 } })
     }
 
     /// Makes an ordinary frame of one whose first `data` behind `head` bytes were placed elsewhere:
@@ -316,17 +316,17 @@ impl BulkLink {
             }
             // Perhaps the device cannot take what the kernel would cut: it shows by one datagram.
             Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE
-                if self.sender.cutting == Cutting::Yes =>
+                if self.sender.cutting == Segmentation::Yes =>
             {
-                self.sender.cutting = Cutting::Doubted;
+                self.sender.cutting = Segmentation::Doubted;
                 return Ok(true);
             }
             Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
             // Lost, as on a wire: no room in a queue, no way there, a firewall.
             _ => {}
         }
-        if self.sender.cutting == Cutting::Doubted {
-            self.sender.cutting = Cutting::Yes;
+        if self.sender.cutting == Segmentation::Doubted {
+            self.sender.cutting = Segmentation::Yes;
         }
         // What waits is lost if the interface is gone. Frames in the queue could not be sent again.
         if let Err(error) = self.interface.check() {
@@ -373,10 +373,10 @@ impl Link for BulkLink {
             self.counters.doorbells += 1;
             match self.sender.send(frame, &[], &self.socket, &self.arena) {
                 Ok(whole) => {
-                    if self.sender.cutting == Cutting::Doubted {
+                    if self.sender.cutting == Segmentation::Doubted {
                         let interface = &self.info.interface;
                         info!(%interface, "segmentation offload refused: datagrams go one by one");
-                        self.sender.cutting = Cutting::No;
+                        self.sender.cutting = Segmentation::No;
                     }
                     self.tx.complete(usize::from(whole));
                 }
@@ -433,7 +433,7 @@ mod tests {
         let open = || BulkLink::open("lo", Ipv4Addr::LOCALHOST.into(), filter()).unwrap();
         let (mut a, mut b) = (open(), open());
         a.sender = Sender::new(1472);
-        a.sender.cutting = Cutting::No;
+        a.sender.cutting = Segmentation::No;
         let node = NodeAddr::Ip { ip: a.at.ip(), next_hop: MacAddr::default() };
         let envelope = Envelope::Udp { port: a.at.port() };
         let to_b = Route::to_port(envelope, node, node, b.at.port()).unwrap();

@@ -24,8 +24,8 @@
 //!
 //! A buffer may get lost where single datagrams do not: a NIC may drop segmented UDP, and on a
 //! virtual link a peer with AF_PACKET or AF_XDP sees a buffer as one frame, which is too long. So a
-//! frame that is posted again goes alone, and where many are, all go alone for some thousand
-//! frames.
+//! frame that is posted again goes alone, and so do copies ([`UdpLink::set_alone`]). Where many
+//! frames are posted again, all go alone for some thousand frames.
 //!
 //! # System calls
 //!
@@ -46,6 +46,6 @@ mod receive;
 mod socket;
 mod transmit;
 
-pub use bulk::{BulkLink, Placement, Polled};
+pub use bulk::{BulkLink, Placement, PollResult};
 pub use link::{UdpConfig, UdpLink};
 pub use socket::Offload;

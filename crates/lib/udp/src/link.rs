@@ -1,7 +1,7 @@
 //! [`UdpLink`]: the contract of `gigae_link::Link` over the socket, the slots and the queue.
 
-use crate::batch::{Batch, Sent};
-use crate::receive::{HEADROOM, Receiver};
+use crate::batch::{Batch, BatchResult};
+use crate::receive::{DatagramReceiver, HEADROOM};
 use crate::socket::UdpSocket;
 use crate::transmit::TxQueue;
 use gigae_link::{
@@ -73,7 +73,7 @@ pub struct UdpLink {
     arena: Arc<Arena>,
     tx: TxQueue,
     batch: Batch,
-    receiver: Receiver,
+    receiver: DatagramReceiver,
     socket: UdpSocket,
     /// Frames that go to one node may share a buffer: the kernel can cut it.
     joins: bool,
@@ -140,7 +140,7 @@ impl UdpLink {
             interface,
             filter: config.filter,
             batch: Batch::new(),
-            receiver: Receiver::new(Arc::clone(&arena), rx_frames, slot, max_frame),
+            receiver: DatagramReceiver::new(Arc::clone(&arena), rx_frames, slot, max_frame),
             arena,
             joins: socket.can_cut(),
             socket,
@@ -173,7 +173,9 @@ impl UdpLink {
         }
         self.interface.check()?;
         self.tx.complete(frames);
-        self.singly = self.singly.saturating_sub(frames);
+        // A frame alone is refused, too: perhaps it is longer than the MTU, and a shorter one
+        // behind it is not.
+        self.singly = 0;
         Ok(true)
     }
 
@@ -189,6 +191,12 @@ impl UdpLink {
 }
 
 impl UdpLink {
+    /// Whether each frame that is posted next goes alone. For copies of frames that may have been
+    /// lost before: the link does not know that they are repeated.
+    pub fn set_alone(&mut self, alone: bool) {
+        self.tx.alone = alone;
+    }
+
     /// Whether frames that go to one node may share a buffer now.
     fn may_join(&mut self) -> bool {
         let now = self.tx.posted;
@@ -240,7 +248,7 @@ impl Link for UdpLink {
         while !self.tx.frames().is_empty() {
             self.counters.doorbells += 1;
             let joins = self.may_join();
-            let Sent { frames, refused } =
+            let BatchResult { frames, refused } =
                 self.batch.send(self.tx.frames(), &self.socket, &self.arena, joins);
             self.on_sent(frames);
             if let Some((errno, frames)) = refused

@@ -1,6 +1,6 @@
 //! Receiving: buffers of several datagrams, each datagram into a slot of its own.
 
-use crate::socket::{DatagramEnds, Received, UdpSocket};
+use crate::socket::{DatagramEnds, ReceivedBuffer, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
 use gigae_wire::{Envelope, MAX_ENVELOPE, MacAddr, NodeAddr, Route};
 use rustix::io::Errno;
@@ -23,8 +23,8 @@ const LONGEST: usize = 64 * 1024;
 
 /// A buffer of which some datagrams have no slot yet.
 #[derive(Debug)]
-struct Rest {
-    received: Received,
+struct UnsortedBuffer {
+    received: ReceivedBuffer,
     segment: usize,
     /// Where in the buffer they begin.
     at: usize,
@@ -32,7 +32,7 @@ struct Rest {
 
 /// The slots of received frames, and what the next buffer will look like.
 #[derive(Debug)]
-pub(crate) struct Receiver {
+pub(crate) struct DatagramReceiver {
     arena: Arc<Arena>,
     slot: usize,
     /// Longest datagram that is taken, and longest frame.
@@ -48,7 +48,7 @@ pub(crate) struct Receiver {
     spill: Box<[u8]>,
     /// Takes all of a buffer that is not as expected.
     whole: Vec<u8>,
-    rest: Option<Rest>,
+    rest: Option<UnsortedBuffer>,
     /// The outer headers of the last sender's frames.
     headers: Option<(DatagramEnds, Route)>,
     /// System calls so far.
@@ -57,7 +57,7 @@ pub(crate) struct Receiver {
     pub(crate) dropped: u64,
 }
 
-impl Receiver {
+impl DatagramReceiver {
     /// For `slots` slots of this size at the start of the arena.
     pub(crate) fn new(arena: Arc<Arena>, slots: usize, slot: usize, max_frame: usize) -> Self {
         let longest = max_frame - SHORTEST_ENVELOPE;
@@ -159,7 +159,7 @@ impl Receiver {
     }
 
     /// Makes frames of a buffer that came into `slots` slots and the spill.
-    fn sort(&mut self, received: Received, slots: usize, filter: &Filter) {
+    fn sort(&mut self, received: ReceivedBuffer, slots: usize, filter: &Filter) {
         let length = received.length;
         let segment = received.segment.unwrap_or(length).min(length);
         let count = length.div_ceil(segment);
@@ -178,7 +178,7 @@ impl Receiver {
             }
         } else {
             self.gather(length, slots);
-            self.copy_out(Rest { received, segment, at: 0 }, filter);
+            self.copy_out(UnsortedBuffer { received, segment, at: 0 }, filter);
         }
         self.alone = count == 1;
         if count > 1 {
@@ -191,7 +191,7 @@ impl Receiver {
 
     /// Copies datagrams of the buffer that was put together into free slots; the rest waits for
     /// more.
-    fn copy_out(&mut self, mut rest: Rest, filter: &Filter) {
+    fn copy_out(&mut self, mut rest: UnsortedBuffer, filter: &Filter) {
         let whole = std::mem::take(&mut self.whole);
         while rest.at < whole.len() {
             let Some(slot) = self.free.pop() else { break };
@@ -225,7 +225,7 @@ impl Receiver {
     }
 
     /// Writes the outer headers in front of a datagram. It is ready then, if the filter takes it.
-    fn finish(&mut self, slot: u32, bytes: usize, received: &Received, filter: &Filter) {
+    fn finish(&mut self, slot: u32, bytes: usize, received: &ReceivedBuffer, filter: &Filter) {
         let ends = received.ends;
         let known = self.headers.as_ref().is_some_and(|(known, _)| *known == ends);
         if !known {
@@ -276,14 +276,14 @@ mod tests {
     #[test]
     fn what_is_left_of_a_buffer_is_ready_as_soon_as_a_slot_is_free() {
         let arena = Arc::new(Arena::anonymous(2 * 2048).unwrap());
-        let mut receiver = Receiver::new(arena, 2, 2048, 1514);
+        let mut receiver = DatagramReceiver::new(arena, 2, 2048, 1514);
         let channels = (0..=u8::MAX).collect();
         let filter = Filter { envelope: Envelope::Udp { port: 4791 }, channels };
         let [from, to] = [1, 2].map(|n| IpAddr::from([198, 18, 0, n]));
         let ends = DatagramEnds { from: (from, 4791).into(), to };
-        let received = Received { length: 300, ends, to_all: false, segment: Some(100) };
+        let received = ReceivedBuffer { length: 300, ends, to_all: false, segment: Some(100) };
         receiver.whole = (0..300).map(|i| (i / 100) as u8).collect();
-        receiver.copy_out(Rest { received, segment: 100, at: 0 }, &filter);
+        receiver.copy_out(UnsortedBuffer { received, segment: 100, at: 0 }, &filter);
         let first = receiver.pop().unwrap();
         let second = receiver.pop().unwrap();
         assert!(!receiver.is_ready(), "both slots are lent");

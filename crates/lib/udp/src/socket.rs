@@ -60,7 +60,7 @@ pub(crate) struct UdpSocket {
 
 /// What one call received.
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedBuffer {
     pub(crate) length: usize,
     pub(crate) ends: DatagramEnds,
     /// It was sent to an IPv4 address for all.
@@ -303,7 +303,10 @@ impl UdpSocket {
 
     /// Receives one buffer into `pieces`, one after the other. `Ok(None)`: it did not fit, or the
     /// kernel does not say whom it was sent to.
-    pub(crate) fn receive(&self, pieces: &mut [libc::iovec]) -> Result<Option<Received>, Errno> {
+    pub(crate) fn receive(
+        &self,
+        pieces: &mut [libc::iovec],
+    ) -> Result<Option<ReceivedBuffer>, Errno> {
         let mut control: Control = [0; 16];
         // SAFETY: the structure is plain integers, for which zeros are valid.
         let mut name: Name = unsafe { std::mem::zeroed() };
@@ -324,10 +327,10 @@ impl UdpSocket {
             return Ok(None);
         }
         let from = address_of(&name);
-        let Notes { to, to_all, segment } = read_control(&message);
+        let ControlData { to, to_all, segment } = read_control(&message);
         let to = to.or(self.own);
         let ends = to.zip(from).map(|(to, from)| DatagramEnds { from, to });
-        Ok(ends.map(|ends| Received { length, ends, to_all, segment }))
+        Ok(ends.map(|ends| ReceivedBuffer { length, ends, to_all, segment }))
     }
 
     /// Datagrams for which the socket had no room, since the start.
@@ -424,16 +427,16 @@ fn address_of(name: &Name) -> Option<SocketAddr> {
     Some((ip, u16::from_be(name.sin6_port)).into())
 }
 
-/// What the kernel says of a buffer, as [`Received`] has it.
+/// What the kernel says of a buffer, as [`ReceivedBuffer`] has it.
 #[derive(Default)]
-struct Notes {
+struct ControlData {
     to: Option<IpAddr>,
     to_all: bool,
     segment: Option<usize>,
 }
 
-fn read_control(message: &libc::msghdr) -> Notes {
-    let mut notes = Notes::default();
+fn read_control(message: &libc::msghdr) -> ControlData {
+    let mut notes = ControlData::default();
     // SAFETY: the message's control words are those of `receive`, as long as the kernel has said.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {

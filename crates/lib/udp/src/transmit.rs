@@ -18,6 +18,8 @@ pub(crate) struct QueuedFrame {
     pub(crate) to: SocketAddr,
     /// It was posted before.
     pub(crate) repeated: bool,
+    /// It shares no buffer with others: what was lost in one would be lost so again.
+    pub(crate) alone: bool,
     /// Its datagrams, several, have numbers.
     pub(crate) numbered: bool,
 }
@@ -40,6 +42,8 @@ pub(crate) struct TxQueue {
     known: Box<[bool]>,
     /// The datagrams of the frames that are posted next have numbers.
     pub(crate) numbered: bool,
+    /// The frames that are posted next go alone.
+    pub(crate) alone: bool,
 }
 
 impl TxQueue {
@@ -56,6 +60,7 @@ impl TxQueue {
             repeated: 0,
             known: vec![false; info.tx_frames].into(),
             numbered: false,
+            alone: false,
         }
     }
 
@@ -105,7 +110,8 @@ impl TxQueue {
         let Datagram { from, to, payload } = datagram(whole)?;
         let (offset, length) = ((start + payload.start) as u32, payload.len() as u32);
         let (repeated, numbered) = (self.known[slot as usize], self.numbered);
-        Some(QueuedFrame { slot, offset, length, from, to, repeated, numbered })
+        let alone = repeated || self.alone;
+        Some(QueuedFrame { slot, offset, length, from, to, repeated, alone, numbered })
     }
 
     /// The kernel has taken this frame already.

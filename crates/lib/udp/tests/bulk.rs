@@ -35,14 +35,14 @@ fn main() {
     ]);
 }
 
-struct Pair {
+struct SocketPair {
     a: BulkLink,
     b: BulkLink,
     to_b: Route,
     fabric: Fabric,
 }
 
-fn pair(mtu: u32) -> Pair {
+fn pair(mtu: u32) -> SocketPair {
     let fabric = testing::fabric("links for bulk data", |config| config.mtu = mtu);
     let open = |node: Node| {
         let _inside = node.enter().unwrap();
@@ -54,7 +54,7 @@ fn pair(mtu: u32) -> Pair {
     let node = |ip: IpAddr| NodeAddr::Ip { ip, next_hop: MacAddr::default() };
     let envelope = Envelope::Udp { port: a.at().port() };
     let to_b = Route::to_port(envelope, node(a.at().ip()), node(b.at().ip()), b.at().port());
-    Pair { a, b, to_b: to_b.unwrap(), fabric }
+    SocketPair { a, b, to_b: to_b.unwrap(), fabric }
 }
 
 /// A GigaE frame with a payload of so many bytes, which depend on `n`.
@@ -77,7 +77,7 @@ fn frame(n: usize, payload: usize) -> Vec<u8> {
     bytes
 }
 
-impl Pair {
+impl SocketPair {
     fn send(&mut self, inner: &[u8]) {
         let mut frame = self.a.take().expect("a transmit frame");
         let arena = std::sync::Arc::clone(self.a.memory().arena);
@@ -144,7 +144,7 @@ fn every_length(mtu: u32) {
 /// Bytes in front of the data that stay elsewhere.
 const HEAD: usize = HEADER_LEN + 12;
 
-impl Pair {
+impl SocketPair {
     /// Sends a frame all of which but its first bytes lies elsewhere.
     fn send_in_place(&mut self, inner: &[u8]) {
         let mut frame = self.a.take().expect("a transmit frame");
@@ -341,7 +341,7 @@ fn lent_frames_come_back() {
 }
 
 /// A plain socket in the place of the second link, and a link that sends to it.
-fn to_socket() -> (Pair, UdpSocket) {
+fn to_socket() -> (SocketPair, UdpSocket) {
     let mut pair = pair(1500);
     let node = pair.fabric.node(2);
     let _inside = node.enter().unwrap();

@@ -1,7 +1,7 @@
 //! The UDP backend on a fabric, held to the suite for all links.
 
 use gigae_fabric::{Node, testing};
-use gigae_link::conformance::{Kernels, Pair, PairOptions};
+use gigae_link::conformance::{Kernels, LinkPair, PairOptions};
 use gigae_link::conformance_tests;
 use gigae_udp::{BulkLink, UdpConfig, UdpLink};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
@@ -37,24 +37,24 @@ fn main() {
     testing::for_users_except(&[]).run(&tests);
 }
 
-fn over_ipv4(options: &PairOptions) -> Pair {
+fn over_ipv4(options: &PairOptions) -> LinkPair {
     pair(options, |node| node.ipv4.into())
 }
 
-fn over_ipv6(options: &PairOptions) -> Pair {
+fn over_ipv6(options: &PairOptions) -> LinkPair {
     pair(options, |node| node.ipv6.into())
 }
 
-fn bulk_over_ipv4(options: &PairOptions) -> Pair {
+fn bulk_over_ipv4(options: &PairOptions) -> LinkPair {
     bulk_pair(options, |node| node.ipv4.into())
 }
 
-fn bulk_over_ipv6(options: &PairOptions) -> Pair {
+fn bulk_over_ipv6(options: &PairOptions) -> LinkPair {
     bulk_pair(options, |node| node.ipv6.into())
 }
 
 /// Links for bulk data: their ports are the kernel's choice.
-fn bulk_pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
+fn bulk_pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> LinkPair {
     let fabric = testing::fabric("a pair of bulk links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [a, b] = [0, 1].map(|i: usize| {
@@ -68,10 +68,10 @@ fn bulk_pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
         Route::to_port(envelope, node(from.at().ip()), node(to.at().ip()), to.at().port())
     };
     let (to_b, to_a) = (route(&a, &b).unwrap(), route(&b, &a).unwrap());
-    Pair { a, b, to_b, to_a, kernels: None, ground: Box::new(fabric) }
+    LinkPair { a, b, to_b, to_a, kernels: None, keep_alive: Box::new(fabric) }
 }
 
-fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
+fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> LinkPair {
     let fabric = testing::fabric("a pair of UDP links", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [a, b] = [0, 1].map(|i: usize| {
@@ -87,12 +87,12 @@ fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> Pair {
     let enter = nodes.map(|node| -> gigae_link::conformance::Enter {
         Box::new(move || Box::new(node.enter().unwrap()))
     });
-    Pair {
+    LinkPair {
         a,
         b,
         to_b: Route::new(UDP, at_a, at_b).unwrap(),
         to_a: Route::new(UDP, at_b, at_a).unwrap(),
         kernels: Some(Kernels { addresses, enter }),
-        ground: Box::new(fabric),
+        keep_alive: Box::new(fabric),
     }
 }

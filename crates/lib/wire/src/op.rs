@@ -248,7 +248,7 @@ impl Op {
     /// # Panics
     /// If `out` is shorter than [`header_len`](Self::header_len).
     pub fn write(&self, len: u16, out: &mut [u8]) -> usize {
-        let mut writer = Writer { out: &mut out[..self.header_len()], at: 4 };
+        let mut writer = FieldWriter { out: &mut out[..self.header_len()], at: 4 };
         let (code, flags) = match *self {
             Self::Eager { label } => {
                 writer.u32(0);
@@ -347,7 +347,7 @@ impl Op {
         if payload.is_empty() {
             return Ok(None);
         }
-        let mut reader = Reader(payload);
+        let mut reader = FieldReader(payload);
         let [code, flags, high, low] = reader.take::<4>()?;
         let len = usize::from(u16::from_be_bytes([high, low]));
         let id = reader.u32()?;
@@ -400,12 +400,12 @@ pub fn check(mut payload: Pieces) -> Result<(), Discard> {
     Ok(())
 }
 
-struct Writer<'a> {
+struct FieldWriter<'a> {
     out: &'a mut [u8],
     at: usize,
 }
 
-impl Writer<'_> {
+impl FieldWriter<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.out[self.at..][..bytes.len()].copy_from_slice(bytes);
         self.at += bytes.len();
@@ -427,9 +427,9 @@ impl Writer<'_> {
     }
 }
 
-struct Reader<'a, 'b>(&'a mut Pieces<'b>);
+struct FieldReader<'a, 'b>(&'a mut Pieces<'b>);
 
-impl Reader<'_, '_> {
+impl FieldReader<'_, '_> {
     #[inline]
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Discard> {
         self.0.split_array().ok_or(Discard::Malformed)

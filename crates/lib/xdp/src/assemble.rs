@@ -2,7 +2,7 @@
 
 use crate::assembly::Assembly;
 use crate::link::XdpLink;
-use crate::parts::{Description, Parts};
+use crate::parts::{Description, LinkParts};
 use crate::socket::{RingSizes, XskSocket, opening};
 use crate::umem::Umem;
 use crate::watch::ProgramWatch;
@@ -14,8 +14,8 @@ impl XdpLink {
     /// # Safety
     /// The parts must be as [`make`](Self::make) returned them for this very memory. No other user
     /// may use either meanwhile: the frame memory and the rings belong to this link and the kernel.
-    pub unsafe fn assemble(parts: Parts, arena: Arena) -> Result<Self, OpenError> {
-        let Parts { description, socket, control } = parts;
+    pub unsafe fn assemble(parts: LinkParts, arena: Arena) -> Result<Self, OpenError> {
+        let LinkParts { description, socket, control } = parts;
         description
             .check(arena.len())
             .map_err(|source| OpenError::Io { what: "taking over a link", source })?;
@@ -54,7 +54,7 @@ impl XdpLink {
     }
 
     /// The parts of a link whose frames were never taken, posted or polled.
-    pub(crate) fn into_parts(self) -> Parts {
+    pub(crate) fn into_parts(self) -> LinkParts {
         let description = Description {
             interface: self.info.interface,
             index: self.interface.index,
@@ -72,6 +72,6 @@ impl XdpLink {
             need_wakeup: self.need_wakeup,
             reason: self.info.reason,
         };
-        Parts { description, socket: self.socket.into_fd(), control: self.interface.control }
+        LinkParts { description, socket: self.socket.into_fd(), control: self.interface.control }
     }
 }

@@ -65,7 +65,7 @@ struct TestRun {
 }
 
 #[repr(C)]
-struct Info {
+struct ObjectInfoAttr {
     of: RawFd,
     size: u32,
     info: u64,
@@ -140,7 +140,7 @@ pub(crate) fn id(program: BorrowedFd<'_>) -> io::Result<u32> {
     // The beginning of `struct bpf_prog_info`: type and number.
     let mut info = [0u32; 2];
     let size = size_of_val(&info) as u32;
-    let mut request = Info { of: program.as_raw_fd(), size, info: &raw mut info as u64 };
+    let mut request = ObjectInfoAttr { of: program.as_raw_fd(), size, info: &raw mut info as u64 };
     // SAFETY: the kernel writes no more than `size` bytes, which are there.
     unsafe { call(OBJECT_INFO, &mut request) }?;
     Ok(info[1])

@@ -2,7 +2,7 @@
 
 use crate::config::XdpConfig;
 use crate::link::XdpLink;
-use crate::parts::Parts;
+use crate::parts::LinkParts;
 use crate::probe;
 use crate::umem::Umem;
 use gigae_link::OpenError;
@@ -29,7 +29,7 @@ impl XdpLink {
     ///
     /// For an interface that is removed with the link: from now on the program belongs to the
     /// interface, and no process has a descriptor of it. Reads nothing from the memory.
-    pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<Parts, OpenError> {
+    pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<LinkParts, OpenError> {
         probe::open(config, Some(memory)).map(Self::into_parts)
     }
 

@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 /// The parts of a link, besides its memory. The link ends with the last copy of the socket. The
 /// program stays on the interface as long as that exists.
 #[derive(Debug)]
-pub struct Parts {
+pub struct LinkParts {
     /// The description of the link.
     pub description: Description,
     /// The AF_XDP socket, bound to its queue. It cannot be bound again, and cannot get other rings

@@ -10,14 +10,14 @@
 
 use crate::attached;
 use crate::bpf::Attached;
+use crate::candidate_error::{CandidateError, failed, refused};
 use crate::config::{BusyPoll, XdpConfig};
 use crate::link::XdpLink;
 use crate::notes::Notes;
-use crate::parts::{Description, Parts};
+use crate::parts::{Description, LinkParts};
 use crate::program::{self, Program};
-use crate::refusal::{Refusal, failed, refused};
 use crate::selftest::{NO_COMPLETION, NOT_TRIED, busy_poll, classifies, transmits};
-use crate::socket::{FailedStep, RingSizes, XskSocket, opening};
+use crate::socket::{RingSizes, SetupError, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
 use gigae_host::proc::process;
@@ -132,19 +132,19 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink
     let mut notes = Notes::read(config.notes.as_deref(), driver, mtu, config.queue);
     let reasons = loop {
         match attempts.choose(&mut notes)? {
-            Choice::Link(link) => {
+            ProbeResult::Link(link) => {
                 notes.keep();
                 return Ok(*link);
             }
             // The caller has something better than generic mode, and opens that.
-            Choice::Nothing(reasons) if asked.is_none() && !config.generic => {
+            ProbeResult::Nothing(reasons) if asked.is_none() && !config.generic => {
                 notes.keep();
                 let (interface, why) = (found.name, reasons.join("; "));
                 return Err(OpenError::OnlyGeneric { interface, why });
             }
             // What was refused earlier may work now.
-            Choice::Nothing(_) if notes.are_there() && asked.is_none() => notes.forget(),
-            Choice::Nothing(reasons) => break reasons,
+            ProbeResult::Nothing(_) if notes.are_there() && asked.is_none() => notes.forget(),
+            ProbeResult::Nothing(reasons) => break reasons,
         }
     };
     let lower = match found.mtu + ETHERNET > SEGMENT {
@@ -179,7 +179,7 @@ struct Attempts<'a> {
 }
 
 /// What came of trying the candidates.
-enum Choice {
+enum ProbeResult {
     Link(Box<XdpLink>),
     /// None passed the self-test, for these reasons.
     Nothing(Vec<String>),
@@ -187,7 +187,7 @@ enum Choice {
 
 impl Attempts<'_> {
     /// The first candidate that passes the self-test, or why none does.
-    fn choose(&self, notes: &mut Notes) -> Result<Choice, OpenError> {
+    fn choose(&self, notes: &mut Notes) -> Result<ProbeResult, OpenError> {
         let asked = self.config.mode.is_some();
         let mut reasons: Vec<String> = self.first.map(str::to_owned).into_iter().collect();
         for candidate in self.all() {
@@ -219,23 +219,23 @@ impl Attempts<'_> {
                     reasons.extend(left_off.or(no_completion));
                     link.info.reason = reasons.join("; ");
                     debug!(interface = %self.config.interface, mode = %name, "mode chosen");
-                    return Ok(Choice::Link(Box::new(link)));
+                    return Ok(ProbeResult::Link(Box::new(link)));
                 }
-                Err(Refusal::Final(error)) => return Err(error),
-                Err(Refusal::Mode(why)) => {
+                Err(CandidateError::Final(error)) => return Err(error),
+                Err(CandidateError::Mode(why)) => {
                     debug!(interface = %self.config.interface, mode = %name, %why, "mode refused");
                     if !asked {
                         notes.refused(&name, &why);
                     }
                     reasons.push(format!("{name} refused ({why})"));
                 }
-                Err(Refusal::Passing(why)) => {
+                Err(CandidateError::Transient(why)) => {
                     debug!(interface = %self.config.interface, mode = %name, %why, "mode failed");
                     reasons.push(format!("{name} failed ({why})"));
                 }
             }
         }
-        Ok(Choice::Nothing(reasons))
+        Ok(ProbeResult::Nothing(reasons))
     }
 
     fn all(&self) -> impl Iterator<Item = Candidate> {
@@ -310,7 +310,7 @@ fn attempt(
     candidate: Candidate,
     hardware: bool,
     lent: Option<&OwnedFd>,
-) -> Result<(XdpLink, Option<String>), Refusal> {
+) -> Result<(XdpLink, Option<String>), CandidateError> {
     let Candidate { mode, buffers } = candidate;
     let mut flags = match mode {
         Mode::XdpZeroCopy => SocketAddrXdpFlags::XDP_ZEROCOPY,
@@ -363,7 +363,7 @@ fn load(
     Candidate { mode, buffers }: Candidate,
     interface: &Interface,
     stays: bool,
-) -> Result<(Program, Option<Attached>), Refusal> {
+) -> Result<(Program, Option<Attached>), CandidateError> {
     let several = buffers == Buffers::Several;
     let program = Program::load(&config.filter, interface.mac, config.queue, several);
     let program = program.map_err(|e| match e.raw_os_error() {
@@ -386,7 +386,7 @@ fn parts(
     interface: Interface,
     lent: Option<&OwnedFd>,
     program: u32,
-) -> Result<(Parts, Arena), Refusal> {
+) -> Result<(LinkParts, Arena), CandidateError> {
     let several = buffers == Buffers::Several;
     let max_frame = (interface.mtu + ETHERNET).min(buffers.longest());
     // The longest frame must fit.
@@ -422,7 +422,7 @@ fn parts(
         reason: String::new(),
     };
     let control = interface.control;
-    Ok((Parts { description, socket, control }, arena))
+    Ok((LinkParts { description, socket, control }, arena))
 }
 
 fn loading(source: io::Error) -> OpenError {
@@ -442,14 +442,14 @@ fn loading(source: io::Error) -> OpenError {
     }
 }
 
-fn attaching(error: io::Error, interface: &Interface, config: &XdpConfig) -> Refusal {
+fn attaching(error: io::Error, interface: &Interface, config: &XdpConfig) -> CandidateError {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => Refusal::Final(OpenError::MissingCapability {
+        Some(libc::EPERM | libc::EACCES) => CandidateError::Final(OpenError::MissingCapability {
             what: "attaching an XDP program",
             capability: "CAP_NET_ADMIN",
         }),
         Some(libc::EBUSY | libc::EEXIST) => match refuse_other_programs(interface, config.queue) {
-            Err(foreign) => Refusal::Final(foreign),
+            Err(foreign) => CandidateError::Final(foreign),
             Ok(()) => failed("attaching the program", error),
         },
         _ => refused("attaching the program", error),
@@ -467,19 +467,25 @@ fn refuse_other_programs(interface: &Interface, queue: u32) -> Result<(), OpenEr
     }
 }
 
-fn bind(link: &XdpLink, config: &XdpConfig, flags: SocketAddrXdpFlags) -> Result<(), Refusal> {
+fn bind(
+    link: &XdpLink,
+    config: &XdpConfig,
+    flags: SocketAddrXdpFlags,
+) -> Result<(), CandidateError> {
     let (index, queue) = (link.interface.index, config.queue);
     let mut result = Ok(());
     let _ = within(QUEUE_FREE_WITHIN, || {
         result = link.socket.bind(index, queue, flags);
-        !matches!(result, Err(FailedStep { errno: Errno::BUSY, .. }))
+        !matches!(result, Err(SetupError { errno: Errno::BUSY, .. }))
     });
-    result.map_err(|FailedStep { what, errno: e }| match e {
+    result.map_err(|SetupError { what, errno: e }| match e {
         Errno::BUSY => {
             let interface = link.info.interface.clone();
-            Refusal::Final(OpenError::QueueBusy { interface, queue })
+            CandidateError::Final(OpenError::QueueBusy { interface, queue })
         }
-        Errno::NETDOWN => Refusal::Final(OpenError::InterfaceDown(link.info.interface.clone())),
+        Errno::NETDOWN => {
+            CandidateError::Final(OpenError::InterfaceDown(link.info.interface.clone()))
+        }
         // Also how a kernel before 5.4 refuses the wake-up flag.
         Errno::INVAL if queue > 0 => refused(what, format!("{e} (is there a queue {queue}?)")),
         Errno::INVAL if flags.contains(SocketAddrXdpFlags::XDP_USE_SG) => {
@@ -500,8 +506,8 @@ mod tests {
         let filter = gigae_link::Filter { envelope: Envelope::DEFAULT, channels };
         let (lo, config) = (Interface::find("lo").unwrap(), XdpConfig::new("lo", filter));
         let answer = |code| attaching(io::Error::from_raw_os_error(code), &lo, &config);
-        assert!(matches!(answer(libc::EBUSY), Refusal::Passing(_)));
-        assert!(matches!(answer(libc::EOPNOTSUPP), Refusal::Mode(_)));
+        assert!(matches!(answer(libc::EBUSY), CandidateError::Transient(_)));
+        assert!(matches!(answer(libc::EOPNOTSUPP), CandidateError::Mode(_)));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Offsets {
 }
 
 /// Both counters, the flags and the entries.
-struct Shared<T> {
+struct RingMemory<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     flags: Option<NonNull<AtomicU32>>,
@@ -45,9 +45,9 @@ struct Shared<T> {
 
 // SAFETY: the pointers lead into `_memory`, which is Send itself and moves with them; the counters
 // are atomics, and entries are touched by the one owner of this side of the ring only.
-unsafe impl<T: Send> Send for Shared<T> {}
+unsafe impl<T: Send> Send for RingMemory<T> {}
 
-impl<T: Copy> Shared<T> {
+impl<T: Copy> RingMemory<T> {
     /// # Safety
     /// `base` must stay valid, readable and writable for as long as `memory` lives and hold a ring
     /// of `size` entries (a power of two) at the given offsets, all suitably aligned.
@@ -98,7 +98,7 @@ impl<T: Copy> Shared<T> {
 
 /// The producing side: the transmit and fill rings.
 pub(crate) struct Producer<T> {
-    shared: Shared<T>,
+    shared: RingMemory<T>,
     /// Position of the next entry to write.
     head: u32,
     /// The consumer's position as last read.
@@ -107,7 +107,7 @@ pub(crate) struct Producer<T> {
 
 impl<T: Copy> Producer<T> {
     /// # Safety
-    /// As for [`Shared::new`], and this must be the only producer.
+    /// As for [`RingMemory::new`], and this must be the only producer.
     pub(crate) unsafe fn new(
         base: NonNull<u8>,
         offsets: &Offsets,
@@ -115,7 +115,7 @@ impl<T: Copy> Producer<T> {
         memory: Box<dyn Any + Send>,
     ) -> Self {
         // SAFETY: passed on to the caller.
-        let shared = unsafe { Shared::new(base, offsets, size, memory) };
+        let shared = unsafe { RingMemory::new(base, offsets, size, memory) };
         let head = shared.producer().load(Ordering::Relaxed);
         let tail = shared.consumer().load(Ordering::Acquire);
         Self { shared, head, tail }
@@ -162,7 +162,7 @@ impl<T: Copy> Producer<T> {
 
 /// The consuming side: the receive and completion rings.
 pub(crate) struct Consumer<T> {
-    shared: Shared<T>,
+    shared: RingMemory<T>,
     /// Position of the next entry to read.
     tail: u32,
     /// The producer's position as last read.
@@ -171,7 +171,7 @@ pub(crate) struct Consumer<T> {
 
 impl<T: Copy> Consumer<T> {
     /// # Safety
-    /// As for [`Shared::new`], and this must be the only consumer.
+    /// As for [`RingMemory::new`], and this must be the only consumer.
     pub(crate) unsafe fn new(
         base: NonNull<u8>,
         offsets: &Offsets,
@@ -179,7 +179,7 @@ impl<T: Copy> Consumer<T> {
         memory: Box<dyn Any + Send>,
     ) -> Self {
         // SAFETY: passed on to the caller.
-        let shared = unsafe { Shared::new(base, offsets, size, memory) };
+        let shared = unsafe { RingMemory::new(base, offsets, size, memory) };
         let tail = shared.consumer().load(Ordering::Relaxed);
         Self { shared, tail, head: tail }
     }

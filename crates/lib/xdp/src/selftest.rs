@@ -1,10 +1,10 @@
 //! The last part of the self-test: the program in the kernel classifies frames, busy polling is
 //! permitted, and frames leave.
 
+use crate::candidate_error::{CandidateError, failed};
 use crate::config::{BusyPoll, XdpConfig};
 use crate::link::XdpLink;
 use crate::program::{Program, Verdict};
-use crate::refusal::{Refusal, failed};
 use crate::umem::CHUNK;
 use crate::within::within;
 use gigae_link::{Link, LinkCounters, OpenError, Posted, Segment, TxFrame};
@@ -28,7 +28,7 @@ pub(crate) fn classifies(
     program: &Program,
     link: &XdpLink,
     config: &XdpConfig,
-) -> Result<(), Refusal> {
+) -> Result<(), CandidateError> {
     let ours = matching_frame(config, link.info.mac);
     let mut foreign = ours.clone();
     foreign[..6].copy_from_slice(&[0xff; 6]);
@@ -103,7 +103,10 @@ pub(crate) fn busy_poll(link: &XdpLink, wanted: BusyPoll, useful: bool) -> Resul
 /// not learn from any other frame of ours. It finds that their destination is where they came from,
 /// so it does not forward them. A macvlan gets them back from the kernel, which also completes
 /// them. If one comes back, its header of zeros belongs to no version of the protocol.
-pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option<String>, Refusal> {
+pub(crate) fn transmits(
+    link: &mut XdpLink,
+    config: &XdpConfig,
+) -> Result<Option<String>, CandidateError> {
     let Envelope::Ethernet { ethertype } = (match config.filter.envelope {
         Envelope::Udp { .. } => Envelope::DEFAULT,
         ethernet => ethernet,
@@ -143,7 +146,7 @@ pub(crate) fn transmits(link: &mut XdpLink, config: &XdpConfig) -> Result<Option
 }
 
 /// Whether the kernel returns all of a frame.
-fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, Refusal> {
+fn completes(link: &mut XdpLink, posted: &mut Vec<Posted>) -> Result<bool, CandidateError> {
     let mut result = Ok(());
     let done = within(COMPLETE_WITHIN, || {
         result = link.flush().map(drop);

@@ -25,16 +25,16 @@ const SO_BUSY_POLL_BUDGET: c_int = 70;
 
 /// The step of opening that failed, and why.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FailedStep {
+pub(crate) struct SetupError {
     pub(crate) what: &'static str,
     pub(crate) errno: Errno,
 }
 
 /// What a step of opening returns.
-pub(crate) type Step<T> = Result<T, FailedStep>;
+pub(crate) type SetupResult<T> = Result<T, SetupError>;
 
-/// The error of a [`Step`].
-pub(crate) fn opening(FailedStep { what, errno }: FailedStep) -> OpenError {
+/// The error of a [`SetupResult`].
+pub(crate) fn opening(SetupError { what, errno }: SetupError) -> OpenError {
     match errno {
         Errno::PERM | Errno::ACCESS => {
             OpenError::MissingCapability { what, capability: "CAP_NET_RAW" }
@@ -89,8 +89,8 @@ impl RingSizes {
 impl XskSocket {
     /// Opens a socket, registers the arena in chunks of `chunk` bytes, and makes the rings. Only
     /// this needs `CAP_NET_RAW`.
-    pub(crate) fn create(arena: &Arena, chunk: usize, sizes: RingSizes) -> Step<OwnedFd> {
-        let step = |what| move |errno| FailedStep { what, errno };
+    pub(crate) fn create(arena: &Arena, chunk: usize, sizes: RingSizes) -> SetupResult<OwnedFd> {
+        let step = |what| move |errno| SetupError { what, errno };
         let fd = rustix::net::socket_with(
             AddressFamily::XDP,
             SocketType::RAW,
@@ -129,10 +129,10 @@ impl XskSocket {
     /// # Safety
     /// No other user may use the rings while this value exists, and they must have these sizes or
     /// larger ones.
-    pub(crate) unsafe fn map(fd: OwnedFd, sizes: RingSizes) -> Step<Self> {
-        let rings = |errno| FailedStep { what: "making the rings", errno };
+    pub(crate) unsafe fn map(fd: OwnedFd, sizes: RingSizes) -> SetupResult<Self> {
+        let rings = |errno| SetupError { what: "making the rings", errno };
         let at = sockopt::xdp_mmap_offsets(&fd).map_err(rings)?;
-        let map = |page, offset, size, entry| Mapping::new(&fd, page, offset, size, entry);
+        let map = |page, offset, size, entry| RingMapping::new(&fd, page, offset, size, entry);
         let (word, desc) = (size_of::<u64>(), size_of::<XdpDesc>());
         let (rx_map, rx_at) = map(XDP_PGOFF_RX_RING, at.rx, sizes.rx, desc)?;
         let (tx_map, tx_at) = map(XDP_PGOFF_TX_RING, at.tx, sizes.tx, desc)?;
@@ -154,10 +154,15 @@ impl XskSocket {
     }
 
     /// Binds to a queue of an interface.
-    pub(crate) fn bind(&self, interface: u32, queue: u32, flags: SocketAddrXdpFlags) -> Step<()> {
+    pub(crate) fn bind(
+        &self,
+        interface: u32,
+        queue: u32,
+        flags: SocketAddrXdpFlags,
+    ) -> SetupResult<()> {
         let address = SocketAddrXdp::new(flags, interface, queue);
         rustix::net::bind(&self.fd, &address)
-            .map_err(|errno| FailedStep { what: "binding the AF_XDP socket", errno })
+            .map_err(|errno| SetupError { what: "binding the AF_XDP socket", errno })
     }
 
     /// Whether the kernel confirms that no frame is copied.
@@ -210,22 +215,22 @@ impl AsFd for XskSocket {
 }
 
 /// A ring's memory, shared with the kernel.
-struct Mapping {
+struct RingMapping {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: plain memory that any thread may access or unmap.
-unsafe impl Send for Mapping {}
+unsafe impl Send for RingMapping {}
 
-impl Mapping {
+impl RingMapping {
     fn new(
         fd: &OwnedFd,
         page: u64,
         at: XdpRingOffset,
         size: u32,
         entry: usize,
-    ) -> Step<(Self, Offsets)> {
+    ) -> SetupResult<(Self, Offsets)> {
         let offsets = Offsets {
             producer: at.producer as usize,
             consumer: at.consumer as usize,
@@ -239,7 +244,7 @@ impl Mapping {
         let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, fd, page) };
         let base = base.and_then(|base| NonNull::new(base.cast()).ok_or(Errno::NOMEM));
         base.map(|base| (Self { base, len }, offsets))
-            .map_err(|errno| FailedStep { what: "mapping the rings", errno })
+            .map_err(|errno| SetupError { what: "mapping the rings", errno })
     }
 
     fn kept(self) -> Box<dyn Any + Send> {
@@ -247,7 +252,7 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: our own mapping; the ring that points into it owns this value and is gone.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };

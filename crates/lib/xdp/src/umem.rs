@@ -34,7 +34,7 @@ pub(crate) const MAX_FRAMES: usize = 1 << 16;
 
 /// Which side has a receive chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holder {
+enum ChunkOwner {
     Nobody,
     Kernel,
     /// The caller that has its token.
@@ -48,7 +48,7 @@ pub(crate) struct Umem {
     pub(crate) holds: TxHolds,
     tx_chunks: usize,
     /// The holder of each receive chunk.
-    holders: Box<[Holder]>,
+    holders: Box<[ChunkOwner]>,
     /// Addresses of the spare receive chunks.
     spare: Vec<u64>,
     /// How many chunks the kernel has, and should have.
@@ -75,7 +75,7 @@ impl Umem {
             arena: Arc::new(arena),
             holds: TxHolds::new(tx_chunks),
             tx_chunks: tx,
-            holders: vec![Holder::Nobody; rx].into_boxed_slice(),
+            holders: vec![ChunkOwner::Nobody; rx].into_boxed_slice(),
             spare: (tx..tx + rx).rev().map(|chunk| (chunk * CHUNK) as u64).collect(),
             ready: 0,
             wanted: 0,
@@ -95,7 +95,7 @@ impl Umem {
 
     /// Addresses of the receive chunks that the kernel has.
     pub(crate) fn with_kernel(&self) -> impl Iterator<Item = u64> + '_ {
-        let its = |&(_, holder): &(usize, &Holder)| *holder == Holder::Kernel;
+        let its = |&(_, holder): &(usize, &ChunkOwner)| *holder == ChunkOwner::Kernel;
         let address = |(i, _)| ((self.tx_chunks + i) * CHUNK) as u64;
         self.holders.iter().enumerate().filter(its).map(address)
     }
@@ -113,7 +113,7 @@ impl Umem {
             return None;
         }
         let address = self.spare.pop()?;
-        self.holders[address as usize / CHUNK - self.tx_chunks] = Holder::Kernel;
+        self.holders[address as usize / CHUNK - self.tx_chunks] = ChunkOwner::Kernel;
         self.ready += 1;
         Some(address)
     }
@@ -142,10 +142,10 @@ impl Umem {
         let chunk = start / CHUNK;
         let end = start.checked_add(length as usize)?;
         let holder = self.holders.get_mut(chunk.checked_sub(self.tx_chunks)?)?;
-        if *holder != Holder::Kernel || end > (chunk + 1) * CHUNK {
+        if *holder != ChunkOwner::Kernel || end > (chunk + 1) * CHUNK {
             return None;
         }
-        *holder = Holder::Caller;
+        *holder = ChunkOwner::Caller;
         self.ready -= 1;
         // SAFETY: the chunk was the kernel's, which gave it up with this descriptor and may write
         // it again only after `recycle`; the caller did not have it, so there is no other token.
@@ -160,7 +160,7 @@ impl Umem {
     pub(crate) fn recycle(&mut self, frame: RxFrame) {
         let _ = self.arena.bytes(&frame);
         let chunk = frame.slot() as usize;
-        self.holders[chunk - self.tx_chunks] = Holder::Nobody;
+        self.holders[chunk - self.tx_chunks] = ChunkOwner::Nobody;
         self.spare.push((chunk * CHUNK) as u64);
     }
 }

@@ -1,6 +1,6 @@
 //! Checks now and then whether the link's program is still attached.
 
-use crate::question::Question;
+use crate::kernel_query::KernelQuery;
 use gigae_netlink::{Modes, Rtnetlink};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tracing::debug;
 
 /// Time without a frame after which the link checks whether its program is still attached. The
 /// kernel does not report that it was detached, and asking waits for a lock of the kernel. So a
-/// thread asks ([`Question`]): peers would hear nothing of an endpoint that waits for that lock.
+/// thread asks ([`KernelQuery`]): peers would get no frame of an endpoint that waits for that lock.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known about the program's attachment.
@@ -16,7 +16,7 @@ pub(crate) struct ProgramWatch {
     /// Also `None` in another namespace than the interface's, where its number means nothing.
     kernel: Option<Arc<Mutex<Rtnetlink>>>,
     /// What is asked at present.
-    question: Option<Question>,
+    query: Option<KernelQuery>,
     /// The kernel's number of the program.
     pub(crate) program: u32,
     /// When it was last known to be attached, or passed a frame.
@@ -35,8 +35,8 @@ impl ProgramWatch {
             kernel.programs(interface).is_ok_and(|programs| programs.contains(&program))
         };
         let kernel = Rtnetlink::open().ok().filter(sees).map(Mutex::new).map(Arc::new);
-        let question = None;
-        Self { kernel, question, program, sure_at: Instant::now(), received: 0, detached: false }
+        let query = None;
+        Self { kernel, query, program, sure_at: Instant::now(), received: 0, detached: false }
     }
 
     /// Whether the program is known to be detached. `received` shows whether frames still come.
@@ -65,16 +65,16 @@ impl ProgramWatch {
         let silent = self.received == received;
         if !silent || now.duration_since(self.sure_at) >= LOOK_AFTER {
             (self.sure_at, self.received) = (now, received);
-            if silent && self.question.is_none() && self.kernel.is_some() {
-                let asked = Question::ask(ask);
+            if silent && self.query.is_none() && self.kernel.is_some() {
+                let asked = KernelQuery::ask(ask);
                 if let Err(error) = &asked {
                     debug!(%error, "no thread to ask whether the program is attached");
                 }
-                self.question = asked.ok();
+                self.query = asked.ok();
             }
         }
-        if let Some(answer) = self.question.as_ref().and_then(Question::answer) {
-            self.question = None;
+        if let Some(answer) = self.query.as_ref().and_then(KernelQuery::answer) {
+            self.query = None;
             self.detached |= answer.is_some_and(|ids| !ids.contains(&self.program));
         }
         self.detached
@@ -92,7 +92,7 @@ mod tests {
         let kernel = Rtnetlink::open().unwrap();
         ProgramWatch {
             kernel: Some(Arc::new(Mutex::new(kernel))),
-            question: None,
+            query: None,
             program: PROGRAM,
             sure_at: Instant::now(),
             received: 5,
@@ -106,9 +106,9 @@ mod tests {
         (say, move || answer.recv().ok())
     }
 
-    /// Looks until the question was answered.
+    /// Looks until the query was answered.
     fn settle(watch: &mut ProgramWatch, now: Instant) -> bool {
-        while watch.question.is_some() {
+        while watch.query.is_some() {
             watch.look(now, watch.received, || None);
         }
         watch.detached
@@ -123,7 +123,7 @@ mod tests {
             let (say, ask) = late();
             // It returns, although there is no answer.
             assert!(!watch.look(later, 5, ask));
-            assert!(watch.question.is_some());
+            assert!(watch.query.is_some());
             say.send(programs).unwrap();
             assert_eq!(settle(&mut watch, later), detached);
         }
@@ -135,7 +135,7 @@ mod tests {
         let (begin, asked) = (watch.sure_at, || -> Option<Modes> { unreachable!("asked") });
         assert!(!watch.look(begin + LOOK_AFTER / 2, 5, asked));
         assert!(!watch.look(begin + LOOK_AFTER, 6, asked));
-        assert!(watch.question.is_none());
+        assert!(watch.query.is_none());
         let (say, ask) = late();
         assert!(!watch.look(begin + 2 * LOOK_AFTER, 6, ask));
         assert!(!watch.look(begin + 4 * LOOK_AFTER, 6, asked));

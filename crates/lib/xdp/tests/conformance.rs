@@ -4,7 +4,7 @@ mod common;
 
 use common::{over_ipv4, over_ipv6};
 use gigae_fabric::testing;
-use gigae_link::conformance::{Pair, PairOptions};
+use gigae_link::conformance::{LinkPair, PairOptions};
 use gigae_link::{Mode, conformance_tests};
 use gigae_wire::Envelope;
 
@@ -36,14 +36,14 @@ fn main() {
     testing::run(&tests);
 }
 
-fn generic(options: &PairOptions) -> Pair {
+fn generic(options: &PairOptions) -> LinkPair {
     common::pair(options, Mode::XdpGeneric, over_ipv4)
 }
 
-fn generic_over_ipv6(options: &PairOptions) -> Pair {
+fn generic_over_ipv6(options: &PairOptions) -> LinkPair {
     common::pair(options, Mode::XdpGeneric, over_ipv6)
 }
 
-fn native(options: &PairOptions) -> Pair {
+fn native(options: &PairOptions) -> LinkPair {
     common::pair(options, Mode::XdpNative, over_ipv4)
 }

@@ -3,7 +3,8 @@
 use super::steps::Life;
 use crate::event::{Operation, written};
 use gigae_torture::{
-    Access, AccessEnding, Checked, Class, NodePair, NoticedRange, Notices, Regions, Swap, Violation,
+    Access, AccessEnding, CheckResult, Class, NodePair, NoticedRange, Notices, Regions, Swap,
+    Violation,
 };
 use std::collections::BTreeMap;
 
@@ -95,7 +96,7 @@ impl RemoteReplay {
         ending: AccessEnding,
         value: u64,
         bytes: &[u8],
-    ) -> Checked {
+    ) -> CheckResult {
         let Some((access, operation)) = self.going.remove(&(node, number)) else {
             let what = format!("operation {number} ended twice, or never began");
             let pair = NodePair { from: node, to: 1 - node };
@@ -125,7 +126,7 @@ impl RemoteReplay {
     }
 
     /// The owner has taken a notice.
-    pub(super) fn noticed(&mut self, owner: u16, word: u64, place: NoticedRange) -> Checked {
+    pub(super) fn noticed(&mut self, owner: u16, word: u64, place: NoticedRange) -> CheckResult {
         self.noticed += 1;
         let access = self.words.get(&(1 - owner, word));
         let number = access.map_or(u64::MAX, |access| access.number.into());
@@ -139,7 +140,7 @@ impl RemoteReplay {
 
     /// Everything is over: of ends that are there, nothing may be going on, and their memory must
     /// be what was done to it.
-    pub(super) fn settle(&mut self) -> Checked {
+    pub(super) fn settle(&mut self) -> CheckResult {
         if let Some(((node, number), (_, operation))) = self.going.first_key_value() {
             let what = format!("operation {number}, {operation:?}, has not ended");
             let pair = NodePair { from: *node, to: 1 - node };

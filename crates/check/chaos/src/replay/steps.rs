@@ -1,11 +1,11 @@
 //! One end's events in the words of the checkers.
 
-use crate::event::{Event, Named, Operation, TaggedReceive, What};
+use crate::event::{Event, EventKind, Named, Operation, TaggedReceive};
 use gigae_torture::body::Id;
 use gigae_torture::{AccessEnding, NoticedRange};
 
 /// An event for the checker.
-pub(super) enum Step {
+pub(super) enum CheckerEvent {
     Opened,
     Gone,
     Sent(Id, u16),
@@ -32,48 +32,53 @@ pub(super) struct Life {
 
 /// One end's events as the checker needs them: a message is sent, at the time at which it was about
 /// to be, if it was accepted then, or if nobody knows because the process was killed.
-pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, Step)> {
+pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
     let mut steps = Vec::new();
     let mut life: Option<u16> = None;
     for (n, Event { at, what }) in log.iter().enumerate() {
         let id = |number| Id { from: node, life: life.unwrap_or(0), to: 1 - node, number };
         let step = match what {
-            What::Opened(_) => {
+            EventKind::Opened(_) => {
                 life = Some(life.map_or(0, |life| life + 1));
-                Step::Opened
+                CheckerEvent::Opened
             }
-            What::Intent(first, lens) => {
+            EventKind::Intent(first, lens) => {
                 let accepted = log[n + 1..].iter().find_map(|event| match event.what {
-                    What::Accepted(upto) => Some(upto),
-                    What::Gone => Some(u32::MAX),
+                    EventKind::Accepted(upto) => Some(upto),
+                    EventKind::Gone => Some(u32::MAX),
                     _ => None,
                 });
                 let numbers = *first..accepted.unwrap_or(u32::MAX);
-                let sent = numbers.zip(lens).map(|(number, &len)| Step::Sent(id(number), len));
+                let sent =
+                    numbers.zip(lens).map(|(number, &len)| CheckerEvent::Sent(id(number), len));
                 steps.extend(sent.map(|step| (*at, step)));
                 continue;
             }
-            What::Received(message) => Step::Received(*message),
-            What::Torn(len) => Step::Torn(*len),
-            What::Failed(reason, messages) => Step::Failed(reason.clone(), messages.clone()),
-            What::Started(number, len) => Step::Started(id(*number), *len),
-            What::Ended(number, success) => Step::Ended(id(*number), *success),
-            What::Tagged(taken) => Step::Tagged(*taken),
-            What::Began(number, of, operation) => {
-                Step::Began(life.unwrap_or(0), *number, *of, *operation)
+            EventKind::Received(message) => CheckerEvent::Received(*message),
+            EventKind::Torn(len) => CheckerEvent::Torn(*len),
+            EventKind::Failed(reason, messages) => {
+                CheckerEvent::Failed(reason.clone(), messages.clone())
             }
-            What::Done(number, ending, value, bytes) => {
-                Step::Done(*number, *ending, *value, bytes.clone())
+            EventKind::Started(number, len) => CheckerEvent::Started(id(*number), *len),
+            EventKind::Ended(number, success) => CheckerEvent::Ended(id(*number), *success),
+            EventKind::Tagged(taken) => CheckerEvent::Tagged(*taken),
+            EventKind::Began(number, of, operation) => {
+                CheckerEvent::Began(life.unwrap_or(0), *number, *of, *operation)
             }
-            What::Broken(number, text) => Step::Broken(format!("operation {number}: {text}")),
-            What::Noticed(word, offset, len) => {
-                Step::Noticed(*word, NoticedRange { offset: *offset, len: *len })
+            EventKind::Done(number, ending, value, bytes) => {
+                CheckerEvent::Done(*number, *ending, *value, bytes.clone())
             }
-            What::Memory(bytes) => Step::Memory(bytes.clone()),
-            What::Drained => Step::Drained,
-            What::Gone => Step::Gone,
-            What::Accepted(_) | What::Error(..) | What::Recovered => continue,
-            What::Jumped(_) | What::Counted(..) | What::Paths(..) => continue,
+            EventKind::Broken(number, text) => {
+                CheckerEvent::Broken(format!("operation {number}: {text}"))
+            }
+            EventKind::Noticed(word, offset, len) => {
+                CheckerEvent::Noticed(*word, NoticedRange { offset: *offset, len: *len })
+            }
+            EventKind::Memory(bytes) => CheckerEvent::Memory(bytes.clone()),
+            EventKind::Drained => CheckerEvent::Drained,
+            EventKind::Gone => CheckerEvent::Gone,
+            EventKind::Accepted(_) | EventKind::Error(..) | EventKind::Recovered => continue,
+            EventKind::Jumped(_) | EventKind::Counted(..) | EventKind::Paths(..) => continue,
         };
         steps.push((*at, step));
     }

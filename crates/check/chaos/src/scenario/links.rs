@@ -3,7 +3,7 @@
 
 use super::processes::failures;
 use super::scene::Scene;
-use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
+use crate::bench::{Bench, PATIENCE, SHORT, StepResult};
 use crate::figures::Figures;
 use crate::system;
 use crate::worker::PORT;
@@ -17,7 +17,7 @@ const NOTICED: Duration = Duration::from_millis(1_500).saturating_add(PATIENCE);
 
 /// The interface of either end goes down and comes back: that end gets an error, and nothing is
 /// lost if it is before the peers' timeout; else messages of both ends come back.
-pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn down(mut scene: Scene<'_>) -> StepResult<Figures> {
     let long = scene.random.rand_range(0..3) == 0;
     if long {
         scene.setup.timeout = SHORT;
@@ -52,7 +52,7 @@ pub(super) fn down(mut scene: Scene<'_>) -> Outcome<Figures> {
 
 /// The MTU of either end becomes less than the messages need, for less than the peers' timeout or
 /// until messages fail; or it becomes more.
-pub(super) fn mtu(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn mtu(mut scene: Scene<'_>) -> StepResult<Figures> {
     let long = scene.random.rand_range(0..3) == 0;
     if long {
         scene.setup.timeout = SHORT;
@@ -79,7 +79,7 @@ pub(super) fn mtu(mut scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// Messages are too long for the link in one direction or in both.
-fn either_fails(bench: &Bench) -> Outcome {
+fn either_fails(bench: &Bench) -> StepResult {
     let failed =
         || [0, 1].iter().map(|&side: &usize| bench.logs[side].history().failed).sum::<u64>();
     let (before, end) = (failed(), Instant::now() + bench.setup.given_up());
@@ -94,7 +94,7 @@ fn either_fails(bench: &Bench) -> Outcome {
 
 /// The second node's namespace is deleted, which changes nothing while a process is in it; then its
 /// cable goes: that end gets an error at once, the other's messages fail within the peers' timeout.
-pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn gone(mut scene: Scene<'_>) -> StepResult<Figures> {
     scene.setup.timeout = SHORT;
     let mut bench = scene.bench()?;
     bench.drop_tcp(1);
@@ -117,7 +117,7 @@ pub(super) fn gone(mut scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// Deletes a port of the switch, and with it the interface at the other end of the cable.
-pub(super) fn delete_port(bench: &Bench, port: &str) -> Outcome {
+pub(super) fn delete_port(bench: &Bench, port: &str) -> StepResult {
     let switch = format!("{}-sw", bench.fabric.config().prefix);
     let mut ip = std::process::Command::new("ip");
     let status = ip.args(["-n", &switch, "link", "delete", port]).status();
@@ -136,7 +136,7 @@ pub(super) fn over_xdp(scene: &mut Scene<'_>) {
 
 /// Another program with the rights takes the XDP program of either end off: that end gets an error,
 /// and opens its endpoint anew. What `ip` tries is refused.
-pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn detach(mut scene: Scene<'_>) -> StepResult<Figures> {
     over_xdp(&mut scene);
     scene.setup.timeout = SHORT * 2;
     let mut bench = scene.bench()?;
@@ -160,10 +160,10 @@ pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
 /// The third node floods the second with datagrams until the switch's buffer towards it overflows,
 /// which takes long where the flood's processor has other work. Nothing is lost, over one link or
 /// two of which it is the first.
-pub(super) fn flood(scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn flood(scene: Scene<'_>) -> StepResult<Figures> {
     let rate = Rate::bits_per_second(200_000_000);
     let mut bench = Bench::new(scene.program, scene.setup, |config| config.rate = Some(rate))?;
-    let dropped = |bench: &Bench| -> Outcome<u64> {
+    let dropped = |bench: &Bench| -> StepResult<u64> {
         let ports = bench.fabric.port_counters().map_err(|error| error.to_string())?;
         Ok(ports[1].dropped)
     };
@@ -193,8 +193,8 @@ pub(super) fn flooded(
     port: u16,
     time: u64,
     least: u64,
-    meanwhile: impl FnOnce(&mut Bench) -> Outcome,
-) -> Outcome {
+    meanwhile: impl FnOnce(&mut Bench) -> StepResult,
+) -> StepResult {
     let (from, to, stop) = (bench.fabric.node(3), bench.node(side), AtomicBool::new(false));
     let went = AtomicU64::new(0);
     let datagrams = std::thread::scope(|scope| {
@@ -217,7 +217,7 @@ const MORE_THAN_A_RING: u64 = 20_000;
 
 /// A program stands while datagrams that pass its filter empty the ring into which its link
 /// receives: what comes then is dropped, and repeated once the program goes on.
-pub(super) fn starve(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn starve(mut scene: Scene<'_>) -> StepResult<Figures> {
     scene.setup.udp = true;
     let mut bench = scene.bench()?;
     for _ in 0..2 {

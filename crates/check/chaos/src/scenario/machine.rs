@@ -1,7 +1,7 @@
 //! What happens to the machine: its processors, its clock, its disk.
 
 use super::scene::Scene;
-use crate::bench::{Outcome, PATIENCE};
+use crate::bench::{PATIENCE, StepResult};
 use crate::figures::Figures;
 use crate::system;
 use gigae_fabric::Fabric;
@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Loops take every processor twice for a while: nothing is lost.
-pub(super) fn busy(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn busy(mut scene: Scene<'_>) -> StepResult<Figures> {
     scene.perhaps_trunk();
     let mut bench = scene.bench()?;
     for _ in 0..2 {
@@ -24,7 +24,7 @@ pub(super) fn busy(mut scene: Scene<'_>) -> Outcome<Figures> {
 
 /// Both ends, then a whole evaluation, see a wall clock that jumps by hours: no deadline depends on
 /// it.
-pub(super) fn clock(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn clock(mut scene: Scene<'_>) -> StepResult<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let library = system::stepped_clock(place.path())?;
     let program = scene.program;
@@ -73,7 +73,7 @@ fn evaluate(
     place: &Path,
     out: &Path,
     preload: Option<&Path>,
-) -> Outcome<(u32, Output)> {
+) -> StepResult<(u32, Output)> {
     let plan = place.join("plan.toml");
     std::fs::write(&plan, PLAN).map_err(|error| error.to_string())?;
     let mut command = Command::new(program);
@@ -90,7 +90,7 @@ fn evaluate(
 
 /// A disk that is full before or after the evaluation has begun to write: one line that says what
 /// to do, all files or none, and no network left.
-pub(super) fn disk(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn disk(mut scene: Scene<'_>) -> StepResult<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let disk = place.path().join("disk");
     std::fs::create_dir(&disk).map_err(|error| error.to_string())?;
@@ -121,7 +121,7 @@ pub(super) fn disk(mut scene: Scene<'_>) -> Outcome<Figures> {
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    fn new(place: &'a Path, kib: u64) -> Outcome<Self> {
+    fn new(place: &'a Path, kib: u64) -> StepResult<Self> {
         // A size of zero would be no limit.
         let size = format!("size={}k", kib.max(4));
         let mut command = Command::new("mount");

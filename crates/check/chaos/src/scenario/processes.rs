@@ -1,12 +1,12 @@
 //! What happens to a process: it is killed, or does not do its part.
 
 use super::scene::Scene;
-use crate::bench::{Bench, Outcome, PATIENCE, SHORT};
+use crate::bench::{Bench, PATIENCE, SHORT, StepResult};
 use crate::figures::Figures;
 
 /// Either end is killed and comes back, at once or after the other learnt that it is gone: by a
 /// reset if it came back, else within the peers' timeout.
-pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn kill(mut scene: Scene<'_>) -> StepResult<Figures> {
     scene.perhaps_trunk();
     let long = scene.random.rand_range(0..3) == 0;
     if long {
@@ -30,13 +30,13 @@ pub(super) fn kill(mut scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// An end must get its failed messages back within the stated time.
-pub(super) fn failures(bench: &Bench, side: usize) -> Outcome {
+pub(super) fn failures(bench: &Bench, side: usize) -> StepResult {
     let before = bench.logs[side].history().failed;
     bench.wait(side, "failure", bench.setup.given_up(), |history| history.failed > before)
 }
 
 /// An end keeps all messages for a while, or makes no call: the other stops, and nothing is lost.
-pub(super) fn slow(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn slow(mut scene: Scene<'_>) -> StepResult<Figures> {
     scene.perhaps_trunk();
     let mut bench = scene.bench()?;
     for _ in 0..3 {

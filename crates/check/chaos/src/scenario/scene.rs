@@ -1,6 +1,6 @@
 //! What every scenario begins with.
 
-use crate::bench::{Bench, Outcome, Setup};
+use crate::bench::{Bench, Setup, StepResult};
 use oorandom::Rand64;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ impl Scene<'_> {
         }
     }
 
-    pub(super) fn bench(self) -> Outcome<Bench> {
+    pub(super) fn bench(self) -> StepResult<Bench> {
         Bench::new(self.program, self.setup, |_| {})
     }
 }

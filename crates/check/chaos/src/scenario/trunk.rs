@@ -3,7 +3,7 @@
 
 use super::links;
 use super::scene::Scene;
-use crate::bench::{Bench, Outcome};
+use crate::bench::{Bench, StepResult};
 use crate::event::now;
 use crate::figures::Figures;
 use crate::system;
@@ -11,20 +11,20 @@ use crate::system;
 /// Longer than it takes to notice that a program was detached, in milliseconds.
 const NOTICED: u64 = 2_500;
 
-fn bench(mut scene: Scene<'_>) -> Outcome<Bench> {
+fn bench(mut scene: Scene<'_>) -> StepResult<Bench> {
     scene.setup.trunk();
     scene.bench()
 }
 
 /// Nothing came of it but a pause.
-fn nothing_else(bench: Bench) -> Outcome<Figures> {
+fn nothing_else(bench: Bench) -> StepResult<Figures> {
     bench.none_failed()?;
     bench.no_call_failed()?;
     bench.finish()
 }
 
 /// An interface of either end goes down, and is used again when it is up.
-pub(super) fn down(scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn down(scene: Scene<'_>) -> StepResult<Figures> {
     let mut bench = bench(scene)?;
     for _ in 0..2 {
         let (side, link) = (bench.side(), bench.side());
@@ -42,7 +42,7 @@ pub(super) fn down(scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// The MTU of one interface becomes less than the messages need, or more.
-pub(super) fn mtu(scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn mtu(scene: Scene<'_>) -> StepResult<Figures> {
     let mut bench = bench(scene)?;
     for _ in 0..2 {
         let (side, link) = (bench.side(), bench.side());
@@ -60,7 +60,7 @@ pub(super) fn mtu(scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// One of the second node's cables goes, with its interface there.
-pub(super) fn gone(scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn gone(scene: Scene<'_>) -> StepResult<Figures> {
     let mut bench = bench(scene)?;
     let link = bench.side();
     let port = ["p2", "p2-1"][link];
@@ -77,7 +77,7 @@ pub(super) fn gone(scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// The XDP program of one interface of either end is taken off: that link works one way only.
-pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn detach(mut scene: Scene<'_>) -> StepResult<Figures> {
     links::over_xdp(&mut scene);
     let mut bench = bench(scene)?;
     let (side, link) = (bench.side(), bench.side());
@@ -93,7 +93,7 @@ pub(super) fn detach(mut scene: Scene<'_>) -> Outcome<Figures> {
 }
 
 /// As [`links::flood`], over the first of two links.
-pub(super) fn flood(mut scene: Scene<'_>) -> Outcome<Figures> {
+pub(super) fn flood(mut scene: Scene<'_>) -> StepResult<Figures> {
     scene.setup.trunk();
     links::flood(scene)
 }

@@ -4,7 +4,7 @@
 //! when it receives a new one, for that life of the other may not know its own.
 
 use super::{Pending, Worker};
-use crate::event::{Operation, What, written};
+use crate::event::{EventKind, Operation, written};
 use crate::replay::{AREA, word};
 use gigae::{
     Completion, Endpoint, Label, Memory, OpError, Peer, RegionKey, Rights, Status, Wanted,
@@ -94,7 +94,7 @@ impl Worker {
             return;
         }
         let operation = self.operation(draw >> 8);
-        self.say(What::Began(number, of, operation));
+        self.say(EventKind::Began(number, of, operation));
         self.flush();
         let start = (ATOMICS + usize::from(self.args.me) * AREA) as u64;
         let started = match operation {
@@ -150,7 +150,7 @@ impl Worker {
             Err(OpError::Lost(_)) => AccessEnding::Lost,
             Err(OpError::Refused(Status::Key)) => AccessEnding::NoKey,
             Err(OpError::Refused(Status::Busy)) => AccessEnding::Busy,
-            Err(error) => return self.say(What::Broken(number, error.to_string())),
+            Err(error) => return self.say(EventKind::Broken(number, error.to_string())),
         };
         let bytes = match operation {
             Operation::Read(..) => memory.and_then(Memory::into_vec).unwrap_or_default(),
@@ -166,14 +166,14 @@ impl Worker {
             (_, AccessEnding::NoKey) if known => self.remote.other = None,
             _ => {}
         }
-        self.say(What::Done(number, ending, value, bytes));
+        self.say(EventKind::Done(number, ending, value, bytes));
     }
 
     /// Takes the notices of the other's writes.
     pub(super) fn take_notices(&mut self, endpoint: &Endpoint) {
         // What does not work shows in the other calls.
         while let Ok(Some(notice)) = endpoint.try_notice() {
-            self.say(What::Noticed(notice.value, notice.offset, notice.len));
+            self.say(EventKind::Noticed(notice.value, notice.offset, notice.len));
         }
     }
 
@@ -181,7 +181,7 @@ impl Worker {
     pub(super) fn say_memory(&mut self, endpoint: &Endpoint) {
         let bytes = self.remote.own.and_then(|key| endpoint.with_region(key, <[u8]>::to_vec));
         if let Some(bytes) = bytes {
-            self.say(What::Memory(bytes));
+            self.say(EventKind::Memory(bytes));
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum Carrier {
 }
 
 /// Calls what the victim does for its frames; who measures that gives a function of his own.
-pub type Measured = fn(&mut dyn FnMut());
+pub type CallMeter = fn(&mut dyn FnMut());
 
 /// Frames before the first ones that are measured: the session is up, and little is kept. Frames
 /// that are measured each time, and frames between the two times: tables are full then.
@@ -34,7 +34,7 @@ const BEFORE: u64 = 20;
 const COUNTED: u64 = 200;
 const BETWEEN: u64 = 10_000;
 
-/// Looks at once within which a victim receives frames, or the liars cannot send any more.
+/// Looks at once within which a victim receives frames, or the attackers cannot send any more.
 const MOST_LOOKS: u32 = 1_000;
 
 /// Sends a victim, whose program takes no notice, hostile frames of one of the [`KINDS`]. What the
@@ -43,7 +43,7 @@ const MOST_LOOKS: u32 = 1_000;
 ///
 /// # Panics
 /// If the victim does.
-pub fn work(kind: usize, carrier: Carrier, measured: [Measured; 2]) -> [u64; 2] {
+pub fn work(kind: usize, carrier: Carrier, measured: [CallMeter; 2]) -> [u64; 2] {
     const TAKES_NOTHING: u8 = 4;
     let setup = TAKES_NOTHING | u8::from(matches!(carrier, Carrier::Udp));
     let mut all = Resources::new(&mut Script::new(&[setup]), 0);
@@ -71,7 +71,7 @@ impl Resources {
                 now if now == last => (last, looks + 1),
                 now => (now, 0),
             };
-            assert!(looks < MOST_LOOKS, "the liars cannot send any more");
+            assert!(looks < MOST_LOOKS, "the attackers cannot send any more");
             match kind {
                 0 => self.send(0, BURST, |speaker| speaker.message(vec![9; 1000])),
                 1 => self.operations(0, &OFFER, BURST),

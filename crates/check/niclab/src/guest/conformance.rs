@@ -1,11 +1,11 @@
 //! The suite for all links, on the cards: every mode that opens, and AF_PACKET.
 
-use super::ground::{Ground, GuestEnd, MTU};
 use super::modes;
 use super::serial::Serial;
+use super::testbed::{GuestEnd, MTU, Testbed};
 use crate::job::{Job, Report, Test};
 use gigae::{Backend, Mode};
-use gigae_link::conformance::{Enter, Kernels, Pair, PairOptions};
+use gigae_link::conformance::{Enter, Kernels, LinkPair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// What the pairs are made on: the suite's makers are functions without a state.
-static GROUND: OnceLock<&'static Ground> = OnceLock::new();
+static TESTBED: OnceLock<&'static Testbed> = OnceLock::new();
 
 /// The MTU at which they are made.
 static NOW: AtomicUsize = AtomicUsize::new(MTU as usize);
@@ -36,8 +36,8 @@ const SLOW: [&str; 2] =
 type Tests = [(&'static str, fn()); 31];
 
 /// Runs all of it.
-pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result<(), String> {
-    GROUND.get_or_init(|| ground);
+pub(super) fn run(job: &Job, testbed: &'static Testbed, serial: &Serial) -> Result<(), String> {
+    TESTBED.get_or_init(|| testbed);
     HELD.store(job.held, Ordering::Relaxed);
     let former = std::panic::take_hook();
     std::panic::set_hook(Box::new(|info| {
@@ -46,10 +46,10 @@ pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result
         }
     }));
     let outcome = modes::mtus(job).into_iter().try_for_each(|mtu| {
-        modes::set_mtu(ground, mtu)?;
+        modes::set_mtu(testbed, mtu)?;
         NOW.store(mtu as usize, Ordering::Relaxed);
-        let chosen = modes::try_open(ground, Backend::Auto).0.filter(|_| mtu == MTU);
-        for (name, tests) in suites(mtu, ground) {
+        let chosen = modes::try_open(testbed, Backend::Auto).0.filter(|_| mtu == MTU);
+        for (name, tests) in suites(mtu, testbed) {
             let slow = chosen.as_ref().is_some_and(|mode| mode.ends_with(name));
             suite(&format!("{name}, MTU {mtu}"), &tests, slow, serial);
         }
@@ -61,7 +61,7 @@ pub(super) fn run(job: &Job, ground: &'static Ground, serial: &Serial) -> Result
 
 /// Those that can be run at an MTU, with their names. Beyond the usual one, the best mode and
 /// AF_PACKET: what long frames add is above the driver's modes.
-fn suites(mtu: u32, ground: &Ground) -> Vec<(&'static str, Tests)> {
+fn suites(mtu: u32, testbed: &Testbed) -> Vec<(&'static str, Tests)> {
     let mode = |mode| Backend::XdpMode(mode);
     let long: [(&str, Backend, Tests); 2] = [
         ("best", Backend::Xdp, conformance_tests!("", Envelope::DEFAULT, best, now_mtu(), held())),
@@ -97,7 +97,7 @@ fn suites(mtu: u32, ground: &Ground) -> Vec<(&'static str, Tests)> {
     let chosen = if mtu == MTU { &all[..] } else { &long[..] };
     chosen
         .iter()
-        .filter(|(_, backend, _)| modes::try_open(ground, *backend).0.is_some())
+        .filter(|(_, backend, _)| modes::try_open(testbed, *backend).0.is_some())
         .map(|(name, _, tests)| (*name, *tests))
         .collect()
 }
@@ -124,23 +124,23 @@ fn suite(of: &str, tests: &Tests, slow: bool, serial: &Serial) {
     }
 }
 
-fn zero_copy(options: &PairOptions) -> Pair {
+fn zero_copy(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpZeroCopy)))
 }
 
-fn native(options: &PairOptions) -> Pair {
+fn native(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpNative)))
 }
 
-fn generic(options: &PairOptions) -> Pair {
+fn generic(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, Some(Mode::XdpGeneric)))
 }
 
-fn best(options: &PairOptions) -> Pair {
+fn best(options: &PairOptions) -> LinkPair {
     pair(options, &|end| xdp(end, options, None))
 }
 
-fn packet(options: &PairOptions) -> Pair {
+fn packet(options: &PairOptions) -> LinkPair {
     pair(options, &|end| {
         let mut config = PacketConfig::new(&end.interface, options.filter.clone());
         config.tx_frames = options.tx_frames;
@@ -158,9 +158,9 @@ fn xdp(end: &GuestEnd, options: &PairOptions, mode: Option<Mode>) -> Box<dyn Lin
 }
 
 /// Links on both cards.
-fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pair {
-    let ground: &'static Ground = GROUND.get().expect("set before");
-    let ends = &ground.ends;
+fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> LinkPair {
+    let testbed: &'static Testbed = TESTBED.get().expect("set before");
+    let ends = &testbed.ends;
     let [a, b] = [0, 1].map(|i: usize| {
         let _inside = ends[i].enter().expect("a way into the namespace");
         open(&ends[i])
@@ -176,7 +176,7 @@ fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pai
     let enter = |i: usize| -> Enter {
         Box::new(move || Box::new(ends[i].enter().expect("a way into the namespace")))
     };
-    Pair {
+    LinkPair {
         a,
         b,
         to_b: Route::new(envelope, at_a, at_b).expect("addresses of the envelope"),
@@ -185,6 +185,6 @@ fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Pai
             addresses: [ends[0].ip.into(), ends[1].ip.into()],
             enter: [enter(0), enter(1)],
         }),
-        ground: Box::new(()),
+        keep_alive: Box::new(()),
     }
 }

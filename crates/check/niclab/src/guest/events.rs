@@ -1,8 +1,8 @@
 //! What befalls a card in mid-traffic: down and up, another MTU, its driver taken away.
 
 use super::exchange::{ExchangeProgress, Wanted, exchange};
-use super::ground::{Ground, MTU};
 use super::serial::Serial;
+use super::testbed::{MTU, Testbed};
 use super::traffic::tcp;
 use crate::job::{Job, Report};
 use gigae::Backend;
@@ -24,11 +24,11 @@ const IMPATIENT: Duration = Duration::from_secs(2);
 /// An MTU that every card has, and that is shorter than the messages.
 const SHORT: u32 = 1000;
 
-type Event = fn(&Ground, &ExchangeProgress) -> Result<(), String>;
+type EventFn = fn(&Testbed, &ExchangeProgress) -> Result<(), String>;
 
 /// All of them, over the best mode and over AF_PACKET.
-pub(super) fn run(_job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
-    let events: [(&str, Event, bool); 4] = [
+pub(super) fn run(_job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), String> {
+    let events: [(&str, EventFn, bool); 4] = [
         ("down and up", down_and_up, false),
         ("MTU 1000 and back", shorter_mtu, false),
         ("unbound and bound", unbound, true),
@@ -39,27 +39,27 @@ pub(super) fn run(_job: &Job, ground: &Ground, serial: &Serial) -> Result<(), St
             serial.progress(format!("{what}, {name}"));
             let peer_timeout = if may_fail { IMPATIENT } else { PATIENT };
             let wanted = Wanted { backend, messages: MESSAGES, peer_timeout, may_fail };
-            let mut result = exchange(ground, wanted, |progress| {
+            let mut result = exchange(testbed, wanted, |progress| {
                 progress.await_received(AT);
                 match what {
-                    "TCP after all" => tcp(ground, progress),
-                    _ => event(ground, progress).map(|()| 0),
+                    "TCP after all" => tcp(testbed, progress),
+                    _ => event(testbed, progress).map(|()| 0),
                 }
             });
             result.of = format!("{what}, {name}");
             serial.send(&Report::Exchange(result));
-            ground.restore().map_err(|error| error.to_string())?;
+            testbed.restore().map_err(|error| error.to_string())?;
         }
     }
     Ok(())
 }
 
-fn nothing(_: &Ground, _: &ExchangeProgress) -> Result<(), String> {
+fn nothing(_: &Testbed, _: &ExchangeProgress) -> Result<(), String> {
     Ok(())
 }
 
-fn down_and_up(ground: &Ground, progress: &ExchangeProgress) -> Result<(), String> {
-    for (i, end) in (1..).zip(&ground.ends) {
+fn down_and_up(testbed: &Testbed, progress: &ExchangeProgress) -> Result<(), String> {
+    for (i, end) in (1..).zip(&testbed.ends) {
         progress.await_received(i * AT);
         end.up(false).map_err(|error| format!("taking it down: {error}"))?;
         std::thread::sleep(LASTS);
@@ -69,15 +69,15 @@ fn down_and_up(ground: &Ground, progress: &ExchangeProgress) -> Result<(), Strin
     Ok(())
 }
 
-fn shorter_mtu(ground: &Ground, _: &ExchangeProgress) -> Result<(), String> {
-    let set = |mtu| ground.ends[1].mtu(mtu).map_err(|error| format!("MTU {mtu}: {error}"));
+fn shorter_mtu(testbed: &Testbed, _: &ExchangeProgress) -> Result<(), String> {
+    let set = |mtu| testbed.ends[1].mtu(mtu).map_err(|error| format!("MTU {mtu}: {error}"));
     set(SHORT)?;
     std::thread::sleep(LASTS);
     set(MTU)
 }
 
-fn unbound(ground: &Ground, _: &ExchangeProgress) -> Result<(), String> {
-    let end = &ground.ends[1];
+fn unbound(testbed: &Testbed, _: &ExchangeProgress) -> Result<(), String> {
+    let end = &testbed.ends[1];
     end.unbind().map_err(|error| format!("unbinding: {error}"))?;
     std::thread::sleep(LASTS);
     end.bind().map_err(|error| format!("binding: {error}"))

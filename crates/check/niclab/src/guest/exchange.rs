@@ -5,8 +5,8 @@
 //! when one does, or the endpoint is at its end, the next life begins with number zero. An end is
 //! done when a life of its own was acknowledged whole and a life of the other's has arrived whole.
 
-use super::ground::Ground;
 use super::modes::options;
+use super::testbed::Testbed;
 use crate::job::Exchange;
 use gigae::{Backend, Endpoint, LinkError, Peer, RecvError, SendError, TrySendError};
 use gigae_body::{Id, NAMED, is, mix, name, write};
@@ -88,12 +88,12 @@ struct Counted {
 /// Exchanges, calling `meanwhile` in a thread of its own once both ends are open. What it returns
 /// is bytes of TCP, or why it failed.
 pub(super) fn exchange(
-    ground: &Ground,
+    testbed: &Testbed,
     wanted: Wanted,
     meanwhile: impl FnOnce(&ExchangeProgress) -> Result<u64, String> + Send,
 ) -> Exchange {
     let (progress, begin) = (ExchangeProgress::new(), Instant::now());
-    let before = device(ground);
+    let before = device(testbed);
     let (start, first) = (Barrier::new(3), Mutex::new(None::<String>));
     let mut result = Exchange::default();
     std::thread::scope(|scope| {
@@ -101,7 +101,7 @@ pub(super) fn exchange(
         let ends = [0, 1].map(|i| {
             scope.spawn(move || {
                 let mut counted = Counted::default();
-                let outcome = End::run(ground, i, wanted, progress, start, &mut counted);
+                let outcome = ExchangeEnd::run(testbed, i, wanted, progress, start, &mut counted);
                 if let Err(why) = outcome {
                     progress.over.store(true, Ordering::Relaxed);
                     let mut first = first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -131,7 +131,7 @@ pub(super) fn exchange(
             Err(why) => result.failure = Some(why),
         }
     });
-    let after = device(ground);
+    let after = device(testbed);
     result.device = [0, 1].map(|i| after[i].saturating_sub(before[i]));
     result.link_errors = progress.link_errors.load(Ordering::Relaxed);
     result.returned = progress.returned.load(Ordering::Relaxed);
@@ -142,9 +142,9 @@ pub(super) fn exchange(
 }
 
 /// Frames sent and received by both cards.
-fn device(ground: &Ground) -> [u64; 2] {
+fn device(testbed: &Testbed) -> [u64; 2] {
     let mut sum = [0; 2];
-    for end in &ground.ends {
+    for end in &testbed.ends {
         let frames = end.frames().unwrap_or_default();
         (0..2).for_each(|i| sum[i] += frames[i]);
     }
@@ -164,8 +164,8 @@ fn length(id: Id, longest: usize) -> usize {
 }
 
 /// One end.
-struct End<'a> {
-    ground: &'a Ground,
+struct ExchangeEnd<'a> {
+    testbed: &'a Testbed,
     i: usize,
     wanted: Wanted,
     progress: &'a ExchangeProgress,
@@ -190,9 +190,9 @@ enum Leave {
     Gone,
 }
 
-impl<'a> End<'a> {
+impl<'a> ExchangeEnd<'a> {
     fn run(
-        ground: &'a Ground,
+        testbed: &'a Testbed,
         i: usize,
         wanted: Wanted,
         progress: &'a ExchangeProgress,
@@ -200,7 +200,7 @@ impl<'a> End<'a> {
         counted: &'a mut Counted,
     ) -> Result<(), String> {
         let mut end = Self {
-            ground,
+            testbed,
             i,
             wanted,
             progress,
@@ -212,7 +212,7 @@ impl<'a> End<'a> {
             reopened: false,
             done: false,
         };
-        let inside = ground.ends[i].enter();
+        let inside = testbed.ends[i].enter();
         let mut endpoint = match &inside {
             Ok(_) => end.open_whole(),
             Err(error) => Err(error.to_string()),
@@ -231,7 +231,7 @@ impl<'a> End<'a> {
     }
 
     fn open(&self) -> Result<Endpoint, String> {
-        options(&self.ground.ends[self.i].interface, self.wanted.backend)
+        options(&self.testbed.ends[self.i].interface, self.wanted.backend)
             .peer_timeout(self.wanted.peer_timeout)
             .open()
             .map_err(|error| error.to_string())
@@ -241,7 +241,7 @@ impl<'a> End<'a> {
     /// lost.
     fn open_whole(&self) -> Result<Endpoint, String> {
         let endpoint = self.open()?;
-        let carrier = self.ground.ends[self.i].await_carrier();
+        let carrier = self.testbed.ends[self.i].await_carrier();
         carrier.map(|()| endpoint).map_err(|error| error.to_string())
     }
 
@@ -273,7 +273,7 @@ impl<'a> End<'a> {
     }
 
     fn talk(&mut self, endpoint: &Endpoint, deadline: Instant) -> Result<Leave, String> {
-        let mac = self.ground.ends[1 - self.i].mac;
+        let mac = self.testbed.ends[1 - self.i].mac;
         let peer = endpoint.peer(gigae::Address::from(mac)).map_err(|error| error.to_string())?;
         while !self.is_over() {
             if Instant::now() >= deadline {
@@ -286,16 +286,16 @@ impl<'a> End<'a> {
             let step = self.send(endpoint, peer).and_then(|()| self.receive(endpoint));
             match step {
                 Ok(()) => {}
-                Err(Stop::Wrong(why)) => return Err(why),
-                Err(Stop::Failed) => self.take_failures(endpoint)?,
-                Err(Stop::Link(LinkError::Down(_))) => self.away(),
-                Err(Stop::Link(LinkError::Gone(_) | LinkError::Detached(_)))
+                Err(ExchangeError::Wrong(why)) => return Err(why),
+                Err(ExchangeError::Failed) => self.take_failures(endpoint)?,
+                Err(ExchangeError::Link(LinkError::Down(_))) => self.away(),
+                Err(ExchangeError::Link(LinkError::Gone(_) | LinkError::Detached(_)))
                     if self.wanted.may_fail =>
                 {
                     self.away();
                     return Ok(Leave::Gone);
                 }
-                Err(Stop::Link(error)) => return Err(error.to_string()),
+                Err(ExchangeError::Link(error)) => return Err(error.to_string()),
             }
             self.look_whether_done(endpoint);
         }
@@ -311,7 +311,7 @@ impl<'a> End<'a> {
     }
 
     /// A burst of messages, as far as there is room.
-    fn send(&mut self, endpoint: &Endpoint, peer: Peer) -> Result<(), Stop> {
+    fn send(&mut self, endpoint: &Endpoint, peer: Peer) -> Result<(), ExchangeError> {
         for _ in 0..BURST {
             if self.next == self.wanted.messages {
                 break;
@@ -331,11 +331,11 @@ impl<'a> End<'a> {
     }
 
     /// What has arrived; waits for it if there is nothing to send.
-    fn receive(&mut self, endpoint: &Endpoint) -> Result<(), Stop> {
+    fn receive(&mut self, endpoint: &Endpoint) -> Result<(), ExchangeError> {
         let mut wait = if self.next == self.wanted.messages { LOOK } else { Duration::ZERO };
         while let Some(message) = endpoint.recv_timeout(wait)? {
             wait = Duration::ZERO;
-            self.check(&message).map_err(Stop::Wrong)?;
+            self.check(&message).map_err(ExchangeError::Wrong)?;
             self.counted.messages += 1;
             self.counted.bytes += message.len() as u64;
             self.progress.received[self.i].fetch_add(1, Ordering::Relaxed);
@@ -388,14 +388,14 @@ impl<'a> End<'a> {
 }
 
 /// Why a step was not done.
-enum Stop {
+enum ExchangeError {
     Link(LinkError),
     /// Messages came back.
     Failed,
     Wrong(String),
 }
 
-impl From<SendError> for Stop {
+impl From<SendError> for ExchangeError {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Failed => Self::Failed,
@@ -405,7 +405,7 @@ impl From<SendError> for Stop {
     }
 }
 
-impl From<RecvError> for Stop {
+impl From<RecvError> for ExchangeError {
     fn from(error: RecvError) -> Self {
         match error {
             RecvError::Failed => Self::Failed,

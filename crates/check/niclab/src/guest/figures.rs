@@ -1,10 +1,10 @@
 //! The evaluator between the two cards: one end answers in a process of its own, as `gigae serve`.
 
-use super::ground::Ground;
 use super::serial::Serial;
+use super::testbed::Testbed;
 use crate::job::{Job, Report};
 use gigae_eval_model::plan::Plan;
-use gigae_eval_run::{self as run, Config, RemoteEnd, With};
+use gigae_eval_run::{self as run, Config, ProgramRuns, RemoteEnd};
 use gigae_eval_session::control::Key;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -31,9 +31,9 @@ impl run::RunProgress for FigureProgress<'_> {
 }
 
 /// Ends the answering process.
-struct Serving(Child);
+struct ServerProcess(Child);
 
-impl Drop for Serving {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Already gone is as good.
         let _ = self.0.kill();
@@ -42,22 +42,22 @@ impl Drop for Serving {
 }
 
 /// Carries the plan out and reports its results.
-pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
+pub(super) fn run(job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), String> {
     if !Path::new(KEY).exists() {
         Key::create(Path::new(KEY)).map_err(|error| error.to_string())?;
     }
     let plan = Plan::parse("niclab", &job.plan).map_err(|error| error.to_string())?;
-    let _serving = serve(ground)?;
+    let _serving = serve(testbed)?;
     let key = Key::read(Path::new(KEY)).map_err(|error| error.to_string())?;
-    let _inside = ground.ends[0].enter().map_err(|error| error.to_string())?;
+    let _inside = testbed.ends[0].enter().map_err(|error| error.to_string())?;
     let peer = RemoteEnd {
-        host: ground.ends[1].ip.to_string(),
-        nic: ground.ends[0].interface.clone(),
+        host: testbed.ends[1].ip.to_string(),
+        nic: testbed.ends[0].interface.clone(),
         key,
     };
     let config = Config {
         plan,
-        with: With::default(),
+        with: ProgramRuns::default(),
         peer: Some(peer),
         serve: Vec::new(),
         command: "make niclab".into(),
@@ -70,14 +70,14 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
 }
 
 /// The answering end, when it says that it listens.
-fn serve(ground: &Ground) -> Result<Serving, String> {
-    let end = &ground.ends[1];
+fn serve(testbed: &Testbed) -> Result<ServerProcess, String> {
+    let end = &testbed.ends[1];
     // A process begins in the namespace of the thread that starts it.
     let _inside = end.enter().map_err(|error| error.to_string())?;
     let mut command = Command::new("/proc/self/exe");
     command.args(["serve", "--nic", &end.interface, "--key", KEY, "--cpu", "0"]);
     let child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
-    let mut serving = Serving(child);
+    let mut serving = ServerProcess(child);
     let stderr = serving.0.stderr.take().ok_or("the answering end has no pipe")?;
     let mut lines = BufReader::new(stderr).lines();
     let first = lines.next().and_then(Result::ok).unwrap_or_default();

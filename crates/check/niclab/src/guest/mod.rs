@@ -8,14 +8,13 @@ mod conformance;
 mod events;
 mod exchange;
 mod figures;
-mod ground;
 mod modes;
 mod serial;
+mod testbed;
 mod traffic;
 
 use crate::job::{Booted, Failed, JOB, Job, Report, Step};
 use gigae_host::affinity;
-use ground::Ground;
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
 use rustix::system::RebootCommand;
@@ -23,6 +22,7 @@ use serial::Serial;
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Read};
+use testbed::Testbed;
 
 /// The least severe of the kernel's lines that are reported, as in syslog(2): a warning.
 const WARNING: u32 = 4;
@@ -70,32 +70,37 @@ fn prepare() -> io::Result<Serial> {
 fn work(serial: &Serial) -> io::Result<()> {
     let job: Job = serde_json::from_str(&fs::read_to_string(JOB)?)?;
     load(&job.modules)?;
-    let ground = Ground::lay(job.interrupts)?;
+    let testbed = Testbed::lay(job.interrupts)?;
     serial.send(&Report::Booted(Booted {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpus: affinity::allowed().len(),
         memory: rustix::system::sysinfo().totalram as u64 >> 20,
-        driver: ground.ends[0].driver.clone(),
+        driver: testbed.ends[0].driver.clone(),
     }));
     for &step in &job.steps {
         serial.send(&Report::Begins(step.name().into()));
-        if let Err(why) = do_step(step, &job, ground, serial) {
+        if let Err(why) = do_step(step, &job, testbed, serial) {
             serial.send(&Report::Failed(Failed { what: step.name().into(), why }));
         }
         // Whatever it did to the cards, the next one finds them as they were.
-        ground.restore()?;
+        testbed.restore()?;
     }
     Ok(())
 }
 
-fn do_step(step: Step, job: &Job, ground: &'static Ground, serial: &Serial) -> Result<(), String> {
+fn do_step(
+    step: Step,
+    job: &Job,
+    testbed: &'static Testbed,
+    serial: &Serial,
+) -> Result<(), String> {
     match step {
-        Step::Modes => modes::run(job, ground, serial),
-        Step::Inventory => modes::inventory(ground, serial),
-        Step::Conformance => conformance::run(job, ground, serial),
-        Step::Messages => traffic::run(job, ground, serial),
-        Step::Events => events::run(job, ground, serial),
-        Step::Figures => figures::run(job, ground, serial),
+        Step::Modes => modes::run(job, testbed, serial),
+        Step::Inventory => modes::inventory(testbed, serial),
+        Step::Conformance => conformance::run(job, testbed, serial),
+        Step::Messages => traffic::run(job, testbed, serial),
+        Step::Events => events::run(job, testbed, serial),
+        Step::Figures => figures::run(job, testbed, serial),
     }
 }
 

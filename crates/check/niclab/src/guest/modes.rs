@@ -1,7 +1,7 @@
 //! Which modes a driver has, by opening them.
 
-use super::ground::{Ground, MTU};
 use super::serial::Serial;
+use super::testbed::{MTU, Testbed};
 use crate::job::{Job, Opened, Report};
 use gigae::{Backend, Mode, Options, Wait};
 use std::time::Duration;
@@ -26,11 +26,11 @@ pub(super) fn options(interface: &str, backend: Backend) -> Options {
 }
 
 /// Opens every mode at every MTU and reports the outcome.
-pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
+pub(super) fn run(job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), String> {
     for mtu in mtus(job) {
-        set_mtu(ground, mtu)?;
+        set_mtu(testbed, mtu)?;
         for (asked, backend) in BACKENDS {
-            let (mode, reason) = try_open(ground, backend);
+            let (mode, reason) = try_open(testbed, backend);
             serial.send(&Report::Opened(Opened { asked: asked.into(), mtu, mode, reason }));
         }
     }
@@ -38,25 +38,25 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
 }
 
 /// Sets the MTU of both cards.
-pub(super) fn set_mtu(ground: &Ground, mtu: u32) -> Result<(), String> {
-    for end in &ground.ends {
+pub(super) fn set_mtu(testbed: &Testbed, mtu: u32) -> Result<(), String> {
+    for end in &testbed.ends {
         end.mtu(mtu).map_err(|error| format!("MTU {mtu} is refused: {error}"))?;
     }
-    for end in &ground.ends {
+    for end in &testbed.ends {
         end.await_carrier().map_err(|error| format!("at MTU {mtu}: {error}"))?;
     }
     Ok(())
 }
 
 /// The mode that is reached on both cards, and why; or what refuses it.
-pub(super) fn try_open(ground: &Ground, backend: Backend) -> (Option<String>, String) {
-    for end in &ground.ends {
+pub(super) fn try_open(testbed: &Testbed, backend: Backend) -> (Option<String>, String) {
+    for end in &testbed.ends {
         let opened = end.enter().map_err(|error| error.to_string()).and_then(|_inside| {
             let endpoint = options(&end.interface, backend).open().map_err(|e| e.to_string())?;
             Ok((endpoint.link().mode.to_string(), endpoint.link().reason.clone()))
         });
         match opened {
-            Ok((mode, reason)) if std::ptr::eq(end, &ground.ends[1]) => {
+            Ok((mode, reason)) if std::ptr::eq(end, &testbed.ends[1]) => {
                 return (Some(mode), reason);
             }
             Ok(_) => {}
@@ -67,8 +67,8 @@ pub(super) fn try_open(ground: &Ground, backend: Backend) -> (Option<String>, St
 }
 
 /// The inventory of the first card.
-pub(super) fn inventory(ground: &Ground, serial: &Serial) -> Result<(), String> {
-    let end = &ground.ends[0];
+pub(super) fn inventory(testbed: &Testbed, serial: &Serial) -> Result<(), String> {
+    let end = &testbed.ends[0];
     let _inside = end.enter().map_err(|error| error.to_string())?;
     let nics = gigae_nic::inventory(Some(&end.interface)).map_err(|error| error.to_string())?;
     serial.send(&Report::Inventory(gigae_nic::table(&nics)));

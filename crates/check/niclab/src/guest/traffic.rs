@@ -1,9 +1,9 @@
 //! Messages beside TCP, over the best mode and over AF_PACKET, at every MTU.
 
 use super::exchange::{ExchangeProgress, Wanted, exchange};
-use super::ground::{Ground, MTU};
 use super::modes;
 use super::serial::Serial;
+use super::testbed::{MTU, Testbed};
 use crate::job::{Job, Report};
 use gigae::Backend;
 use std::io::{Read, Write};
@@ -30,14 +30,14 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 const FEWER: u32 = 10;
 
 /// All exchanges, reported one by one.
-pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), String> {
+pub(super) fn run(job: &Job, testbed: &Testbed, serial: &Serial) -> Result<(), String> {
     for mtu in modes::mtus(job) {
-        modes::set_mtu(ground, mtu)?;
+        modes::set_mtu(testbed, mtu)?;
         let messages = if mtu == MTU { job.messages } else { job.messages / FEWER };
         for (name, backend) in [("auto", Backend::Auto), ("packet", Backend::Packet)] {
             serial.progress(format!("{messages} messages both ways, {name}, MTU {mtu}"));
             let wanted = Wanted { backend, messages, peer_timeout: PEER_TIMEOUT, may_fail: false };
-            let mut result = exchange(ground, wanted, |progress| tcp(ground, progress));
+            let mut result = exchange(testbed, wanted, |progress| tcp(testbed, progress));
             result.of = format!("{name}, MTU {mtu}");
             serial.send(&Report::Exchange(result));
         }
@@ -51,11 +51,11 @@ pub(super) fn run(job: &Job, ground: &Ground, serial: &Serial) -> Result<(), Str
 /// card for a program can leave a segment of TCP's in the queue in front of it until the next frame
 /// is sent. TCP does not repeat what is still in that queue (`TCPSpuriousRtxHostQueues`), so
 /// without other traffic it stops for good.
-pub(super) fn tcp(ground: &Ground, progress: &ExchangeProgress) -> Result<u64, String> {
+pub(super) fn tcp(testbed: &Testbed, progress: &ExchangeProgress) -> Result<u64, String> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let others = scope.spawn(|| other_traffic(ground, &over));
-        let bytes = converse(ground, progress);
+        let others = scope.spawn(|| other_traffic(testbed, &over));
+        let bytes = converse(testbed, progress);
         over.store(true, Ordering::Relaxed);
         let others = others.join().unwrap_or(Ok(()));
         others.map_err(|error| format!("a socket beside TCP: {error}"))?;
@@ -64,9 +64,9 @@ pub(super) fn tcp(ground: &Ground, progress: &ExchangeProgress) -> Result<u64, S
 }
 
 /// A datagram from each end now and then.
-fn other_traffic(ground: &Ground, over: &AtomicBool) -> std::io::Result<()> {
+fn other_traffic(testbed: &Testbed, over: &AtomicBool) -> std::io::Result<()> {
     let mut sockets = Vec::new();
-    for (end, other) in ground.ends.iter().zip(ground.ends.iter().rev()) {
+    for (end, other) in testbed.ends.iter().zip(testbed.ends.iter().rev()) {
         let _inside = end.enter()?;
         sockets.push((UdpSocket::bind((end.ip, 0))?, (other.ip, DISCARD)));
     }
@@ -81,14 +81,14 @@ fn other_traffic(ground: &Ground, over: &AtomicBool) -> std::io::Result<()> {
 }
 
 /// See [`tcp`].
-fn converse(ground: &Ground, progress: &ExchangeProgress) -> Result<u64, String> {
+fn converse(testbed: &Testbed, progress: &ExchangeProgress) -> Result<u64, String> {
     let listener = {
-        let _inside = ground.ends[1].enter().map_err(|error| error.to_string())?;
-        TcpListener::bind((ground.ends[1].ip, 0)).map_err(|error| error.to_string())?
+        let _inside = testbed.ends[1].enter().map_err(|error| error.to_string())?;
+        TcpListener::bind((testbed.ends[1].ip, 0)).map_err(|error| error.to_string())?
     };
     let at = listener.local_addr().map_err(|error| error.to_string())?;
     let stream = {
-        let _inside = ground.ends[0].enter().map_err(|error| error.to_string())?;
+        let _inside = testbed.ends[0].enter().map_err(|error| error.to_string())?;
         TcpStream::connect_timeout(&at, SOON).map_err(|error| format!("TCP: {error}"))?
     };
     let (echo, _) = listener.accept().map_err(|error| format!("TCP: {error}"))?;

@@ -1,7 +1,7 @@
 //! What follows from the lab's results, in sentences by fixed rules, beside what the papers found.
 
 use super::markdown::kernel;
-use super::record::{Record, Run};
+use super::record::{LabRecord, Run};
 use crate::job::Interrupts;
 use gigae_eval_model::plan::{Experiment, Wait};
 
@@ -19,7 +19,7 @@ const PAPER_CPUS: &str = "In 1999, TCP over a G-NIC II carried 49.5 MB/s on one 
 const PAPER_INTERRUPTS: &str = "In 1999 it carried 30.9 MB/s with interrupts spread over both CPUs and 41.0 MB/s with all on one.";
 
 /// All sentences that the results allow.
-pub fn findings(record: &Record) -> Vec<String> {
+pub fn findings(record: &LabRecord) -> Vec<String> {
     let mut found = Vec::new();
     for run in record.runs.iter().filter(|run| is_usual(run) && !run.figures.is_empty()) {
         let others = || record.runs.iter().filter(|other| is_of(other, run));
@@ -132,7 +132,7 @@ fn memory(usual: &Run, less: &[&Run]) -> Option<String> {
 }
 
 /// The same card under several kernels.
-fn kernels(record: &Record) -> Vec<String> {
+fn kernels(record: &LabRecord) -> Vec<String> {
     let mut found = Vec::new();
     let usual: Vec<&Run> =
         record.runs.iter().filter(|run| is_usual(run) && !run.figures.is_empty()).collect();
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn one_processor_is_compared_with_two_as_in_the_paper() {
-        let of = |one, two| findings(&Record { runs: vec![two, one], ..Record::default() });
+        let of = |one, two| findings(&LabRecord { runs: vec![two, one], ..LabRecord::default() });
         let found = of(run(1, 270.3, 49.5), run(2, 295.0, 30.9));
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("one is better than two holds here, too"), "{found:?}");
@@ -198,7 +198,7 @@ mod tests {
         let mut small = run(2, 100.0, 10.0);
         small.memory = 128;
         let found =
-            findings(&Record { runs: vec![run(2, 101.0, 10.0), small], ..Record::default() });
+            findings(&LabRecord { runs: vec![run(2, 101.0, 10.0), small], ..LabRecord::default() });
         assert!(found[0].contains("128, 512 MiB") && found[0].contains("none beyond"), "{found:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::findings::findings;
 use super::markdown::{conditions, conformance, kernel, left_out, messages, number};
-use super::record::{ASKED, Figure, Record, Run};
+use super::record::{ASKED, Figure, LabRecord, Run};
 use gigae_eval_model::number::megabytes;
 use gigae_eval_model::plan::{Experiment, Wait};
 use gigae_eval_page::html as page;
@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use std::collections::BTreeSet;
 
 /// The whole page.
-pub fn page(record: &Record) -> String {
+pub fn page(record: &LabRecord) -> String {
     let whole = |run: &&Run| !run.exchanges.is_empty() || !run.passed.is_empty();
     let cards: Vec<&Run> = record.runs.iter().filter(whole).collect();
     let models = record.runs.iter().map(|run| &run.model).collect::<BTreeSet<_>>().len();
@@ -47,7 +47,7 @@ pub fn page(record: &Record) -> String {
     page::document("NIC lab", &content)
 }
 
-fn faults(record: &Record) -> Markup {
+fn faults(record: &LabRecord) -> Markup {
     let of = |run| Run::faults(run).into_iter().map(move |fault| (run, fault));
     let faults: Vec<(&Run, String)> = record.runs.iter().flat_map(of).collect();
     html! {

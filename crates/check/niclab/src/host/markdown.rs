@@ -1,12 +1,12 @@
 //! The lab's results as tables in Markdown.
 
 use super::findings::findings;
-use super::record::{Record, Run};
+use super::record::{LabRecord, Run};
 use gigae_eval_model::plan::{Experiment, Wait};
 use std::fmt::Write as _;
 
 /// A whole page: the table of cards, and what was wrong.
-pub fn page(record: &Record) -> String {
+pub fn page(record: &LabRecord) -> String {
     let mut text = format!(
         "Measured {}, QEMU {}, gigae {}. Round trips of 8 bytes in microseconds of the guest.\n\n{}",
         record.date,
@@ -30,7 +30,7 @@ pub fn page(record: &Record) -> String {
 }
 
 /// Cards in rows.
-pub fn table(record: &Record) -> String {
+pub fn table(record: &LabRecord) -> String {
     let mut text = String::from(
         "| card | driver | kernel | CPUs, MiB, interrupts | mode | conformance | messages | lost (packet) | spin: gigae | tcp | tcp / gigae | sleep: tcp / gigae |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
@@ -59,7 +59,7 @@ pub fn table(record: &Record) -> String {
 }
 
 /// For which cards the conformance suite was left out, by the reason.
-pub(super) fn left_out(record: &Record) -> Vec<(String, &str)> {
+pub(super) fn left_out(record: &LabRecord) -> Vec<(String, &str)> {
     let mut all: Vec<(String, &str)> = Vec::new();
     for run in &record.runs {
         let Some(why) = &run.left_out else { continue };

@@ -4,7 +4,7 @@ use super::emulator::Emulator;
 use super::image::Image;
 use super::machine::{self, Setup};
 use super::packages::{self, Kernel};
-use super::record::{Record, Run};
+use super::record::{LabRecord, Run};
 use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{self, MODELS, Model};
@@ -86,7 +86,7 @@ pub struct RunArgs {
 
 /// One guest to run.
 #[derive(Clone, Debug)]
-struct Entry {
+struct GuestRun {
     model: Model,
     cpus: u32,
     memory: u32,
@@ -97,10 +97,10 @@ struct Entry {
 }
 
 /// A kernel with all that its guests need.
-struct Equipped {
+struct GuestKernel {
     kernel: Kernel,
     image: Image,
-    entries: Vec<Entry>,
+    entries: Vec<GuestRun>,
 }
 
 /// Runs everything, and writes after each guest what there is until then. Whether all was as it
@@ -112,12 +112,12 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
     let record = begin(args, &emulator)?;
     let kernels = args.kernels.iter().map(|asked| equip(args, asked, &entries));
     let kernels = kernels.collect::<Result<Vec<_>, _>>()?;
-    let jobs: Vec<(&Equipped, &Entry)> = kernels
+    let jobs: Vec<(&GuestKernel, &GuestRun)> = kernels
         .iter()
         .flat_map(|with| with.entries.iter().map(move |entry| (with, entry)))
         .collect();
     let (next, outcome) =
-        (AtomicUsize::new(0), Mutex::new(Outcome { record, faults: 0, error: None }));
+        (AtomicUsize::new(0), Mutex::new(MatrixResults { record, faults: 0, error: None }));
     std::thread::scope(|scope| {
         for _ in 0..at_once(args).min(jobs.len()) {
             scope.spawn(|| {
@@ -129,7 +129,7 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
             });
         }
     });
-    let Outcome { record, faults, error } =
+    let MatrixResults { record, faults, error } =
         outcome.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     error.map_or(Ok(()), Err)?;
     println!("{}", markdown::table(&record));
@@ -138,15 +138,15 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
 }
 
 /// A kernel with the entries that it can serve.
-fn equip(args: &RunArgs, asked: &str, entries: &[Entry]) -> Result<Equipped, LabError> {
+fn equip(args: &RunArgs, asked: &str, entries: &[GuestRun]) -> Result<GuestKernel, LabError> {
     let kernel = packages::fetch(asked, &args.cache)?;
     println!("kernel {} ({asked}, {})", kernel.release, kernel.version);
-    let possible = |entry: &&Entry| is_possible(args, entry, &kernel);
-    let entries: Vec<Entry> = entries.iter().filter(possible).cloned().collect();
+    let possible = |entry: &&GuestRun| is_possible(args, entry, &kernel);
+    let entries: Vec<GuestRun> = entries.iter().filter(possible).cloned().collect();
     let mut models: Vec<Model> = entries.iter().map(|entry| entry.model).collect();
     models.dedup();
     let image = Image::make(&kernel, &models, &args.cache)?;
-    Ok(Equipped { kernel, image, entries })
+    Ok(GuestKernel { kernel, image, entries })
 }
 
 fn at_once(args: &RunArgs) -> usize {
@@ -155,14 +155,14 @@ fn at_once(args: &RunArgs) -> usize {
 }
 
 /// What came of all guests until now.
-struct Outcome {
-    record: Record,
+struct MatrixResults {
+    record: LabRecord,
     faults: usize,
     /// Why there will be no more.
     error: Option<LabError>,
 }
 
-impl Outcome {
+impl MatrixResults {
     fn add(&mut self, run: Result<Run, LabError>, out: &Path) {
         let added = run.and_then(|run| {
             run.faults().iter().for_each(|fault| println!("    WRONG {}: {fault}", run.model));
@@ -177,12 +177,16 @@ impl Outcome {
     }
 }
 
-fn lock(outcome: &Mutex<Outcome>) -> std::sync::MutexGuard<'_, Outcome> {
+fn lock(outcome: &Mutex<MatrixResults>) -> std::sync::MutexGuard<'_, MatrixResults> {
     outcome.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The next one with its number, unless there will be no more.
-fn take<T: Copy>(next: &AtomicUsize, jobs: &[T], outcome: &Mutex<Outcome>) -> Option<(usize, T)> {
+fn take<T: Copy>(
+    next: &AtomicUsize,
+    jobs: &[T],
+    outcome: &Mutex<MatrixResults>,
+) -> Option<(usize, T)> {
     if lock(outcome).error.is_some() {
         return None;
     }
@@ -191,14 +195,14 @@ fn take<T: Copy>(next: &AtomicUsize, jobs: &[T], outcome: &Mutex<Outcome>) -> Op
 }
 
 /// An empty record, or the one that is there already.
-fn begin(args: &RunArgs, emulator: &Emulator) -> Result<Record, LabError> {
+fn begin(args: &RunArgs, emulator: &Emulator) -> Result<LabRecord, LabError> {
     let (date, gigae) = (environment::now(), env!("CARGO_PKG_VERSION").to_owned());
-    let new = Record { date, gigae, qemu: emulator.version.clone(), runs: Vec::new() };
+    let new = LabRecord { date, gigae, qemu: emulator.version.clone(), runs: Vec::new() };
     let path = args.out.join("niclab.json");
     if !args.add || !path.exists() {
         return Ok(new);
     }
-    let former = Record::read(&path)?;
+    let former = LabRecord::read(&path)?;
     let differs = |what: &str, there: &str, here: &str| {
         LabError::Package(format!(
             "{} was made with {what} {there}, and this is {here}; leave --add out, or name another --out",
@@ -208,13 +212,13 @@ fn begin(args: &RunArgs, emulator: &Emulator) -> Result<Record, LabError> {
     match () {
         () if former.qemu != new.qemu => Err(differs("QEMU", &former.qemu, &new.qemu)),
         () if former.gigae != new.gigae => Err(differs("gigae", &former.gigae, &new.gigae)),
-        () => Ok(Record { runs: former.runs, ..new }),
+        () => Ok(LabRecord { runs: former.runs, ..new }),
     }
 }
 
 /// Whether a kernel has what a card needs. Of all cards, those for which it has not are left out;
 /// one that was asked for is an error, which making the image says.
-fn is_possible(args: &RunArgs, entry: &Entry, kernel: &Kernel) -> bool {
+fn is_possible(args: &RunArgs, entry: &GuestRun, kernel: &Kernel) -> bool {
     let missing = entry.model.modules.iter().find(|module| !kernel.modules.has(module));
     let Some(module) = missing.filter(|_| is_all(args)) else { return true };
     println!("{} is left out: {} has no module '{module}'", entry.model.name, kernel.release);
@@ -226,7 +230,7 @@ fn is_all(args: &RunArgs) -> bool {
 }
 
 /// Writes the reports of a record.
-pub fn write(out: &Path, record: &Record) -> Result<(), LabError> {
+pub fn write(out: &Path, record: &LabRecord) -> Result<(), LabError> {
     let mut json = serde_json::to_string_pretty(record).expect("a record is plain data");
     json.push('\n');
     let (page, text) = (html::page(record), markdown::page(record));
@@ -243,7 +247,7 @@ fn write_all(out: &Path, all: &[TextFile<'_>]) -> Result<(), LabError> {
     files::write_all(out, all).map_err(|error| LabError::Package(error.to_string()))
 }
 
-fn entries(args: &RunArgs) -> Result<Vec<Entry>, LabError> {
+fn entries(args: &RunArgs) -> Result<Vec<GuestRun>, LabError> {
     let models = match is_all(args) {
         true => MODELS.to_vec(),
         false => args.models.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?,
@@ -255,7 +259,7 @@ fn entries(args: &RunArgs) -> Result<Vec<Entry>, LabError> {
         let wanted = |step: &&Step| left_out.is_none() || **step != Step::Conformance;
         let steps = steps.iter().filter(wanted).copied().collect();
         let (cpus, memory, interrupts) = (args.cpus, args.memory, args.interrupts);
-        Entry { model, cpus, memory, interrupts, steps, left_out }
+        GuestRun { model, cpus, memory, interrupts, steps, left_out }
     };
     if !args.conditions {
         return Ok(models.into_iter().map(entry).collect());
@@ -264,7 +268,7 @@ fn entries(args: &RunArgs) -> Result<Vec<Entry>, LabError> {
     let conditions = |model| {
         CONDITIONS.map(|(cpus, memory, interrupts)| {
             let steps = vec![Step::Modes, Step::Figures];
-            Entry { cpus, memory, interrupts, steps, ..entry(model) }
+            GuestRun { cpus, memory, interrupts, steps, ..entry(model) }
         })
     };
     Ok(varied.flat_map(conditions).collect())
@@ -287,7 +291,7 @@ fn steps(args: &RunArgs) -> Result<Vec<Step>, LabError> {
     }
 }
 
-impl Entry {
+impl GuestRun {
     fn title(&self, kernel: &Kernel) -> String {
         let Self { model, cpus, memory, interrupts, .. } = self;
         let (name, release) = (model.name, &kernel.release);
@@ -311,12 +315,12 @@ impl Entry {
 
 fn guest(
     args: &RunArgs,
-    entry: &Entry,
+    entry: &GuestRun,
     emulator: &Emulator,
-    with: &Equipped,
+    with: &GuestKernel,
     interrupted: &AtomicBool,
 ) -> Result<Run, LabError> {
-    let Equipped { kernel, image, .. } = with;
+    let GuestKernel { kernel, image, .. } = with;
     let temporary = |source| LabError::File { what: "making a temporary directory".into(), source };
     let directory = tempfile::tempdir().map_err(temporary)?;
     let setup = Setup {
@@ -409,7 +413,7 @@ mod tests {
     fn every_card_is_one_guest_of_two_processors_that_does_all_steps() {
         let entries = entries(&args(&[])).unwrap();
         assert_eq!(entries.len(), MODELS.len());
-        let all = |entry: &Entry| entry.cpus == 2 && entry.steps == Step::ALL;
+        let all = |entry: &GuestRun| entry.cpus == 2 && entry.steps == Step::ALL;
         let (known, good): (Vec<_>, Vec<_>) =
             entries.iter().partition(|entry| entry.model.defect.is_some());
         assert!(good.into_iter().all(all));
@@ -425,9 +429,9 @@ mod tests {
         let of = |cpus| entries.iter().filter(move |entry| entry.cpus == cpus);
         assert!(of(1).all(|entry| !entry.plan().contains("\"spin\"")));
         assert!(of(1).any(|entry| entry.memory == 512) && of(2).count() > 0);
-        let packet = |entry: &Entry| entry.plan().contains("\"packet\"");
+        let packet = |entry: &GuestRun| entry.plan().contains("\"packet\"");
         assert!(entries.iter().all(|entry| packet(entry) == (entry.memory >= machine::ENOUGH)));
-        let gigae = |entry: &Entry| entry.plan().contains("\"gigae\"");
+        let gigae = |entry: &GuestRun| entry.plan().contains("\"gigae\"");
         assert!(entries.iter().all(|entry| gigae(entry) == (entry.memory >= FOR_GIGAE)));
         assert!(super::entries(&args(&["--models", "ne2000"])).is_err());
     }

@@ -16,7 +16,7 @@ pub const ASKED: f64 = 1.5;
 
 /// All runs of the lab.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct LabRecord {
     /// When the last part of it began, in UTC (RFC 3339).
     pub date: String,
     /// QEMU's version.
@@ -124,7 +124,7 @@ impl Figure {
     }
 }
 
-impl Record {
+impl LabRecord {
     /// Reads a niclab.json.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let text = fs::read_to_string(path).map_err(file("reading", path))?;
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_guest_takes_the_place_of_the_same_one_and_of_no_other() {
         let of = |cpus, seconds| Run { model: "e1000".into(), cpus, seconds, ..Run::default() };
-        let mut record = Record::default();
+        let mut record = LabRecord::default();
         [of(2, 1.0), of(1, 2.0), of(2, 3.0)].into_iter().for_each(|run| record.put(run));
         let seconds: Vec<f64> = record.runs.iter().map(|run| run.seconds).collect();
         assert_eq!(seconds, [3.0, 2.0]);

@@ -7,7 +7,7 @@ use crate::notices::NoticedRange;
 use crate::pair::NodePair;
 use crate::scenario::{percent, pick, steep};
 use crate::tagged::{self, Ending, Post, ReceiveReport, Want};
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use gigae::{Completion, OpError, OpId, Peer, Started, Status};
 
 /// Operations that a node has going on at once, receives aside.
@@ -27,7 +27,7 @@ impl Node {
         &mut self,
         completion: Completion,
         context: &mut Context<'_>,
-    ) -> Checked {
+    ) -> CheckResult {
         let Completion { id, peer, tag, len, total, value, memory, result, .. } = completion;
         if let (OpId::INJECTED, Some(peer)) = (id, peer) {
             if !matches!(result, Err(OpError::Lost(_))) {
@@ -114,7 +114,7 @@ impl Node {
     }
 
     /// Starts an operation, or posts receives.
-    pub(super) fn operate(&mut self, to: u16, context: &mut Context<'_>) -> Checked {
+    pub(super) fn operate(&mut self, to: u16, context: &mut Context<'_>) -> CheckResult {
         if self.posted < MOST_POSTED {
             self.post(context)?;
         }
@@ -176,7 +176,7 @@ impl Node {
     }
 
     /// An operation was started.
-    fn enter(&mut self, started: Started, pending: Pending) -> Checked {
+    fn enter(&mut self, started: Started, pending: Pending) -> CheckResult {
         let id = started.map_err(|e| broken(self.me, e))?;
         self.recent.push(id);
         match self.pending.insert(id, pending) {
@@ -185,7 +185,7 @@ impl Node {
         }
     }
 
-    fn send_tagged(&mut self, to: u16, peer: Peer, context: &mut Context<'_>) -> Checked {
+    fn send_tagged(&mut self, to: u16, peer: Peer, context: &mut Context<'_>) -> CheckResult {
         let class = pick(context.random, &[0, 0, 0, 1, 1, 2]);
         let longest = CLASSES.get(usize::from(class)).map_or(context.scenario.longest, |&l| l);
         let len = context.random.rand_range(0..longest as u64 + 1) as usize;
@@ -203,7 +203,7 @@ impl Node {
         self.enter(started, Pending::Send(id))
     }
 
-    fn post(&mut self, context: &mut Context<'_>) -> Checked {
+    fn post(&mut self, context: &mut Context<'_>) -> CheckResult {
         let r = &mut *context.random;
         let class = pick(r, &[None, Some(0), Some(0), Some(1), Some(1), Some(2), Some(2)]);
         let most = class.map_or(CLASSES[1], |class| {
@@ -219,7 +219,7 @@ impl Node {
         self.post_one(want, room, context)
     }
 
-    fn post_one(&mut self, want: Want, room: usize, context: &mut Context<'_>) -> Checked {
+    fn post_one(&mut self, want: Want, room: usize, context: &mut Context<'_>) -> CheckResult {
         let mut wanted = want.wanted();
         if let Some(from) = want.from {
             let [_, peer] = self.peer(from, context)?;
@@ -255,7 +255,7 @@ impl Node {
     }
 
     /// Receives what is there and wanted by nobody. In the end only.
-    pub(crate) fn receive_the_rest(&mut self, context: &mut Context<'_>) -> Checked {
+    pub(crate) fn receive_the_rest(&mut self, context: &mut Context<'_>) -> CheckResult {
         while self.endpoint.peek(gigae::Wanted::ANY).is_some() {
             let any = Want { class: None, from: None };
             self.post_one(any, context.scenario.longest.max(CLASSES[1]), context)?;
@@ -264,7 +264,7 @@ impl Node {
     }
 
     /// Takes the notices of writes: each once and in the order in which its writer started them.
-    pub(crate) fn take_notices(&mut self, context: &mut Context<'_>) -> Checked {
+    pub(crate) fn take_notices(&mut self, context: &mut Context<'_>) -> CheckResult {
         while let Some(notice) = self.endpoint.try_notice().map_err(|e| broken(self.me, e))? {
             let pair = NodePair { from: self.name(notice.peer, context)?, to: self.me };
             context.note("notice", pair, notice.value, notice.len as usize);

@@ -1,12 +1,12 @@
-//! What goes wrong: the weather of the links, partitions, cuts, nodes that stop, vanish, close.
+//! What goes wrong: the links' faults, partitions, cuts, nodes that stop, vanish, close.
 
-use super::{CLOSING, MICROSECOND, Simulation, State};
+use super::{CLOSING, HostState, MICROSECOND, Simulation};
 use crate::pair::NodePair;
 use crate::scenario::{percent, pick, steep};
 use gigae_sim::Faults;
 
 impl Simulation<'_> {
-    /// The weather turns, a partition comes or goes, a node stops, vanishes, closes.
+    /// The links' faults change, a partition comes or goes, a node stops, vanishes, closes.
     pub(super) fn change(&mut self) {
         let now = self.net.now();
         let every = self.scenario.change_every.as_nanos() as u64;
@@ -18,8 +18,8 @@ impl Simulation<'_> {
         let timeout = scenario.peer_timeout.as_nanos() as u64;
         let lasting = steep(random, 10 * MICROSECOND, 2 * timeout);
         match random.rand_range(0..100) {
-            0..=34 => self.turn(),
-            35..=44 => self.calm(),
+            0..=34 => self.change_faults(),
+            35..=44 => self.heal_links(),
             45..=58 if scenario.most_ports() > 1 && percent(random, 50) => self.cut_link(n),
             45..=51 => {
                 self.sever(NodePair { from: n, to: other }, false);
@@ -42,7 +42,7 @@ impl Simulation<'_> {
                 self.note("freezes", n);
             }
             92..=96 => {
-                if matches!(self.hosts[usize::from(n)].state, State::Down { .. }) {
+                if matches!(self.hosts[usize::from(n)].state, HostState::Down { .. }) {
                     return;
                 }
                 let until = percent(random, 80).then(|| now + steep(random, MICROSECOND, lasting));
@@ -52,8 +52,8 @@ impl Simulation<'_> {
             }
             _ => {
                 let host = &mut self.hosts[usize::from(n)];
-                if matches!(host.state, State::Up) {
-                    host.state = State::Closing { until: now + CLOSING, left: false };
+                if matches!(host.state, HostState::Up) {
+                    host.state = HostState::Closing { until: now + CLOSING, left: false };
                     self.note("begins to close", n);
                 }
             }
@@ -77,18 +77,18 @@ impl Simulation<'_> {
         }
     }
 
-    /// The weather turns, on all links or on one of them.
-    fn turn(&mut self) {
+    /// The faults change, on all links or on one of them.
+    fn change_faults(&mut self) {
         let links = self.scenario.most_ports();
         let one = percent(&mut self.random, 50).then(|| self.random.rand_range(0..links as u64));
         for link in (0..links).filter(|&link| one.is_none_or(|one| one == link as u64)) {
-            let faults = self.scenario.weather(link, &mut self.random);
+            let faults = self.scenario.random_faults(link, &mut self.random);
             self.set_faults(link, faults);
         }
     }
 
-    /// The weather is good everywhere.
-    pub(super) fn calm(&mut self) {
+    /// All faults of links end.
+    pub(super) fn heal_links(&mut self) {
         for link in 0..self.scenario.most_ports() {
             self.set_faults(link, self.scenario.quiet(link));
         }

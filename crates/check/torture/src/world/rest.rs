@@ -1,9 +1,9 @@
 //! The end of a run: all faults are healed, and everything has to arrive, fail or complete.
 
-use super::{Host, MICROSECOND, MILLISECOND, Simulation, State};
+use super::{HostState, MICROSECOND, MILLISECOND, SimulatedHost, Simulation};
 use crate::node::Node;
 use crate::pair::NodePair;
-use crate::violation::{Checked, Class, Violation};
+use crate::violation::{CheckResult, Class, Violation};
 use std::time::Duration;
 
 /// Besides twice the peer timeout, what a run may take to come to rest once all faults are healed:
@@ -12,15 +12,15 @@ const REST: u64 = 60_000 * MILLISECOND;
 
 impl Simulation<'_> {
     /// All is healed; everything has to arrive or fail within the stated time.
-    pub(super) fn rest(&mut self) -> Checked {
+    pub(super) fn rest(&mut self) -> CheckResult {
         self.resting = true;
         let now = self.net.now();
-        self.calm();
+        self.heal_links();
         self.join();
         for n in 0..self.scenario.nodes {
             let host = &mut self.hosts[usize::from(n)];
             (host.paused, host.frozen) = (0, 0);
-            if let State::Down { until: Some(_) } = host.state {
+            if let HostState::Down { until: Some(_) } = host.state {
                 self.checkers.figures.restarts += 1;
                 self.open(n);
             } else if host.node.is_some() {
@@ -38,7 +38,7 @@ impl Simulation<'_> {
         self.settle()
     }
 
-    fn come_to_rest(&mut self, since: u64, limit: u64) -> Checked {
+    fn come_to_rest(&mut self, since: u64, limit: u64) -> CheckResult {
         let mut look = self.net.now();
         while !self.is_at_rest()? {
             look += 5 * MILLISECOND;
@@ -51,10 +51,10 @@ impl Simulation<'_> {
     }
 
     /// Whether nothing is left to do.
-    fn is_at_rest(&mut self) -> Checked<bool> {
+    fn is_at_rest(&mut self) -> CheckResult<bool> {
         let mut rest = true;
         for host in &mut self.hosts {
-            rest &= !matches!(host.state, State::Closing { .. });
+            rest &= !matches!(host.state, HostState::Closing { .. });
             let Some(node) = &mut host.node else { continue };
             let drained = node.is_drained();
             if drained {
@@ -82,7 +82,7 @@ impl Simulation<'_> {
     }
 
     fn what_hangs(&self, time: u64) -> Violation {
-        let waits = |host: &&Host| {
+        let waits = |host: &&SimulatedHost| {
             host.node.as_ref().is_some_and(|n| !n.is_drained() || !n.is_done() || n.has_unwanted())
         };
         let node = self.hosts.iter().find(waits).and_then(|p| p.node.as_ref());
@@ -97,7 +97,7 @@ impl Simulation<'_> {
         Violation::new(Class::Hung, NodePair::of_one(me), what)
     }
 
-    fn settle(&mut self) -> Checked {
+    fn settle(&mut self) -> CheckResult {
         self.checkers.messages.settle()?;
         self.checkers.tagged.settle()?;
         self.checkers.notices.settle()?;

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn peers_have_stable_numbers_and_their_addresses_read_back() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mac = mac(pair.b);
     let with_port = format!("{mac}/7");
     let other = peer(pair.a, &with_port);
@@ -23,7 +23,7 @@ fn peers_have_stable_numbers_and_their_addresses_read_back() {
 
 #[test]
 fn kinds_of_invalid_addresses_have_different_codes() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut peer = 9;
     let mut name = |address: &CStr| {
         // SAFETY: text with a NUL, and a number to write to.
@@ -42,7 +42,7 @@ fn kinds_of_invalid_addresses_have_different_codes() {
 
 #[test]
 fn counts_fit_programs_with_an_older_and_a_newer_header() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
     pair.pass();
     let mut longer = (Counts::default(), [7u64; 2]);
@@ -61,7 +61,7 @@ fn counts_fit_programs_with_an_older_and_a_newer_header() {
 
 #[test]
 fn an_endpoint_tells_what_it_is_and_when_to_come_back() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let (mut max, mut time) = (0, 7);
     // SAFETY: numbers to write to.
     unsafe {
@@ -92,7 +92,7 @@ fn take_and_drop(endpoint: Handle) -> usize {
 
 #[test]
 fn an_endpoint_says_by_which_address_it_is_named() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     // SAFETY: text() gives a buffer of the stated size.
     let address = text(|to, size| unsafe { gigae_address(pair.a, to, size) });
     assert_eq!(address, mac(pair.a), "port id and channel are 0");
@@ -225,7 +225,7 @@ fn every_interface_of_an_endpoint_has_its_counts() {
     };
     let (a, b) = (open(1), open(2));
     let (to_b, to_a) = (peer(a, &mac(b)), peer(b, &mac(a)));
-    let pair = Pair { net, a, b, to_b, to_a };
+    let pair = EndpointPair { net, a, b, to_b, to_a };
     for _ in 0..4 {
         (0..50).for_each(|n| assert_eq!(send(pair.a, pair.to_b, &[n; 1000]), 0));
         pair.pass();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_message_arrives_and_its_answer_goes_back_to_its_sender() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     assert_eq!(send(pair.a, pair.to_b, b"question"), 0);
     pair.pass();
     let mut question = receive(pair.b).unwrap();
@@ -24,7 +24,7 @@ fn a_message_arrives_and_its_answer_goes_back_to_its_sender() {
 fn held_messages_stay_as_they_are_while_more_are_received() {
     /// Fewer than a peer has credit for.
     const HELD: u8 = 50;
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut held = Vec::new();
     for n in 0..HELD {
         assert_eq!(send(pair.a, pair.to_b, &[n; 40]), 0);
@@ -40,7 +40,7 @@ fn held_messages_stay_as_they_are_while_more_are_received() {
 
 #[test]
 fn a_buffer_filled_in_place_is_what_arrives() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     for send in [gigae_buffer_send, gigae_buffer_queue, gigae_buffer_try_queue] {
         let mut buffer = take(pair.a);
         // SAFETY: the buffer's own memory, within its capacity; then the buffer.
@@ -61,7 +61,7 @@ fn a_buffer_filled_in_place_is_what_arrives() {
 
 #[test]
 fn a_buffer_outlives_refused_arguments_and_a_full_window() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut buffer = take(pair.a);
     let too_long = buffer.capacity + 1;
     // SAFETY: a buffer that is held.
@@ -99,7 +99,7 @@ fn a_buffer_outlives_refused_arguments_and_a_full_window() {
 
 #[test]
 fn what_was_dropped_or_copied_or_made_up_is_refused() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
     pair.pass();
     let mut message = receive(pair.b).unwrap();
@@ -122,7 +122,7 @@ fn what_was_dropped_or_copied_or_made_up_is_refused() {
 
 #[test]
 fn an_endpoint_is_not_closed_while_something_of_it_is_held_and_refuses_all_afterwards() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     assert_eq!(send(pair.a, pair.to_b, b"one"), 0);
     pair.pass();
     let (mut message, mut buffer) = (receive(pair.b).unwrap(), take(pair.b));
@@ -142,7 +142,7 @@ fn an_endpoint_is_not_closed_while_something_of_it_is_held_and_refuses_all_after
 
 #[test]
 fn a_panic_breaks_the_endpoint_and_what_is_held_does_not_keep_it_from_being_closed() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut buffer = take(pair.a);
     let panicked = Code::Panicked as c_int;
     assert_eq!(call(pair.a, |_| panic!("a mistake")), panicked);
@@ -155,7 +155,7 @@ fn a_panic_breaks_the_endpoint_and_what_is_held_does_not_keep_it_from_being_clos
 
 #[test]
 fn null_is_refused_and_nothing_is_lost_by_it() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     assert_eq!(send(pair.a, pair.to_b, b"kept"), 0);
     pair.pass();
     let (a, b) = (pair.a, pair.b);
@@ -200,7 +200,7 @@ fn null_is_refused_and_nothing_is_lost_by_it() {
 
 #[test]
 fn an_unanswered_message_comes_back_with_its_reason() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let nobody = peer(pair.a, "02:00:00:00:00:99");
     assert_eq!(send(pair.a, nobody, b"anybody?"), 0);
     pair.run(Duration::from_millis(30));

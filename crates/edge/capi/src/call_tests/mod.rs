@@ -31,7 +31,7 @@ fn open(net: &Network, seed: u32) -> Handle {
 }
 
 /// Two endpoints that know each other, on a network of their own.
-struct Pair {
+struct EndpointPair {
     net: Network,
     a: Handle,
     b: Handle,
@@ -39,7 +39,7 @@ struct Pair {
     to_a: u32,
 }
 
-impl Pair {
+impl EndpointPair {
     fn new() -> Self {
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
         let (a, b) = (open(&net, 1), open(&net, 2));

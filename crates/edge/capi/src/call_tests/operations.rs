@@ -33,7 +33,7 @@ fn start(endpoint: Handle, to: u32, tag: u64, memory: &[u8]) -> u64 {
 
 #[test]
 fn a_tagged_message_goes_from_the_programs_memory_to_the_programs_memory() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let sent: Vec<u8> = (0..300_000).map(|n| n as u8).collect();
     let mut got = vec![0; 400_000];
     let receive = post(pair.b, 7, &mut got);
@@ -53,7 +53,7 @@ fn a_tagged_message_goes_from_the_programs_memory_to_the_programs_memory() {
 
 #[test]
 fn a_message_too_long_for_its_memory_is_cut_and_peek_tells_beforehand() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut found = Tagged { tag: 0, len: 0, from: 9, reserved: 0 };
     // SAFETY: memory for what is found.
     let mut peek = |tag, ignore| unsafe {
@@ -75,7 +75,7 @@ fn a_message_too_long_for_its_memory_is_cut_and_peek_tells_beforehand() {
 
 #[test]
 fn peers_read_write_and_change_what_was_registered_and_nothing_else() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut memory = [0u8; 64];
     let mut key = 0;
     let all = GIGAE_RIGHT_READ | GIGAE_RIGHT_WRITE | GIGAE_RIGHT_ATOMIC;
@@ -130,7 +130,7 @@ fn peers_read_write_and_change_what_was_registered_and_nothing_else() {
 
 #[test]
 fn an_operation_with_a_peer_that_is_lost_says_so_with_the_reason() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let nobody = peer(pair.a, "02:00:00:00:00:99");
     start(pair.a, nobody, 1, b"anybody?");
     pair.run(Duration::from_millis(30));
@@ -143,7 +143,7 @@ fn an_operation_with_a_peer_that_is_lost_says_so_with_the_reason() {
 fn completions_that_nobody_takes_keep_their_numbers_and_contexts() {
     // More than the uses after which the library's own numbers come up again.
     const MANY: usize = 9_000;
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut memory = [0u8; 1];
     let ids: Vec<u64> = (0..MANY)
         .map(|_| {
@@ -163,7 +163,7 @@ fn completions_that_nobody_takes_keep_their_numbers_and_contexts() {
 
 #[test]
 fn closing_ends_all_loans() {
-    let pair = Pair::new();
+    let pair = EndpointPair::new();
     let mut memory = vec![0u8; 100_000];
     let mut key = 0;
     post(pair.a, 1, &mut memory);

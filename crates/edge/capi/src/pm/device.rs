@@ -3,7 +3,7 @@
 use super::nodes::{self, Nodes};
 use super::{Fault, PmDevice, PmResult, answer};
 use crate::error::Error;
-use crate::handle::{Table, contain};
+use crate::handle::{HandleTable, contain};
 use crate::text;
 use rustix::io::Errno;
 use std::ffi::{c_char, c_int};
@@ -13,7 +13,7 @@ use std::ptr;
 const ETHERNET: &str = "ethernet";
 
 /// All open devices of the process.
-pub(super) static DEVICES: Table<Nodes> = Table::new(3);
+pub(super) static DEVICES: HandleTable<Nodes> = HandleTable::new(3);
 
 /// Opens a device. See the header, as for all that follow.
 ///

@@ -6,7 +6,7 @@ use super::nodes::Nodes;
 use super::{Fault, PmContext, PmResult, answer};
 use crate::endpoint::OpenEndpoint;
 use crate::error::Error;
-use crate::handle::Table;
+use crate::handle::HandleTable;
 use gigae::{Address, Endpoint, OpId, Peer};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
@@ -132,7 +132,7 @@ impl Context {
 }
 
 /// All open contexts of the process.
-pub(super) static CONTEXTS: Table<Context> = Table::new(4);
+pub(super) static CONTEXTS: HandleTable<Context> = HandleTable::new(4);
 
 /// Makes one call on a context and returns its result.
 #[inline]

@@ -15,12 +15,12 @@ use std::time::Duration;
 type Handle = *mut PmContext;
 
 /// Nodes 0 and 1 of a network of their own.
-struct Pair {
+struct ContextPair {
     net: Network,
     ends: [Handle; 2],
 }
 
-impl Pair {
+impl ContextPair {
     fn new() -> Self {
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
         let options = Options::new("sim").peer_timeout(Duration::from_millis(10));
@@ -80,7 +80,7 @@ const SHORT: Duration = Duration::from_micros(100);
 
 #[test]
 fn a_full_window_is_no_buffer_and_every_message_that_was_sent_arrives() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     let mut sent: u32 = 0;
     // Node 1 receives nothing, so the window fills and stays full.
@@ -109,7 +109,7 @@ fn a_full_window_is_no_buffer_and_every_message_that_was_sent_arrives() {
 
 #[test]
 fn a_lost_node_is_reported_once_and_can_be_sent_to_again() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     assert_eq!(pmCloseContext(b), 0);
     assert_eq!(put(a, 1, b"anybody?"), 0);
@@ -125,7 +125,7 @@ fn a_lost_node_is_reported_once_and_can_be_sent_to_again() {
 
 #[test]
 fn select_does_not_sleep_on_what_is_to_be_reported() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     while put(a, 1, b"one of many") == 0 {}
     let waits = |context: &mut Context| {
@@ -155,7 +155,7 @@ fn set_down(net: &Network, down: bool) {
 
 #[test]
 fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     assert_eq!(put(a, 1, &0u32.to_le_bytes()), 0);
     pair.pass(SHORT);
@@ -180,7 +180,7 @@ fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent() {
 
 #[test]
 fn a_message_that_waits_for_room_outlasts_an_interface_that_is_down() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     let mut sent = 0u32;
     while put(a, 1, &sent.to_le_bytes()) == 0 {
@@ -205,7 +205,7 @@ fn a_message_that_waits_for_room_outlasts_an_interface_that_is_down() {
 
 #[test]
 fn a_write_that_is_refused_while_the_interface_is_down_is_not_made() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     let (mut here, mut there) = ([7u8; 8], [0u8; 8]);
     let (mut own, mut remote) = (0, 0);
@@ -226,7 +226,7 @@ fn a_write_that_is_refused_while_the_interface_is_down_is_not_made() {
 
 #[test]
 fn a_locked_region_is_written_and_read_with_offsets_and_refused_afterwards() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     let (mut here, mut there) = ([7u8; 64], [0u8; 64]);
     let (mut own, mut remote) = (0, 0);
@@ -257,7 +257,7 @@ fn a_locked_region_is_written_and_read_with_offsets_and_refused_afterwards() {
 
 #[test]
 fn a_message_is_seen_after_the_write_before_it() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, b] = pair.ends;
     let (mut here, mut there) = (vec![7u8; 100_000], vec![0u8; 100_000]);
     let (mut own, mut remote) = (0, 0);
@@ -282,7 +282,7 @@ fn a_message_is_seen_after_the_write_before_it() {
 
 #[test]
 fn before_select_needs_no_descriptor_and_a_simulated_link_has_none() {
-    let pair = Pair::new();
+    let pair = ContextPair::new();
     let [a, _] = pair.ends;
     let (mut fd, mut count) = (7, 1);
     // SAFETY: one number to write to.

@@ -2,7 +2,7 @@
 
 use crate::address::NOT_AVAILABLE;
 use crate::provider::COPIED_SIZE;
-use crate::request::{Receiver, Request, RequestKind};
+use crate::request::{ReceiveContext, Request, RequestKind};
 use crate::state::EndpointState;
 use crate::state::receives::Claimed;
 use crate::state::reports::ReceiveEnd;
@@ -56,7 +56,7 @@ impl EndpointState {
         let Some(&receiver) = self.receives.several.get(&completion.id) else { return };
         let last = if request.is_some() { sys::FI_MULTI_RECV } else { 0 };
         let ended = self.ended(completion);
-        self.reports.received(Receiver { flags: receiver.flags | last, ..receiver }, &ended);
+        self.reports.received(ReceiveContext { flags: receiver.flags | last, ..receiver }, &ended);
         if let Some(request) = request {
             self.receives.several.remove(&completion.id);
             self.operations.put_back(request);

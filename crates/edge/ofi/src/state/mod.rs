@@ -21,13 +21,13 @@ mod remote;
 mod reports;
 
 use crate::address::UNSPECIFIED;
-use crate::completions::Entry;
+use crate::completions::CompletionEntry;
 use crate::count::Count;
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use crate::provider::{INJECT_SIZE, MOST_SENDS};
 use crate::request::{Call, IoVecs, Request, RequestKind, class};
 use crate::state::burst::Burst;
-use crate::state::operations::Operations;
+use crate::state::operations::CancellableOperations;
 use crate::state::peers::Peers;
 use crate::state::receives::{Claimed, Receives};
 use crate::state::remote::Remote;
@@ -52,7 +52,7 @@ const SWEEP_EVERY: u32 = 256;
 
 /// The program's settings.
 #[derive(Default)]
-pub(crate) struct Choice {
+pub(crate) struct ProgramSettings {
     pub(crate) enabled: bool,
     /// Flags of operations without flags of their own.
     pub(crate) tx_flags: u64,
@@ -64,9 +64,9 @@ pub(crate) struct Choice {
 /// See the module's description.
 pub(crate) struct EndpointState {
     pub(crate) endpoint: Endpoint,
-    pub(crate) choice: Choice,
+    pub(crate) choice: ProgramSettings,
     pub(crate) peers: Peers,
-    pub(crate) operations: Operations,
+    pub(crate) operations: CancellableOperations,
     pub(crate) receives: Receives,
     pub(crate) reports: Reports,
     pub(crate) remote: Remote,
@@ -78,9 +78,9 @@ impl EndpointState {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
         Self {
             endpoint,
-            choice: Choice::default(),
+            choice: ProgramSettings::default(),
             peers: Peers::default(),
-            operations: Operations::default(),
+            operations: CancellableOperations::default(),
             receives: Receives::new(),
             reports: Reports::default(),
             remote: Remote::default(),
@@ -89,12 +89,12 @@ impl EndpointState {
         }
     }
 
-    fn enabled(&self) -> Outcome<()> {
+    fn enabled(&self) -> OfiResult<()> {
         if self.choice.enabled { Ok(()) } else { Err(Code::BAD_STATE) }
     }
 
     /// The peer with a number in the vector.
-    pub(crate) fn peer(&mut self, number: u64) -> Outcome<Peer> {
+    pub(crate) fn peer(&mut self, number: u64) -> OfiResult<Peer> {
         self.enabled()?;
         self.peers.peer(&self.endpoint, number)
     }
@@ -113,7 +113,7 @@ impl EndpointState {
         kind: RequestKind,
         call: Call,
         memory: IoVecs,
-    ) -> Outcome<Box<Request>> {
+    ) -> OfiResult<Box<Request>> {
         self.enabled()?;
         let mut request = self.operations.spare();
         // SAFETY: the caller's promise.
@@ -161,7 +161,7 @@ impl EndpointState {
         let wanted = self.reports.wants_tx(call.flags);
         if let (true, false, Some(queue)) = (wanted, call.silent, &self.reports.tx) {
             let (context, flags) = (call.context, sys::FI_SEND | class(label.untagged));
-            queue.push(Entry { context, flags, len: iov_len, ..Entry::NONE });
+            queue.push(CompletionEntry { context, flags, len: iov_len, ..CompletionEntry::NONE });
         }
         true
     }
@@ -177,7 +177,7 @@ impl EndpointState {
         call: Call,
         flags: u64,
         memory: IoVecs,
-    ) -> Outcome<Box<Request>> {
+    ) -> OfiResult<Box<Request>> {
         if self.operations.outgoing >= MOST_SENDS {
             self.progress()?;
             return Err(Code::AGAIN);
@@ -206,7 +206,7 @@ impl EndpointState {
         &mut self,
         mut request: Box<Request>,
         start: impl FnOnce(&Endpoint, Memory) -> Result<OpId, OperationError>,
-    ) -> Outcome<()> {
+    ) -> OfiResult<()> {
         let slot = self.operations.enter();
         self.burst.add(gigae::Bytes::len(&*request));
         request.slot = slot;
@@ -247,7 +247,7 @@ impl EndpointState {
         wanted: Wanted,
         call: Call,
         keep: bool,
-    ) -> Outcome<Option<(Peer, Label, usize)>> {
+    ) -> OfiResult<Option<(Peer, Label, usize)>> {
         let none = IoVecs::new(std::ptr::null(), 0);
         // SAFETY: the request has no memory.
         let mut request = unsafe { self.request(RequestKind::Claim, call, none)? };
@@ -306,7 +306,7 @@ impl EndpointState {
     }
 
     /// The peer whose messages a receive takes.
-    pub(crate) fn source(&mut self, number: u64) -> Outcome<Option<Peer>> {
+    pub(crate) fn source(&mut self, number: u64) -> OfiResult<Option<Peer>> {
         self.enabled()?;
         if !self.choice.directed || number == UNSPECIFIED {
             return Ok(None);
@@ -315,7 +315,7 @@ impl EndpointState {
     }
 
     /// Cancels the first receive with a context, if it is not too late.
-    pub(crate) fn cancel(&mut self, context: *mut c_void) -> Outcome<()> {
+    pub(crate) fn cancel(&mut self, context: *mut c_void) -> OfiResult<()> {
         // Takes ended operations first: their numbers are not valid any more.
         while self.look()? == BATCH {}
         let op = self.operations.receive(context).ok_or(Code::NO_ENTRY)?;
@@ -334,12 +334,12 @@ impl EndpointState {
         }
         self.take_remote();
         self.receives.claims.clear();
-        (self.choice, self.reports) = (Choice::default(), Reports::default());
+        (self.choice, self.reports) = (ProgramSettings::default(), Reports::default());
         self.peers.vector = None;
         self.remote.accesses = None;
     }
 
-    pub(crate) fn progress(&mut self) -> Outcome<()> {
+    pub(crate) fn progress(&mut self) -> OfiResult<()> {
         self.ring_late();
         self.look()?;
         if self.remote.regions > 0 {
@@ -355,7 +355,7 @@ impl EndpointState {
     }
 
     /// Takes completions of the library. Returns how many.
-    fn look(&mut self) -> Outcome<usize> {
+    fn look(&mut self) -> OfiResult<usize> {
         // One poll of the link. Further completions that it brought are taken without another poll.
         let (mut count, mut next) = (0, self.endpoint.try_completion()?);
         while let Some(completion) = next {
@@ -376,7 +376,7 @@ impl EndpointState {
         key: Option<RegionKey>,
         memory: Memory,
         rights: Rights,
-    ) -> Outcome<RegionKey> {
+    ) -> OfiResult<RegionKey> {
         let key = match key {
             None => self.endpoint.register(memory, rights)?,
             Some(key) => {
@@ -428,7 +428,7 @@ impl EndpointState {
             if let Some(queue) = &self.reports.rx {
                 let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
                 let (len, data) = (notice.len as usize, notice.value);
-                queue.push(Entry { flags, len, data, source, ..Entry::NONE });
+                queue.push(CompletionEntry { flags, len, data, source, ..CompletionEntry::NONE });
             }
         }
     }
@@ -436,7 +436,7 @@ impl EndpointState {
 
 /// The completion for a caller whose data were copied and that does not care whether they have
 /// arrived, once the operation was started.
-fn early_entry(request: &mut Request) -> Option<Entry> {
+fn early_entry(request: &mut Request) -> Option<CompletionEntry> {
     if !std::mem::take(&mut request.early) {
         return None;
     }
@@ -444,5 +444,5 @@ fn early_entry(request: &mut Request) -> Option<Entry> {
     let (context, flags) = (request.context, request.flags);
     // The program may use it for something else by the time this fails.
     request.context = null_mut();
-    reported.then_some(Entry { context, flags, len, ..Entry::NONE })
+    reported.then_some(CompletionEntry { context, flags, len, ..CompletionEntry::NONE })
 }

@@ -7,19 +7,19 @@ use std::ffi::c_void;
 
 /// An operation that can be cancelled.
 #[derive(Clone, Copy)]
-struct Live {
+struct CancellableOperation {
     op: OpId,
     context: *mut c_void,
     receives: bool,
 }
 
 // SAFETY: the context is only compared.
-unsafe impl Send for Live {}
+unsafe impl Send for CancellableOperation {}
 
 /// See the module's description.
 #[derive(Default)]
-pub(crate) struct Operations {
-    live: Vec<Option<Live>>,
+pub(crate) struct CancellableOperations {
+    live: Vec<Option<CancellableOperation>>,
     /// Free slots among them.
     free: Vec<u32>,
     #[expect(clippy::vec_box, reason = "the boxes move between here and the library")]
@@ -32,7 +32,7 @@ pub(crate) struct Operations {
     pub(crate) outgoing: usize,
 }
 
-impl Operations {
+impl CancellableOperations {
     /// A spare request, or a new one.
     pub(crate) fn spare(&mut self) -> Box<Request> {
         self.spare.pop().unwrap_or_else(Request::new)
@@ -78,7 +78,7 @@ impl Operations {
     /// The operation was started.
     pub(crate) fn started(&mut self, slot: u32, op: OpId, kind: RequestKind, context: *mut c_void) {
         let receives = matches!(kind, RequestKind::Receive | RequestKind::MultiReceive);
-        self.live[slot as usize] = Some(Live { op, context, receives });
+        self.live[slot as usize] = Some(CancellableOperation { op, context, receives });
     }
 
     /// The operation was not started, or has ended.
@@ -89,7 +89,7 @@ impl Operations {
 
     /// The first receive with a context.
     pub(crate) fn receive(&self, context: *mut c_void) -> Option<OpId> {
-        let fits = |live: &&Live| live.receives && live.context == context;
+        let fits = |live: &&CancellableOperation| live.receives && live.context == context;
         self.live.iter().flatten().find(fits).map(|live| live.op)
     }
 }

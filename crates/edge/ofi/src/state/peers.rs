@@ -2,7 +2,7 @@
 
 use crate::address::NOT_AVAILABLE;
 use crate::addresses::Addresses;
-use crate::error::{Code, Outcome};
+use crate::error::{Code, OfiResult};
 use gigae::{Endpoint, Peer};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// The peer with a number in the vector.
-    pub(crate) fn peer(&mut self, endpoint: &Endpoint, number: u64) -> Outcome<Peer> {
+    pub(crate) fn peer(&mut self, endpoint: &Endpoint, number: u64) -> OfiResult<Peer> {
         self.refresh();
         let at = usize::try_from(number).map_err(|_| Code::INVALID)?;
         if let Some(Some(peer)) = self.peers.get(at) {

@@ -1,6 +1,6 @@
 //! Receives other than of one message into one memory.
 
-use crate::request::{Receiver, Request};
+use crate::request::{ReceiveContext, Request};
 use crate::state::reports::ReceiveEnd;
 use gigae::OpId;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub(crate) enum Claimed {
 /// See the module's description.
 pub(crate) struct Receives {
     /// Receives of several messages. Their requests come back with the last message.
-    pub(crate) several: HashMap<OpId, Receiver>,
+    pub(crate) several: HashMap<OpId, ReceiveContext>,
     /// Claimed messages by the contexts that they were claimed for, with the operations that fetch
     /// them. The operation of a message that was discarded goes on without an entry here, and the
     /// program may use its context again.

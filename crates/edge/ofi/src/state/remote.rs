@@ -9,7 +9,7 @@ use gigae::{Accesses, Endpoint, RegionKey};
 use std::sync::Arc;
 
 /// A memory with a counter of what peers write there.
-struct Watched {
+struct WatchedMemory {
     key: RegionKey,
     counter: Arc<Count>,
     /// Writes counted so far.
@@ -21,12 +21,12 @@ struct Watched {
 pub(crate) struct Remote {
     /// Memories that peers may use.
     pub(crate) regions: usize,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedMemory>,
     /// Accesses of peers that were counted so far, if a counter is bound for them.
     pub(crate) accesses: Option<Accesses>,
 }
 
-impl Watched {
+impl WatchedMemory {
     /// Peers have written to it so many times.
     fn count(&mut self, writes: u64) {
         if writes > self.counted {
@@ -40,7 +40,7 @@ impl Remote {
     /// Counts what peers write into a memory.
     pub(crate) fn watch(&mut self, endpoint: &Endpoint, key: RegionKey, counter: &Arc<Count>) {
         let counted = endpoint.region_writes(key).unwrap_or_default();
-        self.watched.push(Watched { key, counter: Arc::clone(counter), counted });
+        self.watched.push(WatchedMemory { key, counter: Arc::clone(counter), counted });
     }
 
     /// The memory is no longer registered. Peers wrote to it so many times.

@@ -1,9 +1,9 @@
 //! Where an endpoint reports: completion queues and counters.
 
-use crate::completions::{Completions, Entry, Failure};
+use crate::completions::{CompletionEntry, CompletionFailure, Completions};
 use crate::count::Count;
 use crate::error::Code;
-use crate::request::{Receiver, Request, RequestKind};
+use crate::request::{ReceiveContext, Request, RequestKind};
 use crate::sys;
 use gigae::{Completion, OpError};
 use std::sync::Arc;
@@ -33,9 +33,9 @@ pub(crate) struct ReceiveEnd {
     pub(crate) result: Result<(), OpError>,
 }
 
-fn failure(error: &OpError, beyond: usize) -> Failure {
+fn failure(error: &OpError, beyond: usize) -> CompletionFailure {
     let (code, number) = Code::of_operation(error);
-    Failure { code, number, beyond }
+    CompletionFailure { code, number, beyond }
 }
 
 impl Reports {
@@ -68,7 +68,7 @@ impl Reports {
         self.count(sys::FI_SEND, false);
         if let (Some(queue), Err(error)) = (&self.tx, &completion.result) {
             let error = Some(failure(error, 0));
-            queue.push(Entry { flags: sys::FI_SEND, error, ..Entry::NONE });
+            queue.push(CompletionEntry { flags: sys::FI_SEND, error, ..CompletionEntry::NONE });
         }
     }
 
@@ -84,27 +84,32 @@ impl Reports {
         if let Some(queue) = &self.tx {
             match result {
                 Ok(()) if reported => {
-                    queue.push(Entry { context, flags, len: *len, ..Entry::NONE });
+                    queue.push(CompletionEntry {
+                        context,
+                        flags,
+                        len: *len,
+                        ..CompletionEntry::NONE
+                    });
                 }
                 Ok(()) => {}
                 Err(error) => {
                     let error = Some(failure(error, 0));
-                    queue.push(Entry { context, flags, error, ..Entry::NONE });
+                    queue.push(CompletionEntry { context, flags, error, ..CompletionEntry::NONE });
                 }
             }
         }
     }
 
     /// A receive has ended.
-    pub(crate) fn received(&self, receiver: Receiver, ended: &ReceiveEnd) {
-        let Receiver { context, flags, reported, base } = receiver;
+    pub(crate) fn received(&self, receiver: ReceiveContext, ended: &ReceiveEnd) {
+        let ReceiveContext { context, flags, reported, base } = receiver;
         self.count(sys::FI_RECV, ended.result.is_ok());
         if let Some(queue) = &self.rx
             && (reported || ended.result.is_err())
         {
             let flags = flags | ended.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
             let beyond = ended.total.saturating_sub(ended.len);
-            queue.push(Entry {
+            queue.push(CompletionEntry {
                 context,
                 flags,
                 len: ended.len,

@@ -15,7 +15,7 @@ const COUNTED: u64 = 1000;
 
 /// How often what happens in a round, and ends with so many entries in the queue, allocates once
 /// warm.
-fn allocations(p: &Pair, mut start: impl FnMut(), ends: usize) -> u64 {
+fn allocations(p: &EndpointPair, mut start: impl FnMut(), ends: usize) -> u64 {
     let mut rounds = |count| {
         for _ in 0..count {
             start();
@@ -34,7 +34,7 @@ fn allocations(p: &Pair, mut start: impl FnMut(), ends: usize) -> u64 {
 
 #[test]
 fn once_warm_no_operation_allocates() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let boxed = heap::allocations(|| drop(std::hint::black_box(Box::new(0_u64))));
     assert_eq!(boxed, 1, "allocations are counted");
 

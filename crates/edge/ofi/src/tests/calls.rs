@@ -17,7 +17,7 @@ const LONG: usize = 64 << 10;
 const TRACED: &str = "GIGAE_SYSTEM_CALLS_TRACED";
 
 /// As in the library's test of system calls: nothing depends on time.
-fn on_a_cable(fabric: &Fabric, number: u16, backend: Backend, asked: NodeOptions) -> Node {
+fn on_a_cable(fabric: &Fabric, number: u16, backend: Backend, asked: NodeOptions) -> TestEndpoint {
     let node = fabric.node(number);
     let _inside = node.enter().unwrap();
     let options = Options::new(node.interface).backend(backend).wait(Wait::Spin).bulk(false);
@@ -27,11 +27,11 @@ fn on_a_cable(fabric: &Fabric, number: u16, backend: Backend, asked: NodeOptions
         config.min_rto = Duration::from_secs(2);
         config.max_rto = Duration::from_secs(3);
     });
-    Node::opened(Box::new(move || options.clone().open()), asked)
+    TestEndpoint::opened(Box::new(move || options.clone().open()), asked)
 }
 
 /// Waits until one end has received, and the other may use its buffer again.
-fn until_both_are_done(net: &Network, from: &Node, to: &Node) {
+fn until_both_are_done(net: &Network, from: &TestEndpoint, to: &TestEndpoint) {
     let mut waiting = [(to, TRECV), (from, TSEND)].into_iter().peekable();
     while let Some(&(node, flags)) = waiting.peek() {
         match node.read() {
@@ -52,7 +52,7 @@ fn until_both_are_done(net: &Network, from: &Node, to: &Node) {
 /// An end, and its number of the other one.
 #[derive(Clone, Copy)]
 struct TaggedEnd<'a> {
-    node: &'a Node,
+    node: &'a TestEndpoint,
     other: u64,
 }
 
@@ -80,7 +80,7 @@ fn tagged_messages_go_to_and_fro() {
         .map(|backend| (testing::fabric("provider calls", |config| config.cable = true), backend));
     let [a, b] = [1, 2].map(|number| match &cable {
         Some((fabric, backend)) => on_a_cable(fabric, number, *backend, asked),
-        None => Node::open(&net, number.into(), asked),
+        None => TestEndpoint::open(&net, number.into(), asked),
     });
     let (to_b, to_a) = (a.insert(&b.name()), b.insert(&a.name()));
     let ends = [TaggedEnd { node: &a, other: to_b }, TaggedEnd { node: &b, other: to_a }];

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 const UNTOUCHED: u8 = 0xa5;
 
 /// The next completion of a queue without progress.
-fn cancelled(node: &Node) -> usize {
+fn cancelled(node: &TestEndpoint) -> usize {
     assert_eq!(node.read().err(), Some(minus(Code::AVAILABLE)));
     let entry = node.error();
     assert_eq!(Code(entry.err), Code::CANCELED);
@@ -16,7 +16,7 @@ fn cancelled(node: &Node) -> usize {
 
 #[test]
 fn closing_an_endpoint_cancels_what_is_posted_and_writes_to_it_no_more() {
-    let p = Pair::having(NodeOptions { manual: true, ..NodeOptions::default() });
+    let p = EndpointPair::having(NodeOptions { manual: true, ..NodeOptions::default() });
     let delay = Duration::from_micros(5);
     // So slow that messages are there in part.
     p.net.set_faults(Faults { delay, rate: 125_000_000, ..Faults::default() });
@@ -96,7 +96,7 @@ fn closing_an_endpoint_cancels_what_is_posted_and_writes_to_it_no_more() {
     ended.sort_unstable();
     ended.dedup();
     assert_eq!(ended, [0, 1, 2, 3, 4, 5, 6]);
-    let Node { domain, cq, av, sends, receives, .. } = p.a;
+    let TestEndpoint { domain, cq, av, sends, receives, .. } = p.a;
     for object in [cq.cast::<fid>(), av.cast(), sends.cast(), receives.cast(), domain.cast()] {
         assert_eq!(general!(object, close), 0);
     }
@@ -106,7 +106,7 @@ fn closing_an_endpoint_cancels_what_is_posted_and_writes_to_it_no_more() {
 
 #[test]
 fn what_peers_did_before_an_endpoint_is_closed_is_reported() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let writes = p.b.counter(1);
     assert_eq!(general!(p.b.ep, bind, writes.cast(), FI_REMOTE_WRITE), 0);
     let mut memory = vec![0_u8; 64];
@@ -114,12 +114,12 @@ fn what_peers_did_before_an_endpoint_is_closed_is_reported() {
     // SAFETY: an open region.
     let key = unsafe { (*mr).key };
     memory::write_unseen(&p, key, Some(5));
-    let Pair { a, b, to_a, .. } = p;
+    let EndpointPair { a, b, to_a, .. } = p;
     assert_eq!(general!(b.ep, close), 0);
     assert_eq!(call!(writes, ops, read), 1);
     let (entry, source) = b.read().unwrap();
     assert_eq!((entry.data, source), (5, to_a));
-    let Node { domain, cq, av, sends, receives, .. } = b;
+    let TestEndpoint { domain, cq, av, sends, receives, .. } = b;
     for object in [mr.cast::<fid>(), cq.cast(), av.cast(), sends.cast(), receives.cast()] {
         assert_eq!(general!(object, close), 0);
     }
@@ -131,13 +131,13 @@ fn what_peers_did_before_an_endpoint_is_closed_is_reported() {
 
 #[test]
 fn closing_an_endpoint_closes_its_link_even_if_memory_stays_registered() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let mut memory = vec![0_u8; 64];
     let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
     // SAFETY: an open region.
     let key = unsafe { (*mr).key };
     assert_eq!(call!(p.a.ep, msg, inject, null(), 0, p.to_b), 0);
-    let Pair { net, a, b, to_b, .. } = p;
+    let EndpointPair { net, a, b, to_b, .. } = p;
     let domain = b.domain;
     b.close_endpoint();
     let sent = body(64, 1);
@@ -158,7 +158,7 @@ fn closing_an_endpoint_closes_its_link_even_if_memory_stays_registered() {
 
 #[test]
 fn what_others_need_is_not_closed_before_them() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (mut memory, busy) = (vec![0_u8; 64], -Code::BUSY.0);
     let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
     let counter = p.b.counter(7);
@@ -192,12 +192,12 @@ fn what_others_need_is_not_closed_before_them() {
 }
 
 /// Hands an object to another thread.
-struct Handed<T>(*mut T);
+struct SendPtr<T>(*mut T);
 
 // SAFETY: any thread may use an object.
-unsafe impl<T> Send for Handed<T> {}
+unsafe impl<T> Send for SendPtr<T> {}
 
-impl<T> Handed<T> {
+impl<T> SendPtr<T> {
     fn take(self) -> *mut T {
         self.0
     }
@@ -205,18 +205,18 @@ impl<T> Handed<T> {
 
 #[test]
 fn an_endpoint_is_closed_though_another_thread_binds_and_closes_memory() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     // Memory takes longer to close if more endpoints have it.
-    let others = [(); 4].map(|()| Node::within(p.b.domain, NodeOptions::default()));
+    let others = [(); 4].map(|()| TestEndpoint::within(p.b.domain, NodeOptions::default()));
     let writes = p.b.counter(7);
     let (sent, mut memory) = (body(100_000, 1), vec![0_u8; 64]);
     for round in 0..200 {
-        let node = Node::within(p.b.domain, NodeOptions::default());
+        let node = TestEndpoint::within(p.b.domain, NodeOptions::default());
         let (data, to_a) = (sent.as_ptr().cast(), node.insert(&p.a.name()));
         // Nobody receives it.
         assert_eq!(call!(node.ep, msg, send, data, 100_000, null_mut(), to_a, context(1)), 0);
         let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
-        let (mr, counter) = (Handed(mr), Handed(writes));
+        let (mr, counter) = (SendPtr(mr), SendPtr(writes));
         let (core, barrier) = (Arc::downgrade(node.core()), Barrier::new(2));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -233,26 +233,26 @@ fn an_endpoint_is_closed_though_another_thread_binds_and_closes_memory() {
             assert_eq!(general!(node.ep, close), 0);
             assert_eq!(core.strong_count(), 0, "it still sends from the program's memory");
         });
-        let Node { cq, av, sends, receives, .. } = node;
+        let TestEndpoint { cq, av, sends, receives, .. } = node;
         for object in [cq.cast::<fid>(), av.cast(), sends.cast(), receives.cast()] {
             assert_eq!(general!(object, close), 0);
         }
     }
     assert_eq!(general!(writes, close), 0);
-    others.into_iter().for_each(Node::close_endpoint);
+    others.into_iter().for_each(TestEndpoint::close_endpoint);
     p.close();
 }
 
 #[test]
 fn memory_is_closed_while_another_thread_opens_and_closes_endpoints() {
-    let p = Pair::new();
-    let domain = Handed(p.b.domain);
+    let p = EndpointPair::new();
+    let domain = SendPtr(p.b.domain);
     let mut memories = [(); 16].map(|()| vec![0_u8; 64]);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| {
             let domain = domain.take();
             for _ in 0..300 {
-                Node::within(domain, NodeOptions::default()).close_endpoint();
+                TestEndpoint::within(domain, NodeOptions::default()).close_endpoint();
             }
         });
         while !other.is_finished() {

@@ -3,12 +3,17 @@
 use super::*;
 
 /// A memory of `b` that `a` may use in all ways.
-pub(super) fn register(p: &Pair, memory: &mut [u8], access: u64) -> *mut fid_mr {
+pub(super) fn register(p: &EndpointPair, memory: &mut [u8], access: u64) -> *mut fid_mr {
     register_as(p, memory, access, 0).unwrap()
 }
 
 /// The same under a key, which matters only if keys are the program's.
-fn register_as(p: &Pair, memory: &mut [u8], access: u64, key: u64) -> Result<*mut fid_mr, Code> {
+fn register_as(
+    p: &EndpointPair,
+    memory: &mut [u8],
+    access: u64,
+    key: u64,
+) -> Result<*mut fid_mr, Code> {
     let mut mr = null_mut();
     let (data, len) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: an open domain; the memory outlives the region.
@@ -22,7 +27,7 @@ fn register_as(p: &Pair, memory: &mut [u8], access: u64, key: u64) -> Result<*mu
 
 #[test]
 fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let mut memory = vec![0_u8; 100_000];
     let base = memory.as_mut_ptr();
     let mr = register(&p, &mut memory, FI_REMOTE_READ | FI_REMOTE_WRITE);
@@ -112,7 +117,7 @@ fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
 }
 
 /// What `fi_atomicvalid` and its like say: the most numbers, or the error.
-fn most(p: &Pair, family: u64, datatype: fi_datatype, op: fi_op) -> Result<usize, c_int> {
+fn most(p: &EndpointPair, family: u64, datatype: fi_datatype, op: fi_op) -> Result<usize, c_int> {
     let mut count = 0;
     let code = match family {
         0 => call!(p.a.ep, atomic, writevalid, datatype, op, &mut count),
@@ -129,7 +134,7 @@ fn most(p: &Pair, family: u64, datatype: fi_datatype, op: fi_op) -> Result<usize
 
 #[test]
 fn every_atomic_that_is_said_to_be_there_is_carried_out_and_no_other() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let mut memory = vec![0_u8; 41];
     let mr = register(&p, &mut memory, FI_REMOTE_WRITE);
     // SAFETY: an open region.
@@ -250,7 +255,7 @@ fn every_atomic_that_is_said_to_be_there_is_carried_out_and_no_other() {
 
 #[test]
 fn keys_are_the_programs_choice_if_it_asks_for_no_others() {
-    let p = Pair::having(NodeOptions { own_keys: true, ..NodeOptions::default() });
+    let p = EndpointPair::having(NodeOptions { own_keys: true, ..NodeOptions::default() });
     let (mut first, mut second) = (vec![0_u8; 64], vec![0_u8; 64]);
     let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
     let mr = register_as(&p, &mut first, access, 0xc0de).unwrap();
@@ -277,7 +282,7 @@ fn keys_are_the_programs_choice_if_it_asks_for_no_others() {
 
 #[test]
 fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let [writes, reads, own] = [1, 2, 3].map(|number| p.b.counter(number));
     assert_eq!(general!(p.b.ep, bind, writes.cast(), FI_REMOTE_WRITE), 0);
     assert_eq!(general!(p.b.ep, bind, reads.cast(), FI_REMOTE_READ), 0);
@@ -310,7 +315,7 @@ fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
         assert_eq!(general!(mr, close), 0);
     }
     assert_eq!(general!(p.b.domain, close), -Code::BUSY.0);
-    let Pair { a, b, .. } = p;
+    let EndpointPair { a, b, .. } = p;
     let domain = b.domain;
     a.close();
     b.close_endpoint();
@@ -323,7 +328,7 @@ fn what_peers_do_with_memory_is_counted_for_an_endpoint_and_for_one_memory() {
 
 /// `a` writes into a memory of `b`, with remote data if there are some. The library of `b` has it
 /// then, and the provider does not know it yet.
-pub(super) fn write_unseen(p: &Pair, key: u64, data: Option<u64>) {
+pub(super) fn write_unseen(p: &EndpointPair, key: u64, data: Option<u64>) {
     let (bytes, none) = ([1_u8; 8], null_mut());
     let at = bytes.as_ptr().cast();
     let before = p.b.core().lock().endpoint.accesses().writes;
@@ -337,7 +342,7 @@ pub(super) fn write_unseen(p: &Pair, key: u64, data: Option<u64>) {
 
 #[test]
 fn what_peers_did_before_a_counter_is_bound_is_counted_by_those_that_were() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let [writes, both] = [1, 2].map(|number| p.b.counter(number));
     let mut memory = vec![0_u8; 64];
     let mr = register(&p, &mut memory, FI_REMOTE_WRITE);
@@ -352,7 +357,7 @@ fn what_peers_did_before_a_counter_is_bound_is_counted_by_those_that_were() {
     write_unseen(&p, key, None);
     assert_eq!([writes, both].map(|counter| call!(counter, ops, read)), [2, 1]);
     assert_eq!(general!(mr, close), 0);
-    let Pair { a, b, .. } = p;
+    let EndpointPair { a, b, .. } = p;
     let domain = b.domain;
     a.close();
     b.close_endpoint();
@@ -363,7 +368,7 @@ fn what_peers_did_before_a_counter_is_bound_is_counted_by_those_that_were() {
 
 #[test]
 fn what_peers_did_with_a_memory_is_reported_although_it_is_deregistered() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let [of_endpoint, of_memory] = [1, 2].map(|number| p.b.counter(number));
     assert_eq!(general!(p.b.ep, bind, of_endpoint.cast(), FI_REMOTE_WRITE), 0);
     let mut memory = vec![0_u8; 64];
@@ -377,7 +382,7 @@ fn what_peers_did_with_a_memory_is_reported_although_it_is_deregistered() {
     let (entry, source) = p.b.read().unwrap();
     assert_eq!((entry.flags, entry.len), (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, 8));
     assert_eq!((entry.data, source), (5, p.to_a));
-    let Pair { a, b, .. } = p;
+    let EndpointPair { a, b, .. } = p;
     let domain = b.domain;
     a.close();
     b.close_endpoint();
@@ -398,7 +403,12 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     let (mut domain, mut memory) = (null_mut(), [0_u8; 64]);
     // SAFETY: a place to write to.
     unsafe {
-        fabric::put_domain(Domain::new(opener, false, None), &mut domain, null_mut()).unwrap()
+        fabric::put_domain(
+            Domain::new(opener, false, Threads::Several, None),
+            &mut domain,
+            null_mut(),
+        )
+        .unwrap()
     };
     for _ in 0..3 {
         let (mut mr, at) = (null_mut(), memory.as_mut_ptr().cast());
@@ -411,6 +421,6 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
         assert_eq!(general!(mr, close), 0);
     }
     // The program's endpoint is that one.
-    Node::within(domain, NodeOptions::default()).close();
+    TestEndpoint::within(domain, NodeOptions::default()).close();
     assert_eq!(opened.load(std::sync::atomic::Ordering::Relaxed), 1);
 }

@@ -6,7 +6,17 @@ use crate::request::{Call, IoVecs, RequestKind};
 
 #[test]
 fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
-    let p = Pair::new();
+    messages_of_all_sizes_arrive(Threads::Several);
+}
+
+#[test]
+fn messages_arrive_where_the_program_serializes_its_calls() {
+    messages_of_all_sizes_arrive(Threads::Serialized);
+}
+
+fn messages_of_all_sizes_arrive(threads: Threads) {
+    let caps = FI_DIRECTED_RECV;
+    let p = EndpointPair::having(NodeOptions { caps, threads, ..NodeOptions::default() });
     for (n, len) in [0, 1, 1468, 5000, 40_000, 300_000].into_iter().enumerate() {
         let (tagged, plain) = (body(len, n), body(len, n + 50));
         let (mut first, mut second) = (vec![0; len], vec![0; len]);
@@ -47,7 +57,7 @@ fn tagged_and_untagged_messages_of_all_sizes_arrive_where_they_belong() {
 
 #[test]
 fn what_is_injected_is_copied_and_not_reported_and_what_is_too_long_is_refused() {
-    let p = Pair::with(0, 0);
+    let p = EndpointPair::with(0, 0);
     let mut sent = body(4096, 1);
     let mut got = vec![0; 4096];
     let into = got.as_mut_ptr().cast();
@@ -76,7 +86,7 @@ fn what_is_injected_is_copied_and_not_reported_and_what_is_too_long_is_refused()
 
 #[test]
 fn truncated_cancelled_and_lost_operations_say_why() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (long, mut short) = (body(100, 1), [0_u8; 60]);
     let into = short.as_mut_ptr().cast::<c_void>();
     assert_eq!(call!(p.b.ep, tagged, recv, into, 60, null_mut(), UNSPECIFIED, 1, 0, context(1)), 0);
@@ -96,7 +106,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
     }
     p.failed(&p.b, Code::CANCELED, context(2));
 
-    let Pair { net, a, b, to_b, .. } = p;
+    let EndpointPair { net, a, b, to_b, .. } = p;
     b.close();
     let sent = body(100_000, 1);
     // It has said that it is gone; from then on there is nobody.
@@ -120,7 +130,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
 
 #[test]
 fn one_memory_takes_several_messages_until_too_little_is_left() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let least = 50_usize;
     // SAFETY: an open endpoint, and a number.
     unsafe {
@@ -151,7 +161,7 @@ fn one_memory_takes_several_messages_until_too_little_is_left() {
 
 #[test]
 fn a_message_that_was_copied_is_complete_before_the_peer_has_done_anything() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let mut sent: Vec<_> = (0..MOST_COPIES + 2).map(|n| body(COPIED_SIZE, n)).collect();
     let mut long = body(COPIED_SIZE + 1, 9);
     let send = |data: &[u8], n: usize| {
@@ -174,7 +184,7 @@ fn a_message_that_was_copied_is_complete_before_the_peer_has_done_anything() {
     let mut got = vec![0_u8; COPIED_SIZE + 1];
     let into = got.as_mut_ptr().cast();
     for n in std::iter::once(9).chain(0..sent.len()) {
-        let receive = |p: &Pair| {
+        let receive = |p: &EndpointPair| {
             call!(
                 p.b.ep,
                 tagged,
@@ -221,7 +231,7 @@ fn a_message_that_was_copied_is_complete_before_the_peer_has_done_anything() {
 }
 
 /// Posts a memory for several messages.
-fn post_several(node: &Node, memory: &mut [u8], context: *mut c_void) {
+fn post_several(node: &TestEndpoint, memory: &mut [u8], context: *mut c_void) {
     let piece = one(memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: plain numbers and pointers.
     let mut msg: fi_msg = unsafe { zeroed() };
@@ -232,7 +242,7 @@ fn post_several(node: &Node, memory: &mut [u8], context: *mut c_void) {
 #[test]
 fn what_is_left_of_a_memory_for_several_messages_is_used_before_the_next_memory() {
     for (len, early) in [(1024, 0), (1024, 20), (20_000, 0), (40_000, 1), (40_000, 0)] {
-        let p = Pair::new();
+        let p = EndpointPair::new();
         let count = 24;
         let mut memories = [0; 4].map(|_| vec![0_u8; len * count / 4]);
         let bodies: Vec<_> = (0..count).map(|n| body(len, n)).collect();
@@ -267,7 +277,7 @@ fn what_is_left_of_a_memory_for_several_messages_is_used_before_the_next_memory(
 
 #[test]
 fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (mut memory, sent) = (vec![0_u8; 250], body(70, 1));
     post_several(&p.b, &mut memory, context(5));
     assert_eq!(call!(p.a.ep, msg, inject, sent.as_ptr().cast(), 70, p.to_b), 0);
@@ -292,7 +302,7 @@ fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
 }
 
 /// Messages of 40,000 bytes with the tags 0, 1 and so on, which `b` knows of and has not received.
-fn offered(p: &Pair, count: usize) -> Vec<Vec<u8>> {
+fn offered(p: &EndpointPair, count: usize) -> Vec<Vec<u8>> {
     let sent: Vec<_> = (0..count).map(|n| body(40_000, n)).collect();
     for (tag, data) in (0..).zip(&sent) {
         let data = data.as_ptr().cast();
@@ -309,7 +319,7 @@ fn offered(p: &Pair, count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_message_is_peeked_at_claimed_and_discarded() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     // SAFETY: plain numbers and pointers.
     let mut msg: fi_msg_tagged = unsafe { zeroed() };
     (msg.addr, msg.tag, msg.ignore, msg.context) = (UNSPECIFIED, 0, 0xff, context(1));
@@ -351,7 +361,7 @@ fn a_message_is_peeked_at_claimed_and_discarded() {
 fn a_message_that_is_being_discarded_is_not_taken_for_one_that_was_claimed_with_its_context() {
     // Discarded without a claim, and after one.
     for discards in [&[FI_PEEK | FI_DISCARD][..], &[FI_PEEK | FI_CLAIM, FI_CLAIM | FI_DISCARD]] {
-        let p = Pair::new();
+        let p = EndpointPair::new();
         let sent = offered(&p, 2);
         // SAFETY: plain numbers and pointers.
         let mut msg: fi_msg_tagged = unsafe { zeroed() };
@@ -374,7 +384,7 @@ fn a_message_that_is_being_discarded_is_not_taken_for_one_that_was_claimed_with_
 
 #[test]
 fn messages_to_oneself_arrive() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (sent, mut got) = (body(100_000, 1), vec![0_u8; 100_000]);
     let (data, into) = (sent.as_ptr().cast(), got.as_mut_ptr().cast());
     assert_eq!(call!(p.a.ep, tagged, send, data, 100_000, null_mut(), 0, 3, context(1)), 0);
@@ -388,7 +398,7 @@ fn messages_to_oneself_arrive() {
 
 #[test]
 fn what_is_refused_while_the_interface_is_down_is_not_sent() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (sent, mut first, mut second) = ([7_u8; 8], [0_u8; 8], [0_u8; 8]);
     let data = sent.as_ptr().cast();
     for (into, n) in [(&mut first, 1), (&mut second, 2)] {
@@ -417,7 +427,7 @@ fn what_is_refused_while_the_interface_is_down_is_not_sent() {
 
 #[test]
 fn a_message_that_was_not_started_has_not_ended() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (sent, mut got) = ([7_u8; 8], [0_u8; 8]);
     let piece = one(sent.as_ptr().cast(), 8);
     // As the library refuses when 1,048,576 operations are going on.

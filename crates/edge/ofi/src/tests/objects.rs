@@ -5,7 +5,7 @@ use crate::cq::Queue;
 
 #[test]
 fn addresses_are_looked_up_removed_and_named_again() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (mut name, mut len) = ([0; LEN], LEN);
     assert_eq!(call!(p.a.av, ops, lookup, p.to_b, name.as_mut_ptr().cast(), &mut len), 0);
     assert_eq!((name, len), (p.b.name(), LEN));
@@ -44,11 +44,11 @@ fn addresses_are_looked_up_removed_and_named_again() {
 
 #[test]
 fn endpoints_of_a_domain_have_addresses_of_their_own_and_the_same_memory() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let mut bytes = [vec![0_u8; 64], vec![0_u8; 64]];
     let [first, second] = &mut bytes;
     let early = memory::register(&p, first, FI_REMOTE_WRITE);
-    let other = Node::within(p.b.domain, NodeOptions::default());
+    let other = TestEndpoint::within(p.b.domain, NodeOptions::default());
     let late = memory::register(&p, second, FI_REMOTE_WRITE);
     assert_ne!(other.name(), p.b.name());
     let to_other = p.a.insert(&other.name());
@@ -85,7 +85,7 @@ fn endpoints_of_a_domain_have_addresses_of_their_own_and_the_same_memory() {
     }
     // What is registered stays when an endpoint closes, and the next one is a way to it.
     other.close_endpoint();
-    let again = Node::within(p.b.domain, NodeOptions::default());
+    let again = TestEndpoint::within(p.b.domain, NodeOptions::default());
     let to_again = p.a.insert(&again.name());
     bytes.iter_mut().for_each(|bytes| bytes.fill(0));
     // SAFETY: an open region.
@@ -105,7 +105,7 @@ fn endpoints_of_a_domain_have_addresses_of_their_own_and_the_same_memory() {
 
 #[test]
 fn an_endpoint_whose_link_is_down_does_not_stop_others_that_report_to_the_same_queue() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (mut ep, counter) = (null_mut(), p.a.counter(7));
     let (mut info, mut tx): (fi_info, fi_tx_attr) = (empty(), empty());
     info.tx_attr = &mut tx;
@@ -170,7 +170,7 @@ fn an_endpoint_whose_link_is_down_does_not_stop_others_that_report_to_the_same_q
 
 #[test]
 fn objects_that_are_not_there_are_refused_by_name() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (none, refused) = (null_mut(), -Code::NO_SYS.0);
     assert_eq!(call!(p.a.domain, ops, scalable_ep, none, null_mut(), null_mut()), refused);
     assert_eq!(call!(p.a.domain, ops, stx_ctx, null_mut(), null_mut(), null_mut()), refused);
@@ -201,7 +201,7 @@ fn objects_that_are_not_there_are_refused_by_name() {
 
 #[test]
 fn an_endpoint_over_several_links_exchanges_messages_with_others_and_itself() {
-    let p = Pair::having(NodeOptions { links: 2, ..NodeOptions::default() });
+    let p = EndpointPair::having(NodeOptions { links: 2, ..NodeOptions::default() });
     let (sent, mut got) = (body(300_000, 1), vec![0_u8; 300_000]);
     let (data, into) = (sent.as_ptr().cast(), got.as_mut_ptr().cast());
     for (to, node) in [(p.to_b, &p.b), (0, &p.a)] {
@@ -218,5 +218,18 @@ fn an_endpoint_over_several_links_exchanges_messages_with_others_and_itself() {
         assert!(got == sent);
         got.fill(0);
     }
+    p.close();
+}
+
+/// In a domain of `FI_THREAD_DOMAIN`, no lock makes the second call wait.
+#[test]
+fn two_calls_at_a_time_are_refused_where_the_program_promised_to_serialize_them() {
+    let threads = Threads::Serialized;
+    let p = EndpointPair::having(NodeOptions { threads, ..NodeOptions::default() });
+    let first = p.a.core().lock();
+    assert_eq!(call!(p.a.cq, ops, read, null_mut(), 0), minus(Code::OTHER));
+    assert_eq!(call!(p.a.ep, msg, inject, null(), 0, p.to_b), minus(Code::OTHER));
+    drop(first);
+    assert_eq!(call!(p.a.cq, ops, read, null_mut(), 0), minus(Code::AGAIN));
     p.close();
 }

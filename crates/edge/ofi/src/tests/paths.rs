@@ -12,7 +12,7 @@ const LONG: usize = 64 << 10;
 
 /// A tagged message from one node to the other, both of which read their queues.
 #[inline(always)]
-fn tagged(p: &Pair, sent: &[u8], received: &mut [u8]) {
+fn tagged(p: &EndpointPair, sent: &[u8], received: &mut [u8]) {
     let (data, into) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
     let (len, none) = (sent.len(), null_mut());
     let code = call!(p.b.ep, tagged, recv, into, len, none, p.to_a, 7, 0, context(1));
@@ -39,18 +39,18 @@ fn tagged(p: &Pair, sent: &[u8], received: &mut [u8]) {
 }
 
 #[inline(never)]
-fn measured_tagged_8_bytes(p: &Pair, sent: &[u8], received: &mut [u8]) {
+fn measured_tagged_8_bytes(p: &EndpointPair, sent: &[u8], received: &mut [u8]) {
     tagged(p, sent, received);
 }
 
 #[inline(never)]
-fn measured_tagged_64_kib(p: &Pair, sent: &[u8], received: &mut [u8]) {
+fn measured_tagged_64_kib(p: &EndpointPair, sent: &[u8], received: &mut [u8]) {
     tagged(p, sent, received);
 }
 
 #[test]
 fn tagged_messages_pass_from_queue_to_queue() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let (sent, mut received) = (body(LONG, 1), vec![0; LONG]);
     for _ in 0..WARM {
         tagged(&p, &sent[..8], &mut received[..8]);

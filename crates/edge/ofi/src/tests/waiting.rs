@@ -12,7 +12,7 @@ fn open_fabric() -> *mut fid_fabric {
 }
 
 /// A counter of `b` with a descriptor to sleep on.
-fn sleeping_counter(p: &Pair, counted: u64) -> *mut fid_cntr {
+fn sleeping_counter(p: &EndpointPair, counted: u64) -> *mut fid_cntr {
     let mut counter = null_mut();
     let mut attr: fi_cntr_attr = empty();
     attr.wait_obj = FI_WAIT_FD;
@@ -23,7 +23,7 @@ fn sleeping_counter(p: &Pair, counted: u64) -> *mut fid_cntr {
 
 #[test]
 fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let fabric = open_fabric();
     let mut fids = [p.b.cq.cast::<fid>()];
     let may_sleep = |fids: *mut *mut fid| call!(fabric, ops, trywait, fids, 1);
@@ -59,7 +59,7 @@ fn a_program_sleeps_on_a_queue_until_something_is_there_or_somebody_wakes_it() {
 
 #[test]
 fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let counter = sleeping_counter(&p, FI_REMOTE_WRITE);
     let mut memory = vec![0_u8; 64];
     let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
@@ -75,7 +75,7 @@ fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
     assert_eq!(prepared, Err(Code::AGAIN));
     assert_eq!(inner.prepare(), Ok(()));
     assert_eq!(general!(mr, close), 0);
-    let Pair { a, b, .. } = p;
+    let EndpointPair { a, b, .. } = p;
     let domain = b.domain;
     a.close();
     b.close_endpoint();
@@ -86,7 +86,7 @@ fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
 
 #[test]
 fn a_counter_that_changed_while_the_program_looked_elsewhere_is_no_reason_to_sleep() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let fabric = open_fabric();
     let counters = [FI_SEND, FI_RECV].map(|counted| sleeping_counter(&p, counted));
     let [sends, receives] = counters;
@@ -128,7 +128,7 @@ fn a_counter_that_changed_while_the_program_looked_elsewhere_is_no_reason_to_sle
     assert_eq!(may_sleep(&mut fids), 0);
 
     assert_eq!(general!(fabric, close), 0);
-    let Pair { a, b, .. } = p;
+    let EndpointPair { a, b, .. } = p;
     let domain = b.domain;
     a.close();
     b.close_endpoint();
@@ -139,7 +139,7 @@ fn a_counter_that_changed_while_the_program_looked_elsewhere_is_no_reason_to_sle
 
 #[test]
 fn a_poll_set_returns_the_queues_and_counters_that_are_ready_a_counter_once() {
-    let p = Pair::new();
+    let p = EndpointPair::new();
     let mut set = null_mut();
     assert_eq!(call!(p.b.domain, ops, poll_open, null_mut(), &mut set), 0);
     for object in [p.b.cq.cast::<fid>(), p.b.sends.cast(), p.b.receives.cast()] {

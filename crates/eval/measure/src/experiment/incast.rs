@@ -22,7 +22,7 @@ const FEWEST: u64 = 100;
 
 /// Of all repetitions.
 #[derive(Debug, Default)]
-pub struct Crowds {
+pub struct IncastTotals {
     fairness: Vec<f64>,
     last: Vec<f64>,
     repeated: u64,
@@ -30,7 +30,7 @@ pub struct Crowds {
     trips_lost: u64,
 }
 
-impl Crowds {
+impl IncastTotals {
     /// Adds a repetition's.
     pub fn add(&mut self, asked: &Asked) {
         self.fairness.extend(jain(&asked.crowd.rates));
@@ -221,7 +221,7 @@ mod tests {
     fn lost_echoes_are_counted_and_a_few_have_no_percentile() {
         let of = |answered: u32, trips_lost| {
             let crowd = Crowd { rates: vec![1.0], trips: (1..=answered).collect(), trips_lost };
-            let mut crowds = Crowds::default();
+            let mut crowds = IncastTotals::default();
             crowds.add(&Asked { crowd, ..Asked::default() });
             crowds.shares().unwrap()
         };

@@ -1,7 +1,7 @@
 //! What it costs a program to get at a received message: in place, copied, mapped (003, table 1).
 //!
 //! No network is involved. Messages lie in a ring of frames as large as that of an AF_XDP link, one
-//! after the other; the program looks at the first word of every cache line of each. The ways:
+//! after the other; the program looks at the first word of every cache line of each. The methods:
 //!
 //! - `borrow`: it looks at the message where it lies.
 //! - `copy`: the message is copied into a buffer of the program's, and looked at there.
@@ -10,13 +10,13 @@
 //! - `map`: the pages in which the message lies are mapped at the program's place (mmap(2) with
 //!   `MAP_FIXED`), and looked at there.
 //!
-//! All four include the looking, so that differences are the price of the way. The memory is a
+//! All four include the looking, so that differences are the price of the method. The memory is a
 //! memfd in all of them. Caches hold as much of the ring as they are large; nothing is flushed.
 
 use super::Method;
 use crate::channel::Channel;
 use crate::probe::{Answered, Asked, Loop, ProbeError};
-use gigae_eval_model::experiment::Way;
+use gigae_eval_model::experiment::AccessMethod;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -53,10 +53,10 @@ pub fn answer<C: Channel>(_: &mut C, _: &Loop<'_>) -> Result<Answered, ProbeErro
     Err(NO_LINK)
 }
 
-/// Measures one way with messages of `size` bytes (at most the ring) for a while. Samples are
+/// Measures one method with messages of `size` bytes (at most the ring) for a while. Samples are
 /// picoseconds per message, each the mean of a batch. `None` when interrupted.
 pub fn measure(
-    way: Way,
+    method: AccessMethod,
     size: usize,
     warmup: Duration,
     time: Duration,
@@ -66,12 +66,12 @@ pub fn measure(
     let mut asked = Asked::default();
     let warm = Instant::now() + warmup;
     while Instant::now() < warm {
-        asked.warmup.push(bench.batch(way)?);
+        asked.warmup.push(bench.batch(method)?);
         asked.sent += BATCH as u64;
     }
     let end = Instant::now() + time;
     loop {
-        asked.samples.push(bench.batch(way)?);
+        asked.samples.push(bench.batch(method)?);
         asked.sent += BATCH as u64;
         if interrupted.load(Ordering::Relaxed) {
             return Ok(None);
@@ -114,18 +114,18 @@ impl Bench {
     }
 
     /// Looks at a batch of messages; gives picoseconds per message.
-    fn batch(&mut self, way: Way) -> io::Result<u32> {
+    fn batch(&mut self, method: AccessMethod) -> io::Result<u32> {
         let begin = Instant::now();
         for _ in 0..BATCH {
-            let offset = if way == Way::CopyWarm { 0 } else { self.advance() };
+            let offset = if method == AccessMethod::CopyWarm { 0 } else { self.advance() };
             let message = &self.ring.bytes()[offset..offset + self.size];
-            match way {
-                Way::Borrow => look(message),
-                Way::Copy | Way::CopyWarm => {
+            match method {
+                AccessMethod::Borrow => look(message),
+                AccessMethod::Copy | AccessMethod::CopyWarm => {
                     self.own.copy_from_slice(message);
                     look(&self.own);
                 }
-                Way::Map => {
+                AccessMethod::Map => {
                     self.place.show(&self.memory, offset)?;
                     look(&self.place.bytes()[..self.size]);
                 }
@@ -220,7 +220,7 @@ unsafe fn map(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_eval_model::experiment::WAYS;
+    use gigae_eval_model::experiment::ACCESS_METHODS;
 
     #[test]
     fn a_mapped_message_is_the_one_that_lies_at_its_offset() {
@@ -245,14 +245,14 @@ mod tests {
 
     #[test]
     fn every_way_gives_a_sample_and_an_interruption_ends_it() {
-        for way in WAYS {
+        for method in ACCESS_METHODS {
             let go = AtomicBool::new(false);
             let time = Duration::from_millis(2);
-            let asked = measure(way, 8, time, time, &go).unwrap().unwrap();
-            assert!(!asked.samples.is_empty() && !asked.warmup.is_empty(), "{way:?}");
+            let asked = measure(method, 8, time, time, &go).unwrap().unwrap();
+            assert!(!asked.samples.is_empty() && !asked.warmup.is_empty(), "{method:?}");
             assert_eq!(asked.bytes, asked.sent * 8);
             let stop = AtomicBool::new(true);
-            assert!(measure(way, 8, time, Duration::from_secs(60), &stop).unwrap().is_none());
+            assert!(measure(method, 8, time, Duration::from_secs(60), &stop).unwrap().is_none());
         }
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_the_rate_is_never_too_fast_and_who_does_not_is_soon() {
+    fn a_sender_that_keeps_the_rate_is_never_too_fast_and_another_soon_is() {
         let pace = Pace { rate: Some(1e6), size: 1000.0, spin: true, begin: Instant::now() };
         for seconds in 0..100 {
             assert!(!pace.exceeded(seconds * 1_000_000 + 1000, Duration::from_secs(seconds)));

@@ -150,7 +150,7 @@ pub fn overhead(times: u32) -> f64 {
     let never = AtomicBool::new(false);
     let signals = Signals::new(&never);
     let patience = Patience { limit: LOST_AFTER, wait: Wait::Spin };
-    let mut mirror = Mirror(None);
+    let mut mirror = EchoChannel(None);
     let begin = Instant::now();
     for number in 0..times {
         // It cannot fail: the mirror always answers.
@@ -161,9 +161,9 @@ pub fn overhead(times: u32) -> f64 {
 }
 
 /// A channel that answers at once.
-struct Mirror(Option<u32>);
+struct EchoChannel(Option<u32>);
 
-impl Channel for Mirror {
+impl Channel for EchoChannel {
     #[inline]
     fn send(&mut self, number: u32, _size: usize) -> Result<bool, TransportError> {
         self.0 = Some(number);

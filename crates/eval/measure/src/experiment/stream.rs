@@ -193,7 +193,7 @@ pub fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answered, P
 /// that takes everything and gives as much, so many messages.
 pub fn overhead(messages: u32) -> f64 {
     let per_message = |begin: Instant| begin.elapsed().as_nanos() as f64 / f64::from(messages);
-    let mut void = Void;
+    let mut void = NullChannel;
     let (mut sent, mut unflushed, pace) = (0, 0, Pace::free());
     let begin = Instant::now();
     while sent < u64::from(messages) {
@@ -213,9 +213,9 @@ pub fn overhead(messages: u32) -> f64 {
 }
 
 /// A channel that takes everything and always has something.
-struct Void;
+struct NullChannel;
 
-impl Channel for Void {
+impl Channel for NullChannel {
     #[inline]
     fn send(&mut self, number: u32, _size: usize) -> Result<bool, TransportError> {
         std::hint::black_box(number);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     /// Messages of a size that come one a microsecond; the receiver sleeps after so many.
-    struct Coming {
+    struct SimulatedArrivals {
         size: usize,
         burst: u32,
         came: u32,
@@ -303,13 +303,13 @@ mod tests {
         reports_sleep: bool,
     }
 
-    impl Coming {
+    impl SimulatedArrivals {
         fn new(size: usize, burst: u32, reports_sleep: bool) -> Self {
             Self { size, burst, came: 0, zero: Instant::now(), reports_sleep }
         }
     }
 
-    impl Channel for Coming {
+    impl Channel for SimulatedArrivals {
         fn send(&mut self, _number: u32, _size: usize) -> Result<bool, TransportError> {
             Ok(false)
         }
@@ -333,7 +333,7 @@ mod tests {
     }
 
     /// Takes so many messages in, and gives how often the clock was read.
-    fn taken(mut channel: Coming, wait: Wait, messages: u32) -> (Intake, u32) {
+    fn taken(mut channel: SimulatedArrivals, wait: Wait, messages: u32) -> (Intake, u32) {
         let mut intake = Intake::new(Duration::ZERO, wait);
         let (reads, time) = (std::cell::Cell::new(0), channel.zero);
         for number in 0..messages {
@@ -351,19 +351,19 @@ mod tests {
         for wait in [Wait::Spin, Wait::Sleep, Wait::Adaptive] {
             for (size, reads) in [(8, 20), (4096, 40), (1 << 20, 640)] {
                 assert_eq!(
-                    taken(Coming::new(size, u32::MAX, true), wait, 640).1,
+                    taken(SimulatedArrivals::new(size, u32::MAX, true), wait, 640).1,
                     reads,
                     "{size} B, {wait:?}"
                 );
             }
         }
-        let unknown = taken(Coming::new(8, u32::MAX, false), Wait::Sleep, 640);
+        let unknown = taken(SimulatedArrivals::new(8, u32::MAX, false), Wait::Sleep, 640);
         assert_eq!(unknown.1, 640, "it may have slept each time");
     }
 
     #[test]
     fn what_came_before_a_sleep_came_before_it() {
-        let coming = Coming::new(8, 5, true);
+        let coming = SimulatedArrivals::new(8, 5, true);
         let last = coming.zero + Duration::from_micros(5);
         let (intake, reads) = taken(coming, Wait::Sleep, 6);
         assert_eq!((intake.tally.last(), reads, intake.messages), (Some(last), 0, 1));

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// An endpoint with a peer and what is under way to it.
-struct Ends {
+struct PeerEnds {
     endpoint: Endpoint,
     peer: Peer,
     spin: bool,
@@ -28,7 +28,7 @@ struct Ends {
     going: Vec<OpId>,
 }
 
-impl Ends {
+impl PeerEnds {
     fn new(endpoint: Endpoint, peer: Peer, task: &Task) -> Self {
         let free = vec![message(task.size); ahead(task.size)];
         let (spin, nap) = (task.wait == Wait::Spin, task.nap());
@@ -79,13 +79,13 @@ impl Ends {
 
 /// Tagged messages, each received into a memory that was posted for it.
 pub(super) struct Tagged {
-    ends: Ends,
+    ends: PeerEnds,
     arrived: VecDeque<ReceivedMessage>,
 }
 
 impl Tagged {
     pub(super) fn new(endpoint: Endpoint, peer: Peer, task: &Task) -> Result<Self, TransportError> {
-        let tagged = Self { ends: Ends::new(endpoint, peer, task), arrived: VecDeque::new() };
+        let tagged = Self { ends: PeerEnds::new(endpoint, peer, task), arrived: VecDeque::new() };
         (0..ahead(task.size)).try_for_each(|_| tagged.post(vec![0; task.size]))?;
         Ok(tagged)
     }
@@ -192,13 +192,13 @@ impl Opening for WriteOpening {
                 ))
             }
         };
-        let ends = Ends::new(self.endpoint, peer, &self.task);
+        let ends = PeerEnds::new(self.endpoint, peer, &self.task);
         Ok(Box::new(Writing { ends, key }))
     }
 }
 
 struct Writing {
-    ends: Ends,
+    ends: PeerEnds,
     key: RegionKey,
 }
 
@@ -209,7 +209,7 @@ impl Channel for Writing {
         }
         let Some(mut memory) = self.ends.free.pop() else { return Ok(false) };
         memory[..4].copy_from_slice(&number.to_le_bytes());
-        let Ends { endpoint, peer, going, .. } = &mut self.ends;
+        let PeerEnds { endpoint, peer, going, .. } = &mut self.ends;
         let offset = (number as usize % ahead(size) * size) as u64;
         let started = endpoint.start_write(*peer, self.key, offset, memory, Some(number.into()));
         going.push(started.map_err(failed("writing by gigae"))?);
@@ -221,7 +221,7 @@ impl Channel for Writing {
     }
 
     fn receive(&mut self) -> Result<Option<ReceivedMessage>, TransportError> {
-        let Ends { endpoint, spin, nap, .. } = &self.ends;
+        let PeerEnds { endpoint, spin, nap, .. } = &self.ends;
         let notice = if *spin { endpoint.try_notice() } else { endpoint.notice_timeout(*nap) };
         let Some(notice) = notice.map_err(failed("waiting for gigae"))? else { return Ok(None) };
         let place = notice.offset as usize..notice.offset as usize + notice.len as usize;
@@ -251,14 +251,14 @@ mod tests {
     use gigae_sim::{Faults, Network};
 
     #[test]
-    fn a_send_that_has_ended_is_enough_for_who_waits_for_memory_to_send_from() {
+    fn a_send_that_has_ended_ends_a_wait_for_memory_to_send_from() {
         let net = Network::new(1, Faults::default());
         let open = |seed| Options::new("sim").open_simulated(&net, seed).unwrap();
         let (endpoint, other) = (open(1), open(2));
         let peer = endpoint.peer(other.identity().address).unwrap();
         let nap = Duration::from_millis(50);
         let (free, going) = (vec![vec![7; 100]], Vec::new());
-        let mut ends = Ends { endpoint, peer, spin: false, nap, free, going };
+        let mut ends = PeerEnds { endpoint, peer, spin: false, nap, free, going };
         // A receive for which nothing comes.
         ends.endpoint.start_recv(Wanted::tag(9), vec![0; 10]).unwrap();
         let memory = ends.free.pop().unwrap();

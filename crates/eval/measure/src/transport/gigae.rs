@@ -76,7 +76,7 @@ pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
 }
 
 /// An endpoint that does nothing but be there.
-pub(super) fn bystander(site: &Site, mode: plan::Backend) -> Result<Endpoint, TransportError> {
+pub(super) fn idle_endpoint(site: &Site, mode: plan::Backend) -> Result<Endpoint, TransportError> {
     idle(options_of(site, mode))
 }
 

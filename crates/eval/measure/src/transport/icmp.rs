@@ -69,7 +69,7 @@ impl Opening for IcmpOpening {
     }
 
     fn join(self: Box<Self>, peer: &ChannelAddress) -> Result<Box<dyn Probe>, TransportError> {
-        let Some(socket) = self.socket else { return Ok(Box::new(Bystander)) };
+        let Some(socket) = self.socket else { return Ok(Box::new(KernelResponder)) };
         socket
             .connect(&SocketAddr::new(peer.ip, 0).into())
             .map_err(TransportError::io("connecting a raw ICMP socket"))?;
@@ -93,9 +93,9 @@ impl Opening for IcmpOpening {
 }
 
 /// The remote end, where the kernel answers.
-struct Bystander;
+struct KernelResponder;
 
-impl Channel for Bystander {
+impl Channel for KernelResponder {
     fn send(&mut self, _number: u32, _size: usize) -> Result<bool, TransportError> {
         Ok(true)
     }

@@ -52,8 +52,12 @@ pub(super) fn open(
             local.map_or(0, |local| local.port())
         }
     };
-    let beside =
-        task.setting.tcp().beside.map(|mode| super::gigae::bystander(site, mode)).transpose()?;
+    let beside = task
+        .setting
+        .tcp()
+        .beside
+        .map(|mode| super::gigae::idle_endpoint(site, mode))
+        .transpose()?;
     Ok(Box::new(TcpOpening {
         socket,
         address: site.address(port),

@@ -5,7 +5,7 @@ use super::form::{ExperimentPlan, Plan};
 use super::label::conditional;
 use super::settings::Setting;
 use super::tune::TunePlan;
-use crate::experiment::{Experiment, WAYS};
+use crate::experiment::{ACCESS_METHODS, Experiment};
 use crate::size::Size;
 use crate::transport;
 use crate::wait::Wait;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Cell {
     /// What is measured.
     pub experiment: Experiment,
-    /// Name of the transport; for [`Experiment::Memory`] of the way.
+    /// Name of the transport; for [`Experiment::Memory`] of the method of access.
     pub transport: String,
     /// Name of the setting, where it has one.
     pub variant: Option<String>,
@@ -130,11 +130,12 @@ impl Plan {
     pub fn memory_cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for plan in self.experiment.iter().filter(|one| one.kind == Experiment::Memory) {
-            for way in WAYS {
+            for method in ACCESS_METHODS {
                 for size in &plan.sizes {
                     if let Size::Bytes(size) = *size {
-                        let (way, condition) = (way.name(), Condition::default());
-                        let cell = plan.cell(way, NamedSetting::PLAIN, condition, Wait::Spin, size);
+                        let (method, condition) = (method.name(), Condition::default());
+                        let cell =
+                            plan.cell(method, NamedSetting::PLAIN, condition, Wait::Spin, size);
                         add(&mut cells, cell);
                     }
                 }

@@ -3,7 +3,7 @@
 
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};
-use super::figure::{FigurePlan, RowPlan, Target, Value};
+use super::figure::{FigurePlan, ResolvedCell, RowPlan, Value};
 use super::form::{ExperimentPlan, LinkPlan, Plan, ethernet_mtu, one_link, two_nodes};
 use super::paper::PaperPlan;
 use super::settings::DEFAULT;
@@ -254,7 +254,7 @@ impl RowPlan {
 }
 
 /// The MTU of the target's link; refuses unknown names.
-fn known(plan: &Plan, target: &Target<'_>) -> Result<usize, String> {
+fn known(plan: &Plan, target: &ResolvedCell<'_>) -> Result<usize, String> {
     if transport::by_name(target.transport).is_none() {
         return Err(format!("unknown transport '{}'", target.transport));
     }
@@ -267,7 +267,7 @@ fn known(plan: &Plan, target: &Target<'_>) -> Result<usize, String> {
     }
 }
 
-fn check_target(plan: &Plan, target: &Target<'_>) -> Result<(), String> {
+fn check_target(plan: &Plan, target: &ResolvedCell<'_>) -> Result<(), String> {
     let mtu = known(plan, target)?;
     let carrier = transport::by_name(target.transport).expect("known");
     let size = target.size.bytes(carrier, mtu);

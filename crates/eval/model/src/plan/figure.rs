@@ -116,7 +116,7 @@ pub enum PaperRow {
 
 /// A cell that a figure or a row names, with nothing left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Target<'a> {
+pub struct ResolvedCell<'a> {
     /// The experiment.
     pub kind: Experiment,
     /// Name of the link.
@@ -131,7 +131,7 @@ pub struct Target<'a> {
     pub size: Size,
 }
 
-impl Target<'_> {
+impl ResolvedCell<'_> {
     /// The cell in words.
     pub fn say(&self) -> String {
         let size = match self.size {
@@ -149,12 +149,12 @@ impl Target<'_> {
 }
 
 /// Cells of which the best one counts: one, or one for each of several links.
-pub type Choice<'a> = Vec<Target<'a>>;
+pub type CellChoice<'a> = Vec<ResolvedCell<'a>>;
 
 impl FigurePlan {
     /// Its cells, size by size: the upper one and, for a ratio, the lower one. The error names what
     /// is left out.
-    pub fn targets(&self) -> Result<Vec<(Choice<'_>, Option<Choice<'_>>)>, String> {
+    pub fn targets(&self) -> Result<Vec<(CellChoice<'_>, Option<CellChoice<'_>>)>, String> {
         let whole: &[Option<Size>] = &[None];
         let sizes: Vec<Option<Size>> = self.sizes.iter().copied().map(Some).collect();
         let sizes = if sizes.is_empty() { whole } else { &sizes };
@@ -174,7 +174,7 @@ impl FigurePlan {
         }
     }
 
-    fn choice<'a>(&'a self, spot: &'a Spot, size: Option<Size>) -> Result<Choice<'a>, String> {
+    fn choice<'a>(&'a self, spot: &'a Spot, size: Option<Size>) -> Result<CellChoice<'a>, String> {
         match (spot.link.as_ref().or(self.link.as_ref()), &self.links[..]) {
             (None, []) => Err(format!("{} has no link", spot.transport)),
             (None, links) => links.iter().map(|link| self.target(spot, link, size)).collect(),
@@ -187,9 +187,9 @@ impl FigurePlan {
         spot: &'a Spot,
         link: &'a str,
         size: Option<Size>,
-    ) -> Result<Target<'a>, String> {
+    ) -> Result<ResolvedCell<'a>, String> {
         let lacks = |what: &str| format!("{} has no {what}", spot.transport);
-        Ok(Target {
+        Ok(ResolvedCell {
             kind: self.kind,
             link,
             transport: &spot.transport,
@@ -202,8 +202,8 @@ impl FigurePlan {
 
 impl RowPlan {
     /// The cell of this row for an experiment and a size.
-    pub fn target(&self, kind: Experiment, size: Size) -> Target<'_> {
-        Target {
+    pub fn target(&self, kind: Experiment, size: Size) -> ResolvedCell<'_> {
+        ResolvedCell {
             kind,
             link: &self.link,
             transport: &self.transport,

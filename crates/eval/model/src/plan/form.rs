@@ -2,7 +2,7 @@
 
 use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
-use super::paper::{PaperPlan, SaidPlan};
+use super::paper::{PaperPlan, QuotePlan};
 use super::settings::{GigaeOptions, TcpOptions, XdpOptions};
 use super::tune::TunePlan;
 use crate::experiment::Experiment;
@@ -65,7 +65,7 @@ pub struct Plan {
     pub paper: Vec<PaperPlan>,
     /// Sentences that papers printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<SaidPlan>,
+    pub said: Vec<QuotePlan>,
 }
 
 /// A virtual link.

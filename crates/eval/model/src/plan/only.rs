@@ -19,21 +19,21 @@ const KEYS: [&str; 9] =
 
 /// A key with a value: one of the pairs that `gigae eval --only` takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnlyPair {
+pub struct CellFilterPair {
     /// What is named, such as `link`.
     pub key: &'static str,
     /// Which one.
     pub value: String,
 }
 
-impl OnlyPair {
+impl CellFilterPair {
     /// Puts the two together.
     pub fn new(key: &'static str, value: impl Into<String>) -> Self {
         Self { key, value: value.into() }
     }
 }
 
-impl fmt::Display for OnlyPair {
+impl fmt::Display for CellFilterPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.key, self.value)
     }
@@ -41,9 +41,9 @@ impl fmt::Display for OnlyPair {
 
 /// Which part: keys with values, of which those of one key are alternatives and all keys must fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Only(Vec<OnlyPair>);
+pub struct CellFilter(Vec<CellFilterPair>);
 
-impl FromStr for Only {
+impl FromStr for CellFilter {
     type Err = String;
 
     /// Reads `KEY=VALUE,KEY=VALUE...`; the error is one line and names what would do.
@@ -52,7 +52,7 @@ impl FromStr for Only {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             match KEYS.into_iter().find(|key| *key == name) {
                 Some(_) if value.is_empty() => Err(format!("'{name}' needs a value: {name}=...")),
-                Some(key) => Ok(OnlyPair::new(key, value)),
+                Some(key) => Ok(CellFilterPair::new(key, value)),
                 None => Err(format!("'{name}' is none of {}", KEYS.join(", "))),
             }
         };
@@ -60,14 +60,14 @@ impl FromStr for Only {
     }
 }
 
-impl fmt::Display for Only {
+impl fmt::Display for CellFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pairs: Vec<String> = self.0.iter().map(OnlyPair::to_string).collect();
+        let pairs: Vec<String> = self.0.iter().map(CellFilterPair::to_string).collect();
         f.write_str(&pairs.join(","))
     }
 }
 
-impl Only {
+impl CellFilter {
     /// The values of a key; none if it is not named.
     fn of(&self, key: &str) -> Vec<&str> {
         self.0.iter().filter(|pair| pair.key == key).map(|pair| &pair.value[..]).collect()
@@ -87,9 +87,9 @@ impl Only {
 
 impl Plan {
     /// The part of it that is named; the error names what the plan does not have, and what it has.
-    pub fn only(&self, only: &Only) -> Result<Self, PlanError> {
+    pub fn only(&self, only: &CellFilter) -> Result<Self, PlanError> {
         let refuse = |reason: String| PlanError::NoPart { plan: self.name.clone(), reason };
-        for OnlyPair { key, value } in &only.0 {
+        for CellFilterPair { key, value } in &only.0 {
             let known = self.choices(key);
             if !known.contains(value) {
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
@@ -193,7 +193,7 @@ impl ExperimentPlan {
     }
 
     /// What of it is named; `None` if nothing is.
-    fn only(&self, plan: &Plan, only: &Only) -> Option<Self> {
+    fn only(&self, plan: &Plan, only: &CellFilter) -> Option<Self> {
         let mut part = self.clone();
         only.narrow("link", &mut part.links, Clone::clone);
         only.narrow("wait", &mut part.waits, |wait| wait.name().to_owned());
@@ -273,7 +273,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn part(plan: &str, only: &str) -> Result<Plan, String> {
-        let only: Only = only.parse()?;
+        let only: CellFilter = only.parse()?;
         Plan::load(plan).unwrap().only(&only).map_err(|error| error.to_string())
     }
 

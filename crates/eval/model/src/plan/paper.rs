@@ -36,7 +36,7 @@ pub struct PaperPlan {
 /// A sentence that a paper printed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SaidPlan {
+pub struct QuotePlan {
     /// Which `[source]`.
     pub source: String,
     /// The table, figure or section.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// A condition that is not the same on all sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Differs {
+pub struct ConditionDifference {
     /// What.
     pub what: String,
     /// On each side, in their order.
@@ -53,7 +53,7 @@ type Facts = BTreeMap<Vec<String>, String>;
 
 /// The conditions in which the sides' first runs differ, what is the same at several places put
 /// together.
-pub(super) fn differences(sides: &[Side]) -> Vec<Differs> {
+pub(super) fn differences(sides: &[Side]) -> Vec<ConditionDifference> {
     let facts: Vec<Facts> = sides.iter().map(|side| facts(side.first())).collect();
     let mut places: Vec<&Vec<String>> = facts.iter().flat_map(BTreeMap::keys).collect();
     places.sort();
@@ -76,7 +76,7 @@ pub(super) fn differences(sides: &[Side]) -> Vec<Differs> {
     let said = |(name, values, places): (String, Vec<String>, Vec<String>)| {
         let everywhere = places.iter().any(String::is_empty);
         let what = if everywhere { name } else { format!("{name} ({})", places.join("; ")) };
-        Differs { what, values }
+        ConditionDifference { what, values }
     };
     found.into_iter().map(said).collect()
 }

@@ -45,7 +45,7 @@ pub(super) struct Row {
 
 /// What chance says about a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct CellTest {
     /// Share of the partings in which the largest difference of the family, by its scatter, is as
     /// large.
     pub(super) p: f64,
@@ -55,7 +55,7 @@ pub(super) struct Judged {
 
 /// Judges all cells of a family at `level`; `None` for a cell with fewer than two values on a side,
 /// and for all where there are so few units that no difference could reach the level.
-pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
+pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<CellTest>> {
     let units = rows.first().map_or((0, 0), |row| (row.reference.len(), row.other.len()));
     if !has_power(units.0, units.1, level) {
         return vec![None; rows.len()];
@@ -69,11 +69,12 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     let allowed = ((level * partings.len() as f64 + 1e-9) as usize).max(own);
     let values: Vec<Vec<Option<f64>>> =
         rows.iter().map(|row| [&row.reference[..], &row.other].concat()).collect();
-    let mut room = Room::default();
+    let mut scratch = Scratch::default();
     let observed: Vec<Option<(f64, f64)>> =
-        values.iter().map(|values| room.apart(values, &partings[0])).collect();
+        values.iter().map(|values| scratch.separation(values, &partings[0])).collect();
     // From the clearest difference on; cells without a statistic take no part.
-    let statistic = |cell: usize| observed[cell].map_or(0.0, |(apart, scatter)| apart / scatter);
+    let statistic =
+        |cell: usize| observed[cell].map_or(0.0, |(separation, scatter)| separation / scatter);
     let mut order: Vec<usize> = (0..rows.len()).filter(|&cell| observed[cell].is_some()).collect();
     order.sort_by(|&a, &b| statistic(b).total_cmp(&statistic(a)));
     let mut largest = vec![0.0f64; partings.len()];
@@ -81,8 +82,8 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
     let mut limits = vec![0.0; order.len()];
     for (place, &cell) in order.iter().enumerate().rev() {
         for (largest, parting) in largest.iter_mut().zip(&partings) {
-            let found = room.apart(&values[cell], parting);
-            *largest = largest.max(found.map_or(0.0, |(apart, scatter)| apart / scatter));
+            let found = scratch.separation(&values[cell], parting);
+            *largest = largest.max(found.map_or(0.0, |(separation, scatter)| separation / scatter));
         }
         // The order of summation may differ between equal partings.
         let bar = statistic(cell) * (1.0 - 1e-9);
@@ -100,7 +101,7 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<Judged>> {
             last = None;
         }
         let scatter = observed[cell].map_or(0.0, |(_, scatter)| scatter);
-        judged[cell] = Some(Judged { p: highest, visible: limit * scatter });
+        judged[cell] = Some(CellTest { p: highest, visible: limit * scatter });
     }
     judged
 }
@@ -172,17 +173,17 @@ fn previous(parting: &mut [bool]) -> bool {
 
 /// Memory that is used again and again.
 #[derive(Default)]
-struct Room {
+struct Scratch {
     first: Vec<f64>,
     second: Vec<f64>,
     differences: Vec<f64>,
 }
 
-impl Room {
+impl Scratch {
     /// How far apart the sides of a parting are (the median of all differences, without its sign),
     /// and how far their values lie from the middle of their side on average; `None` with fewer
     /// than two on a side.
-    fn apart(&mut self, values: &[Option<f64>], parting: &[bool]) -> Option<(f64, f64)> {
+    fn separation(&mut self, values: &[Option<f64>], parting: &[bool]) -> Option<(f64, f64)> {
         self.first.clear();
         self.second.clear();
         for (value, first) in values.iter().zip(parting) {

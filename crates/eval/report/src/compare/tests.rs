@@ -96,7 +96,7 @@ impl Machine {
     }
 }
 
-fn against_of(sides: &[Side], least: f64) -> Against {
+fn against_of(sides: &[Side], least: f64) -> SideComparison {
     compare(sides, least).unwrap().against.swap_remove(0)
 }
 

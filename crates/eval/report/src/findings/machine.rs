@@ -86,7 +86,7 @@ fn trip(results: &Results, link: &str, transport: &str) -> Option<String> {
 
 /// Something that data must pass.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PathStage {
     /// What it is.
     pub what: String,
     /// What it carries one way, in 10^6 bytes per second.
@@ -102,7 +102,7 @@ pub struct Step {
 
 /// What data passes on the way over a link, at the measuring end: memory, bus, link, and what
 /// transports make of it. Empty unless copying was measured.
-pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
+pub fn ladder(results: &Results, link: &str) -> Vec<PathStage> {
     let Some(environment) = results.environment.link.iter().find(|one| one.name == link) else {
         return Vec::new();
     };
@@ -113,7 +113,7 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
     });
     let Some(copy) = copies.max_by_key(|series| series.size) else { return Vec::new() };
     let links = environment.links.max(1);
-    let mut steps = vec![Step {
+    let mut steps = vec![PathStage {
         what: "memory, copying".into(),
         rate: copy.size as f64 / copy.median * 1e3,
         source: format!("measured, {} at a time out of 16 MB", bytes(copy.size)),
@@ -122,7 +122,7 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
     }];
     let nic: Nic = serde_json::from_value(environment.local.nic.clone()).unwrap_or_default();
     steps.extend(nic.pcie.as_ref().and_then(|pcie| {
-        Some(Step {
+        Some(PathStage {
             what: format!("bus, {} lanes of {}", pcie.width, pcie.speed),
             rate: lane_rate(&pcie.speed)? * f64::from(pcie.width),
             source: "by the lanes in use, before the bus's own headers".into(),
@@ -134,7 +134,7 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
     // What a virtual interface says of its speed is a mere number.
     let nominal = nic.speed_mbit.filter(|_| nic.bus != Bus::Virtual);
     let speed = shaped.or(nominal.map(|mbit| (f64::from(mbit) / 8.0, "as the driver says")));
-    steps.extend(speed.map(|(rate, source)| Step {
+    steps.extend(speed.map(|(rate, source)| PathStage {
         what: "link".into(),
         rate,
         source: if links > 1 { format!("{source}; one of {links}") } else { source.into() },
@@ -144,7 +144,7 @@ pub fn ladder(results: &Results, link: &str) -> Vec<Step> {
     for transport in ["tcp", "gigae"] {
         let best = extreme(results, Experiment::Stream, link, Wait::Spin, transport);
         let all = transport::by_name(transport).is_some_and(|one| one.uses_all_links);
-        steps.extend(best.map(|best| Step {
+        steps.extend(best.map(|best| PathStage {
             what: format!("{}, stream", name(transport)),
             rate: best.median,
             source: format!("measured, messages of {}", bytes(best.size)),
@@ -178,8 +178,8 @@ fn narrowest_on(results: &Results, link: &str) -> Option<String> {
     let parts = || steps.iter().filter(|step| step.part);
     let best = steps.iter().filter(|step| !step.part).max_by(|a, b| a.rate.total_cmp(&b.rate))?;
     // Of what is there once for each link, a transport has as many as it uses.
-    let has = |step: &Step| step.links.min(best.links);
-    let carries = |step: &Step| step.rate * has(step) as f64;
+    let has = |step: &PathStage| step.links.min(best.links);
+    let carries = |step: &PathStage| step.rate * has(step) as f64;
     let least = parts().min_by(|a, b| carries(a).total_cmp(&carries(b)))?;
     let used = best.rate / carries(least);
     let who = best.what.split(',').next().unwrap_or(&best.what);

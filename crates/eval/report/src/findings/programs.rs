@@ -1,10 +1,9 @@
 //! Whether our figures agree with those of other programs.
 
 use super::text::{bytes, name};
-use gigae_eval_model::beside::AGREE;
-use gigae_eval_model::beside::{Agreement, Beside};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{change, percent, short};
+use gigae_eval_model::program_figure::{AGREE, Agreement, ProgramFigure};
 use gigae_eval_model::results::Results;
 
 /// A sentence for all that agree, and one for each that does not, with what the program does
@@ -31,7 +30,7 @@ pub(super) fn programs(results: &Results) -> Vec<String> {
     sentences
 }
 
-fn say(one: &Beside) -> String {
+fn say(one: &ProgramFigure) -> String {
     let what = match one.experiment {
         Experiment::Stream => "streams",
         _ => "round trips",
@@ -60,8 +59,8 @@ mod tests {
     use super::super::testing::results;
     use super::*;
 
-    fn beside(program: &str, ratio: f64, half: f64) -> Beside {
-        Beside {
+    fn beside(program: &str, ratio: f64, half: f64) -> ProgramFigure {
+        ProgramFigure {
             program: program.into(),
             link: "cable".into(),
             experiment: Experiment::Rtt,

@@ -3,7 +3,7 @@
 
 use super::text::{bytes, mark_doubtful, name, of_name};
 use gigae_eval_model::choice;
-use gigae_eval_model::choice::{Change, Judgement, Objectives};
+use gigae_eval_model::choice::{RatioChange, Judgement, Objectives};
 use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::Estimate;
 use gigae_eval_model::results::{Results, Series};
@@ -116,7 +116,7 @@ fn on_link(results: &Results, tuning: &Tuning) -> Option<String> {
 
 /// One of the three figures, with its change.
 fn part(
-    change: Change,
+    change: RatioChange,
     now: Option<Estimate>,
     before: Option<Estimate>,
     say: impl FnOnce(&str, &str) -> String,
@@ -124,9 +124,9 @@ fn part(
     let (now, before) = (now?.median, before?.median);
     let text = say(&short(now), &short(before));
     Some(match change {
-        Change::Better(_) => format!("{text} ({})", number::change(now / before - 1.0)),
-        Change::Worse(_) => format!("{text} ({}, worse)", number::change(now / before - 1.0)),
-        Change::Same | Change::Unknown => format!("{text} (no difference)"),
+        RatioChange::Better(_) => format!("{text} ({})", number::change(now / before - 1.0)),
+        RatioChange::Worse(_) => format!("{text} ({}, worse)", number::change(now / before - 1.0)),
+        RatioChange::Same | RatioChange::Unknown => format!("{text} (no difference)"),
     })
 }
 

@@ -35,7 +35,7 @@ fn clients_queue_and_get_their_place() {
 }
 
 #[test]
-fn who_goes_while_waiting_makes_room() {
+fn a_client_that_leaves_while_waiting_makes_room() {
     let server = Server::start();
     let first = server.client();
     let (second_updates, second) = queue(&server);

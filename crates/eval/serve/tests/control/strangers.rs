@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
-fn strangers_who_say_nothing_hold_up_nobody_and_have_a_bounded_number() {
+fn silent_strangers_hold_up_no_client_and_are_bounded_in_number() {
     let server = Server::start();
     let mut strangers: Vec<_> = (0..20).map(|_| silent("127.0.0.2:0", server.address)).collect();
     // Each that has a handshake is greeted; the others are closed at once.

@@ -7,20 +7,25 @@ use super::Comparison;
 use super::program::Ours;
 use gigae_eval_measure::experiment;
 use gigae_eval_measure::probe::{Answered, Asked};
-use gigae_eval_model::beside::Beside;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::SCALE;
+use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::stats;
 
 /// How many pairs are made by default.
 pub const PAIRS: u32 = 10;
 
 /// What follows from the pairs; `None` without any.
-pub fn beside(of: &Comparison, link: &str, command: &str, pairs: Vec<[f64; 2]>) -> Option<Beside> {
+pub fn beside(
+    of: &Comparison,
+    link: &str,
+    command: &str,
+    pairs: Vec<[f64; 2]>,
+) -> Option<ProgramFigure> {
     let all = |value: fn(&[f64; 2]) -> f64| pairs.iter().map(value).collect::<Vec<f64>>();
     let ratios = all(|[ours, theirs]| ours / theirs);
     let interval = stats::median_interval(&ratios)?;
-    Some(Beside {
+    Some(ProgramFigure {
         program: of.program.name().to_owned(),
         link: link.to_owned(),
         experiment: of.measure.experiment,

@@ -2,9 +2,9 @@
 
 use super::pairs::beside as paired;
 use super::*;
-use gigae_eval_model::beside::{Agreement, Beside};
 use gigae_eval_model::plan::Plan;
 use gigae_eval_model::plan::TcpOptions;
+use gigae_eval_model::program_figure::{Agreement, ProgramFigure};
 use std::net::SocketAddr;
 
 fn job(program: &str, experiment: Experiment, transport: &str, size: usize) -> Job {
@@ -192,7 +192,7 @@ fn the_ratio_is_of_pairs_and_its_interval_decides() {
     let beside = paired(of, "cable", "iperf3", pairs).unwrap();
     assert!((beside.ratio - 1.05).abs() < 0.01 && beside.coverage > 0.95, "{beside:?}");
     let with = |ratio: f64, low: f64, high: f64| {
-        Beside { ratio, ci95: [low, high], ..beside.clone() }.verdict()
+        ProgramFigure { ratio, ci95: [low, high], ..beside.clone() }.verdict()
     };
     assert_eq!(with(1.04, 0.9, 1.2), Agreement::Agrees);
     assert_eq!(with(1.06, 1.0, 1.2), Agreement::Open);

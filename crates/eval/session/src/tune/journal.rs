@@ -29,17 +29,17 @@ pub(super) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// The file's content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct JournalRecord {
     /// Who changed it.
     pub(super) owner: OwnerProcess,
     /// The number by which the kernel distinguishes namespaces.
     pub(super) namespace: u64,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<JournalEntry>,
 }
 
 /// A knob of an interface, what it was and what it was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct JournalEntry {
     pub(super) knob: String,
     pub(super) interface: String,
     /// The interface's number: another one of that name is not ours.
@@ -54,7 +54,7 @@ pub(super) struct Entry {
 
 /// What became of an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum RestoreResult {
     /// It is as it was before.
     Back,
     /// Somebody else changed it to this, or it is no longer there: it was left alone.
@@ -63,53 +63,53 @@ pub(super) enum Outcome {
     Failed(String),
 }
 
-impl Entry {
+impl JournalEntry {
     /// Puts the value back, unless it is not ours any more.
-    pub(super) fn put_back(&self, knob: &dyn Knob, nic: &mut TunedInterface) -> Outcome {
+    pub(super) fn put_back(&self, knob: &dyn Knob, nic: &mut TunedInterface) -> RestoreResult {
         let now = match knob.read(nic) {
             Ok(now) => now,
-            Err(why) => return Outcome::Left(why.0),
+            Err(why) => return RestoreResult::Left(why.0),
         };
         if now == self.before {
-            return Outcome::Back;
+            return RestoreResult::Back;
         }
         if !self.pending && self.set.as_ref() != Some(&now) {
-            return Outcome::Left(format!("somebody made it {}", knob.say(&now)));
+            return RestoreResult::Left(format!("somebody made it {}", knob.say(&now)));
         }
         let written = knob.write(nic, &self.before);
         match (written, knob.read(nic)) {
-            (_, Ok(now)) if now == self.before => Outcome::Back,
-            (Err(error), _) => Outcome::Failed(error.to_string()),
-            (Ok(()), Ok(now)) => Outcome::Failed(format!("it stayed {}", knob.say(&now))),
-            (Ok(()), Err(why)) => Outcome::Failed(why.0),
+            (_, Ok(now)) if now == self.before => RestoreResult::Back,
+            (Err(error), _) => RestoreResult::Failed(error.to_string()),
+            (Ok(()), Ok(now)) => RestoreResult::Failed(format!("it stayed {}", knob.say(&now))),
+            (Ok(()), Err(why)) => RestoreResult::Failed(why.0),
         }
     }
 
     /// The same in the calling thread's namespace, looking for the interface first.
-    pub(super) fn put_back_here(&self) -> Outcome {
+    pub(super) fn put_back_here(&self) -> RestoreResult {
         let Some(knob) = by_name(&self.knob) else {
-            return Outcome::Failed("this version does not know it".into());
+            return RestoreResult::Failed("this version does not know it".into());
         };
         match TunedInterface::new(&self.interface) {
             Ok(mut nic) if nic.index == self.index => self.put_back(knob, &mut nic),
-            Ok(_) => Outcome::Left("another interface has that name now".into()),
+            Ok(_) => RestoreResult::Left("another interface has that name now".into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Outcome::Left("the interface is gone".into())
+                RestoreResult::Left("the interface is gone".into())
             }
-            Err(error) => Outcome::Failed(error.to_string()),
+            Err(error) => RestoreResult::Failed(error.to_string()),
         }
     }
 
     /// One line on it, for people; nothing where all is well.
-    pub(super) fn say(&self, outcome: &Outcome) -> Option<String> {
+    pub(super) fn say(&self, outcome: &RestoreResult) -> Option<String> {
         let (knob, interface) = (&self.knob, &self.interface);
         let before = by_name(knob).map_or(self.before.clone(), |knob| knob.say(&self.before));
         match outcome {
-            Outcome::Back => None,
-            Outcome::Left(why) => {
+            RestoreResult::Back => None,
+            RestoreResult::Left(why) => {
                 Some(format!("{knob} of {interface} was {before} before; {why}, so it was left"))
             }
-            Outcome::Failed(why) => Some(format!(
+            RestoreResult::Failed(why) => Some(format!(
                 "{knob} of {interface} could not be made {before} again: {why}; set it by hand, or try 'gigae tuning restore'"
             )),
         }
@@ -119,18 +119,18 @@ impl Entry {
 /// A journal that is being kept.
 pub(super) struct Journal {
     pub(super) path: PathBuf,
-    pub(super) record: Record,
+    pub(super) record: JournalRecord,
 }
 
 impl Journal {
     /// A new one of this process, written and synced.
-    pub(super) fn create(entries: Vec<Entry>) -> io::Result<Self> {
+    pub(super) fn create(entries: Vec<JournalEntry>) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (owner, namespace) = (OwnerProcess::this(), namespace()?);
         fs::create_dir_all(DIRECTORY)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = Path::new(DIRECTORY).join(format!("{}-{number}.json", owner.pid));
-        let journal = Self { path, record: Record { owner, namespace, entries } };
+        let journal = Self { path, record: JournalRecord { owner, namespace, entries } };
         journal.write()?;
         Ok(journal)
     }
@@ -153,12 +153,12 @@ impl Journal {
 }
 
 /// Reads one; `None` where there is none any more, or none that can be understood.
-pub(super) fn read(path: &Path) -> Option<Record> {
+pub(super) fn read(path: &Path) -> Option<JournalRecord> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 /// Writes what is left of one after it was put back.
-pub(super) fn rewrite(path: &Path, record: Record) -> io::Result<()> {
+pub(super) fn rewrite(path: &Path, record: JournalRecord) -> io::Result<()> {
     Journal { path: path.to_owned(), record }.write()
 }
 

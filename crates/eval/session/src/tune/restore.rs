@@ -1,6 +1,6 @@
 //! Puts back what a dead run left changed.
 
-use super::journal::{self, Entry, Lock, NAMESPACE, Outcome, Record};
+use super::journal::{self, JournalEntry, JournalRecord, Lock, NAMESPACE, RestoreResult};
 use super::quota;
 use rustix::thread::LinkNameSpaceType;
 use std::fs::{self, File};
@@ -46,7 +46,7 @@ pub(super) fn of_journal(path: &Path) -> io::Result<Vec<String>> {
 
 /// Puts back what a journal says, the last entry first, and removes it, or leaves in it what could
 /// not be.
-fn put_back(path: &Path, mut record: Record) -> io::Result<Vec<String>> {
+fn put_back(path: &Path, mut record: JournalRecord) -> io::Result<Vec<String>> {
     let Some(namespace) = find(record.namespace) else {
         // The interfaces went with their namespace.
         journal::remove(path)?;
@@ -65,7 +65,7 @@ fn put_back(path: &Path, mut record: Record) -> io::Result<Vec<String>> {
         there.join().map_err(|_| io::Error::other("putting settings back panicked"))??
     };
     let said = outcomes.iter().filter_map(|(entry, outcome)| entry.say(outcome)).collect();
-    let failed = outcomes.into_iter().filter(|(_, one)| matches!(one, Outcome::Failed(_)));
+    let failed = outcomes.into_iter().filter(|(_, one)| matches!(one, RestoreResult::Failed(_)));
     record.entries = failed.map(|(entry, _)| entry).rev().collect();
     if record.entries.is_empty() {
         journal::remove(path)?;
@@ -75,8 +75,8 @@ fn put_back(path: &Path, mut record: Record) -> io::Result<Vec<String>> {
     Ok(said)
 }
 
-fn each(entries: Vec<Entry>) -> Vec<(Entry, Outcome)> {
-    let back = |entry: Entry| {
+fn each(entries: Vec<JournalEntry>) -> Vec<(JournalEntry, RestoreResult)> {
+    let back = |entry: JournalEntry| {
         let outcome = entry.put_back_here();
         (entry, outcome)
     };

@@ -2,7 +2,7 @@
 
 use super::guardian::Guardian;
 use super::interface::TunedInterface;
-use super::journal::{Entry, Journal, Outcome};
+use super::journal::{Journal, JournalEntry, RestoreResult};
 use super::knob::{Absent, Knob};
 use super::list::by_name;
 use crate::remark::remark;
@@ -45,7 +45,7 @@ struct Held {
     /// Which interface.
     nic: usize,
     /// As in the journal, if there will be one.
-    entry: Entry,
+    entry: JournalEntry,
     /// Whether somebody else changed it, so that it is left alone from now on.
     lost: bool,
 }
@@ -100,7 +100,7 @@ impl Tuner {
                 Ok(before) => self.held.push(Held {
                     knob,
                     nic: number,
-                    entry: Entry {
+                    entry: JournalEntry {
                         knob: name.to_owned(),
                         interface: nic.interface.clone(),
                         index: nic.index,
@@ -236,9 +236,9 @@ impl Tuner {
             remark(&said);
         }
         match outcome {
-            Outcome::Failed(why) => return Err(why),
-            Outcome::Left(_) => held.lost = true,
-            Outcome::Back => {}
+            RestoreResult::Failed(why) => return Err(why),
+            RestoreResult::Left(_) => held.lost = true,
+            RestoreResult::Back => {}
         }
         (held.entry.set, held.entry.pending) = (None, false);
         // If this fails, the journal says more than is true: that a value may be ours that is as

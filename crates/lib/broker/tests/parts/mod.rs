@@ -1,9 +1,9 @@
 //! Brokers and their clients as processes of their own: this program again; its environment says
 //! what it is to be.
 
-pub(crate) mod liar;
+pub(crate) mod attacker;
 
-use gigae_broker::{BrokerError, Offer, Port, Request};
+use gigae_broker::{BrokerError, Port, PortOffer, Request};
 use gigae_fabric::{Fabric, Node, testing};
 use gigae_link::{ChannelSet, Filter, Link, conformance};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
@@ -62,7 +62,7 @@ pub(crate) fn play() -> bool {
         "echo" => echo(&path(SOCKET)),
         "ask" => ask(&path(SOCKET)),
         "fake" => fake(&path(SOCKET)),
-        "liar" => liar::lie(&path(SOCKET)),
+        "attacker" => attacker::attack(&path(SOCKET)),
         "secure" => println!("{:?}", gigae_broker::socket()),
         other => panic!("no such part: {other}"),
     }
@@ -78,7 +78,7 @@ extern "C" fn stop(_: libc::c_int) {
 
 /// Asks for a port and fills its memory; says so, waits for a line, and takes the port.
 fn ask(socket: &Path) {
-    let offer = Offer::ask(socket, &request()).unwrap_or_else(|e| panic!("{e}"));
+    let offer = PortOffer::ask(socket, &request()).unwrap_or_else(|e| panic!("{e}"));
     println!("asked");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     offer.filled().unwrap();

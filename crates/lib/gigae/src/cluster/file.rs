@@ -18,7 +18,7 @@ const LONGEST_INTERFACE: usize = 15;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entries {
+struct ClusterFile {
     envelope: Option<Spanned<EnvelopeEntry>>,
     #[serde(default)]
     channel: u8,
@@ -58,10 +58,10 @@ pub(super) fn line(text: &str, at: usize) -> usize {
 }
 
 /// What is wrong, and where.
-type Wrong = (Range<usize>, String);
+type FileIssue = (Range<usize>, String);
 
 pub(super) fn parse(text: String, path: &Path) -> Result<Cluster, ClusterError> {
-    let checked = toml::from_str::<Entries>(&text)
+    let checked = toml::from_str::<ClusterFile>(&text)
         .map_err(|e| (e.span().unwrap_or_default(), e.message().replace('\n', " ")))
         .and_then(check);
     match checked {
@@ -73,7 +73,7 @@ pub(super) fn parse(text: String, path: &Path) -> Result<Cluster, ClusterError> 
 }
 
 /// What the file says, still without its path and text.
-fn check(entries: Entries) -> Result<Cluster, Wrong> {
+fn check(entries: ClusterFile) -> Result<Cluster, FileIssue> {
     let envelope = match &entries.envelope {
         Some(entry) => envelope(*entry.get_ref()).map_err(|what| (entry.span(), what))?,
         None => Envelope::DEFAULT,
@@ -83,7 +83,7 @@ fn check(entries: Entries) -> Result<Cluster, Wrong> {
         let what = "a node has one IP address; use an EtherType, or leave out the trunk";
         return Err((entry.span(), what.into()));
     }
-    let mut seen = Seen::default();
+    let mut seen = UsedValues::default();
     let mut nodes = Vec::new();
     for entry in entries.node {
         let name = entry.name.get_ref();
@@ -102,7 +102,7 @@ fn check(entries: Entries) -> Result<Cluster, Wrong> {
         }
         nodes.push(Node { name: entry.name.into_inner(), port, nics });
     }
-    let Entries { channel, port, .. } = entries;
+    let ClusterFile { channel, port, .. } = entries;
     Ok(Cluster { path: PathBuf::new(), text: String::new(), envelope, channel, port, trunk, nodes })
 }
 
@@ -117,7 +117,7 @@ fn envelope(entry: EnvelopeEntry) -> Result<Envelope, String> {
     }
 }
 
-fn nics(node: &NodeEntry, port: u16, seen: &mut Seen) -> Result<Vec<Nic>, Wrong> {
+fn nics(node: &NodeEntry, port: u16, seen: &mut UsedValues) -> Result<Vec<Nic>, FileIssue> {
     let name = node.name.get_ref();
     let mut nics = Vec::new();
     for spanned in node.nic.get_ref() {
@@ -149,7 +149,7 @@ fn nics(node: &NodeEntry, port: u16, seen: &mut Seen) -> Result<Vec<Nic>, Wrong>
     }
 }
 
-fn mac(entry: &Spanned<String>) -> Result<MacAddr, Wrong> {
+fn mac(entry: &Spanned<String>) -> Result<MacAddr, FileIssue> {
     let text = entry.get_ref();
     let mac: MacAddr = text.parse().map_err(|e| (entry.span(), format!("'{text}' is {e}")))?;
     if mac.is_group() || mac == MacAddr::default() {
@@ -159,7 +159,7 @@ fn mac(entry: &Spanned<String>) -> Result<MacAddr, Wrong> {
     Ok(mac)
 }
 
-fn ip(entry: &Spanned<String>) -> Result<IpAddr, Wrong> {
+fn ip(entry: &Spanned<String>) -> Result<IpAddr, FileIssue> {
     let text = entry.get_ref();
     let what =
         || format!("'{text}' is not the IP address of a node; write it as 198.18.0.2 or fd00::2");
@@ -172,23 +172,23 @@ fn ip(entry: &Spanned<String>) -> Result<IpAddr, Wrong> {
 
 /// What was in the file so far, and the node that had it.
 #[derive(Default)]
-struct Seen {
-    names: Once<String>,
+struct UsedValues {
+    names: UniqueValues<String>,
     /// Endpoints on one NIC differ by their port ids.
-    macs: Once<(MacAddr, u16)>,
-    ips: Once<(IpAddr, u16)>,
+    macs: UniqueValues<(MacAddr, u16)>,
+    ips: UniqueValues<(IpAddr, u16)>,
 }
 
-struct Once<K>(HashMap<K, String>);
+struct UniqueValues<K>(HashMap<K, String>);
 
-impl<K> Default for Once<K> {
+impl<K> Default for UniqueValues<K> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<K: Hash + Eq> Once<K> {
-    fn add(&mut self, key: K, node: &str, entry: &Spanned<String>) -> Result<(), Wrong> {
+impl<K: Hash + Eq> UniqueValues<K> {
+    fn add(&mut self, key: K, node: &str, entry: &Spanned<String>) -> Result<(), FileIssue> {
         match self.0.insert(key, node.to_owned()) {
             None => Ok(()),
             Some(other) => {

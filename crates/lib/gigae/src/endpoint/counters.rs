@@ -32,8 +32,8 @@ pub struct Usage {
     pub peers: gigae_proto::TableUsage,
     /// Messages, notices and completions that the program has not taken, and memory for more.
     pub operations: gigae_transfer::TransferUsage,
-    /// IP nodes to which the way is known, or was asked for by a stranger.
-    pub ways: usize,
+    /// IP nodes to which the route is known, or was asked for by a stranger.
+    pub ip_routes: usize,
 }
 
 /// A link of an endpoint, and what happened there.
@@ -71,7 +71,7 @@ impl Endpoint {
         Usage {
             peers: engine.proto.usage(),
             operations: engine.transfer.usage(),
-            ways: engine.sources.len(),
+            ip_routes: engine.route_table.len(),
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) struct Descriptor {
     links: Arc<[OwnedFd]>,
     /// The thread has taken in what the program may want.
-    _news: Option<OwnedFd>,
+    _wakeup: Option<OwnedFd>,
     /// Readable while one of them is.
     all: OwnedFd,
     is_wanted: Cell<bool>,
@@ -24,18 +24,18 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    pub(super) fn new(links: Arc<[OwnedFd]>, news: Option<OwnedFd>) -> io::Result<Self> {
+    pub(super) fn new(links: Arc<[OwnedFd]>, wakeup: Option<OwnedFd>) -> io::Result<Self> {
         let (is_wanted, watched) = (Cell::new(false), Cell::new(0));
-        if let ([link], None) = (&*links, &news) {
+        if let ([link], None) = (&*links, &wakeup) {
             // Sleeping on an AF_XDP socket itself also gives the kernel what it needs to wake us.
             let (all, watched) = (link.try_clone()?, Cell::new(1));
-            return Ok(Self { links, _news: news, all, is_wanted, watched });
+            return Ok(Self { links, _wakeup: wakeup, all, is_wanted, watched });
         }
         let all = epoll::create(CreateFlags::CLOEXEC)?;
-        if let Some(news) = &news {
-            epoll::add(&all, news, EventData::new_u64(0), EventFlags::IN)?;
+        if let Some(wakeup) = &wakeup {
+            epoll::add(&all, wakeup, EventData::new_u64(0), EventFlags::IN)?;
         }
-        Ok(Self { links, _news: news, all, is_wanted, watched })
+        Ok(Self { links, _wakeup: wakeup, all, is_wanted, watched })
     }
 
     /// The descriptor. If the kernel refuses to watch a link, the next [`watch`](Self::watch) says
@@ -80,8 +80,8 @@ mod tests {
         let link = || eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let ends = [link(), link()];
         let links = ends.each_ref().map(|end| end.try_clone().unwrap());
-        let news = link();
-        let all = Descriptor::new(links.into(), Some(news.try_clone().unwrap())).unwrap();
+        let wakeup = link();
+        let all = Descriptor::new(links.into(), Some(wakeup.try_clone().unwrap())).unwrap();
         let is_readable = || {
             let mut fds = [PollFd::from_borrowed_fd(all.all.as_fd(), PollFlags::IN)];
             poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
@@ -91,9 +91,9 @@ mod tests {
         set(&ends[1]);
         all.watch().unwrap();
         assert!(!is_readable(), "nobody wants it");
-        set(&news);
+        set(&wakeup);
         assert!(is_readable());
-        clear(&news);
+        clear(&wakeup);
         let _ = all.get();
         assert!(is_readable(), "what came before counts, too");
         clear(&ends[1]);

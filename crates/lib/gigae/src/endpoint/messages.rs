@@ -4,8 +4,8 @@ use super::Endpoint;
 use super::waiting::Pause;
 use crate::engine::{Engine, NotQueued};
 use crate::error::{RecvError, SendError, TrySendError};
-use crate::inbox::Received;
-use crate::message::{Failed, Kept, Message, SendBuffer};
+use crate::inbox::InboxMessage;
+use crate::message::{Failed, Message, OwnedMessage, SendBuffer};
 use crate::peer::Peer;
 use std::time::{Duration, Instant};
 
@@ -134,10 +134,10 @@ impl Endpoint {
             part = engine.next_part();
         }
         match part {
-            Some(part) => Ok(Some(Message::new(self, Received::Part(part)))),
+            Some(part) => Ok(Some(Message::new(self, InboxMessage::Part(part)))),
             None => {
                 let copied = engine.next_copy()?;
-                Ok(copied.map(|copied| Message::new(self, Received::Copy(copied))))
+                Ok(copied.map(|copied| Message::new(self, InboxMessage::Copy(copied))))
             }
         }
     }
@@ -177,7 +177,7 @@ impl Endpoint {
     /// A message of this endpoint that was [kept](Message::keep); of another endpoint's frames, its
     /// bytes are refused by a panic. For simulations.
     #[doc(hidden)]
-    pub fn kept(&self, message: Kept) -> Message<'_> {
+    pub fn kept(&self, message: OwnedMessage) -> Message<'_> {
         message.into_message(self)
     }
 }

@@ -7,8 +7,8 @@ use crate::error::{DiscoverError, PeerError};
 use crate::neighbour::Neighbour;
 use crate::peer::Peer;
 use crate::resolve::Reservation;
+use crate::route_table::IpRoute;
 use crate::simulated;
-use crate::sources::Way;
 use gigae_proto::PeerKey;
 use gigae_wire::{Envelope, NodeAddr};
 use std::net::IpAddr;
@@ -27,15 +27,15 @@ impl Endpoint {
             (Host::Mac(mac), None) if !mac.is_group() && !self.is_in_ip() => mac.into(),
             (Host::Ip(ip), None) if self.is_in_ip() => {
                 let source = simulated::ip(self.info.mac, ip.is_ipv6());
-                self.by_way(ip, Way { source, next_hop: simulated::next_hop(ip)? })
+                self.by_route(ip, IpRoute { source, next_hop: simulated::next_hop(ip)? })
             }
             (Host::Ip(ip), Some(_)) if self.is_own(ip, port) => {
-                self.by_way(ip, Way { source: ip, next_hop: self.info.mac })
+                self.by_route(ip, IpRoute { source: ip, next_hop: self.info.mac })
             }
             (Host::Ip(ip), Some(reservation)) => {
-                let within = self.engine().sources.way_within(ip);
-                let way = within.map_or_else(|| way_by(reservation, ip), Ok)?;
-                self.by_way(ip, way)
+                let within = self.engine().route_table.local_route(ip);
+                let route = within.map_or_else(|| kernel_route(reservation, ip), Ok)?;
+                self.by_route(ip, route)
             }
             _ => return Err(PeerError::Family),
         };
@@ -92,26 +92,26 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// A node that is reached by this way from now on.
-    fn by_way(&self, ip: IpAddr, way: Way) -> NodeAddr {
-        self.engine().set_way(ip, way);
-        NodeAddr::Ip { ip, next_hop: way.next_hop }
+    /// A node that is reached by this route from now on.
+    fn by_route(&self, ip: IpAddr, route: IpRoute) -> NodeAddr {
+        self.engine().set_ip_route(ip, route);
+        NodeAddr::Ip { ip, next_hop: route.next_hop }
     }
 
-    /// Whether this is the address of this very endpoint, to which operations need no way.
+    /// Whether this is the address of this very endpoint, to which operations need no route.
     fn is_own(&self, ip: IpAddr, port: u16) -> bool {
         let engine = self.engine();
-        let own = engine.sources.own.as_ref().is_some_and(|own| own.contains(&ip));
+        let own = engine.route_table.own.as_ref().is_some_and(|own| own.contains(&ip));
         own && port == engine.proto.config().port
     }
 
     fn is_in_ip(&self) -> bool {
-        matches!(self.engine().sources.envelope, Envelope::Udp { .. })
+        matches!(self.engine().route_table.envelope, Envelope::Udp { .. })
     }
 }
 
-/// The way to another node, as the kernel finds it.
-fn way_by(kernel: &Reservation, ip: IpAddr) -> Result<Way, PeerError> {
+/// The route to another node, as the kernel finds it.
+fn kernel_route(kernel: &Reservation, ip: IpAddr) -> Result<IpRoute, PeerError> {
     let hop = kernel.next_hop(ip).map_err(|e| PeerError::Unreachable(e.to_string()))?;
-    Ok(Way { source: hop.source, next_hop: hop.next_hop })
+    Ok(IpRoute { source: hop.source, next_hop: hop.next_hop })
 }

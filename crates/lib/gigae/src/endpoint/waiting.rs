@@ -3,7 +3,7 @@
 use super::{Descriptor, Endpoint, waiter};
 use crate::error::SendError;
 use crate::peer::Peer;
-use crate::wait::{Ended, For, Idle, Wait};
+use crate::wait::{Idle, Wait, WaitFor, WaitResult};
 use gigae_link::LinkError;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ impl Endpoint {
         let came = engine.progress()? > 0;
         let may_sleep = engine.acknowledge()?;
         let came = engine.watch_from_outside(self.engine.calls().wrapping_add(1)) || came;
-        let waiting = came || engine.has_news() || engine.links.prepare_to_wait();
+        let waiting = came || engine.has_events() || engine.links.prepare_to_wait();
         engine.leave_figures_soon();
         let left = if self.attended.is_some() { None } else { engine.time_left() };
         Ok(if waiting || !may_sleep { Some(Duration::ZERO) } else { left })
@@ -111,7 +111,7 @@ impl Endpoint {
 /// One wait: its empty polls, and what they cost.
 #[derive(Default)]
 pub(crate) struct Pause {
-    wanted: For,
+    wanted: WaitFor,
     since: Option<Instant>,
     polls: u32,
     slept: bool,
@@ -130,7 +130,7 @@ const LOOK_EVERY: u32 = 32;
 impl Pause {
     /// A wait for room to send.
     fn for_room() -> Self {
-        Self { wanted: For::Room, ..Self::default() }
+        Self { wanted: WaitFor::Room, ..Self::default() }
     }
 
     /// Passes the time until the next poll. False when the end has come, and one more poll has
@@ -163,9 +163,9 @@ impl Pause {
             (links.datagrams(), links.is_incomplete())
         };
         let came = self.datagrams.replace(datagrams).is_some_and(|before| before != datagrams);
-        if came && incomplete && self.wanted != For::Room {
+        if came && incomplete && self.wanted != WaitFor::Room {
             // A part of a frame has come: the wait for the rest begins.
-            (self.wanted, self.since, self.napped) = (For::Rest, Some(now), false);
+            (self.wanted, self.since, self.napped) = (WaitFor::Rest, Some(now), false);
         }
         let waited = now - *self.since.get_or_insert(now);
         let left = end.map(|end| end - now);
@@ -199,7 +199,7 @@ impl Pause {
         if self.since.is_some() {
             let ended = {
                 let engine = endpoint.engine();
-                Ended {
+                WaitResult {
                     slept: self.slept,
                     napped: self.napped,
                     sent: engine.proto.counters().messages_sent + engine.transfer.started(),
@@ -231,7 +231,7 @@ mod tests {
                 }
                 Pause { since: Some(Instant::now()), ..Pause::default() }.end(&endpoint);
             }
-            let idle = endpoint.waiter.borrow().idle(Duration::ZERO, For::Arrival, false);
+            let idle = endpoint.waiter.borrow().idle(Duration::ZERO, WaitFor::Arrival, false);
             matches!(idle, Idle::Nap(_))
         };
         assert_eq!([naps_after(true), naps_after(false)], [false, true]);
@@ -271,6 +271,27 @@ mod tests {
         assert_eq!([looks_again(), looks_again()], [true, false]);
     }
 
+    /// As after SIGSTOP, or on a virtual machine that stood still.
+    #[test]
+    fn a_process_that_was_stopped_takes_in_what_has_come_before_it_gives_a_peer_up() {
+        let net = Network::new(1, Faults::default());
+        let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
+        let (a, b) = (open(1), open(2));
+        let to = a.peer(b.identity().address).unwrap();
+        for message in [&b"the session is up after it"[..], b"acknowledged meanwhile"] {
+            a.send(to, message).unwrap();
+            for _ in 0..10 {
+                net.advance_to(net.now() + 100_000);
+                drop(b.try_recv().unwrap());
+            }
+            b.engine().acknowledge().unwrap();
+            net.advance_to(net.now() + 20_000_000_000);
+            a.engine().attend(0, &|| false);
+            assert!(!a.engine().has_failures(), "{:?}", str::from_utf8(message));
+        }
+        assert!(!a.engine().is_owed());
+    }
+
     #[test]
     fn the_end_of_a_wait_is_after_one_more_look() {
         let net = Network::new(1, Faults::default());
@@ -280,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {
+    fn a_waiting_program_looks_again_after_a_turn_of_the_thread_instead_of_sleeping() {
         let net = Network::new(1, Faults::default());
         let endpoint = Options::new("sim").wait(Wait::Sleep).open_simulated(&net, 1).unwrap();
         let mut pause = Pause::default();

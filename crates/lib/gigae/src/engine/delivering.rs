@@ -4,7 +4,7 @@
 use super::Engine;
 use super::failures::FailedMessage;
 use crate::error::RecvError;
-use crate::inbox::{Copied, Done, Received};
+use crate::inbox::{Copied, Done, InboxMessage};
 use gigae_link::RxPart;
 
 impl Engine {
@@ -23,8 +23,8 @@ impl Engine {
         part
     }
 
-    /// The next message that has arrived, if any and if it had to be copied; or the news that some
-    /// have failed.
+    /// The next message that has arrived, if any and if it had to be copied; or the
+    /// error that says that some have failed.
     #[cold]
     pub(crate) fn next_copy(&mut self) -> Result<Option<Box<Copied>>, RecvError> {
         let copied = self.inbox.next_copy();
@@ -42,10 +42,10 @@ impl Engine {
 
     /// The program is done with a message.
     #[inline]
-    pub(crate) fn give_back(&mut self, message: Received) {
+    pub(crate) fn give_back(&mut self, message: InboxMessage) {
         let done = match message {
-            Received::Part(part) => self.inbox.give_back(part, &self.links.arenas),
-            Received::Copy(copied) => self.inbox.give_back_copy(*copied),
+            InboxMessage::Part(part) => self.inbox.give_back(part, &self.links.arenas),
+            InboxMessage::Copy(copied) => self.inbox.give_back_copy(*copied),
         };
         if let Some(Done { frame, from, epoch }) = done {
             if let Some((path, frame)) = frame {

@@ -3,7 +3,7 @@
 use crate::address::Host;
 use crate::local::{Local, Subnet};
 use crate::neighbour::Neighbour;
-use crate::sources::Sources;
+use crate::route_table::RouteTable;
 use gigae_proto::Instant;
 use gigae_wire::{Epoch, MacAddr, NodeAddr, Route, is_node_name};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The name of a node whose own name cannot be found.
 const UNNAMED: &str = "unnamed";
 
-/// Endpoints remembered; more than one Ethernet has nodes, and a bound to what liars can fill.
+/// Endpoints remembered; more than one Ethernet has nodes, and a bound to what attackers can fill.
 const MOST_NEIGHBOURS: usize = 4096;
 
 /// See the module's description.
@@ -33,7 +33,7 @@ pub(crate) struct Discovery {
     answered: u32,
     /// The number of this endpoint's question, once it has asked.
     pub(super) question: Option<Epoch>,
-    heard: Vec<Neighbour>,
+    neighbours: Vec<Neighbour>,
     /// Where each of them is in the list.
     places: HashMap<Key, usize>,
     /// Which of them makes room for the next one when the list is full.
@@ -59,7 +59,7 @@ impl Discovery {
             since: Instant(0),
             answered: 0,
             question: None,
-            heard: Vec::new(),
+            neighbours: Vec::new(),
             places: HashMap::new(),
             oldest: 0,
         }
@@ -79,38 +79,38 @@ impl Discovery {
     }
 
     /// The endpoints that have answered so far.
-    pub(super) fn heard(&self) -> &[Neighbour] {
-        &self.heard
+    pub(super) fn neighbours(&self) -> &[Neighbour] {
+        &self.neighbours
     }
 
     /// Remembers an endpoint that has answered. If the list is full, the first that came makes
     /// room: all may be made up, and those that are there answer the next question again.
-    pub(super) fn hear(&mut self, neighbour: Neighbour) {
+    pub(super) fn add(&mut self, neighbour: Neighbour) {
         let place = match self.places.get(&key(&neighbour)) {
             Some(&known) => known,
-            None if self.heard.len() < MOST_NEIGHBOURS => self.heard.len(),
+            None if self.neighbours.len() < MOST_NEIGHBOURS => self.neighbours.len(),
             None => {
                 let place = self.oldest;
                 self.oldest = (place + 1) % MOST_NEIGHBOURS;
-                self.places.remove(&key(&self.heard[place]));
+                self.places.remove(&key(&self.neighbours[place]));
                 place
             }
         };
         self.places.insert(key(&neighbour), place);
-        match self.heard.get_mut(place) {
+        match self.neighbours.get_mut(place) {
             Some(known) => *known = neighbour,
-            None => self.heard.push(neighbour),
+            None => self.neighbours.push(neighbour),
         }
     }
 
     /// The outer headers of a question to all.
-    pub(super) fn route_to_all(&self, sources: &Sources) -> Option<Route> {
-        let (mac, all) = (sources.mac, MacAddr::BROADCAST);
-        Route::new(sources.envelope, mac.into(), all.into()).or_else(|| {
+    pub(super) fn route_to_all(&self, route_table: &RouteTable) -> Option<Route> {
+        let (mac, all) = (route_table.mac, MacAddr::BROADCAST);
+        Route::new(route_table.envelope, mac.into(), all.into()).or_else(|| {
             let (own, broadcast) = self.subnets.iter().find_map(Subnet::broadcast)?;
             let from = NodeAddr::Ip { ip: own.into(), next_hop: mac };
             let to = NodeAddr::Ip { ip: broadcast.into(), next_hop: all };
-            Route::new(sources.envelope, from, to)
+            Route::new(route_table.envelope, from, to)
         })
     }
 
@@ -144,14 +144,14 @@ mod tests {
             Neighbour { name, address, mac, ip: None, mtu: 1500, max_message: 1468, port, channels }
         };
         for n in 1..3 * MOST_NEIGHBOURS as u32 {
-            discovery.hear(said(n));
-            discovery.hear(said(n));
+            discovery.add(said(n));
+            discovery.add(said(n));
         }
-        discovery.hear(said(0));
-        let heard = discovery.heard();
-        assert_eq!(heard.len(), MOST_NEIGHBOURS);
-        assert!(heard.contains(&said(0)));
+        discovery.add(said(0));
+        let neighbours = discovery.neighbours();
+        assert_eq!(neighbours.len(), MOST_NEIGHBOURS);
+        assert!(neighbours.contains(&said(0)));
         assert_eq!(discovery.places.len(), MOST_NEIGHBOURS);
-        assert!(discovery.places.iter().all(|(known, &place)| key(&heard[place]) == *known));
+        assert!(discovery.places.iter().all(|(known, &place)| key(&neighbours[place]) == *known));
     }
 }

@@ -5,7 +5,7 @@ use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
 use gigae_link::{ChannelSet, Link, LinkCounters};
-use gigae_observe::{About, LinkAbout, PeerAddress, PeerState, StatisticsWriter, Wire};
+use gigae_observe::{About, Encapsulation, LinkAbout, PeerAddress, PeerState, StatisticsWriter};
 use gigae_proto::{
     Instant, PathCounters, PeerId, PeerSnapshot, Protocol, ProtocolCounters, SessionPhase,
 };
@@ -144,7 +144,7 @@ fn peer(figures: &PeerSnapshot) -> [u64; PEER.len()] {
 }
 
 /// An engine as observers see it.
-pub(super) struct View<'a> {
+pub(super) struct EngineView<'a> {
     pub(super) links: &'a Links,
     pub(super) proto: &'a Protocol<Outbound, Inbound>,
     pub(super) transfer: &'a Transfer<Memory>,
@@ -153,7 +153,7 @@ pub(super) struct View<'a> {
     pub(super) progress_turns: u64,
 }
 
-impl View<'_> {
+impl EngineView<'_> {
     /// What does not change.
     pub(super) fn about(&self, opened: Instant, envelope: Envelope, channels: ChannelSet) -> About {
         let about = |(i, info): (usize, &gigae_link::Info)| LinkAbout {
@@ -167,8 +167,8 @@ impl View<'_> {
             opened: opened.0,
             port: self.proto.config().port,
             wire: match envelope {
-                Envelope::Ethernet { ethertype } => Wire::Ethernet(ethertype),
-                Envelope::Udp { port } => Wire::Udp(port),
+                Envelope::Ethernet { ethertype } => Encapsulation::Ethernet(ethertype),
+                Envelope::Udp { port } => Encapsulation::Udp(port),
             },
             channels: channels.words(),
             links: self.links.all().map(Link::info).enumerate().map(about).collect(),

@@ -1,7 +1,7 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
 use super::Engine;
-use crate::inbox::{Entry, Payload, Segments};
+use crate::inbox::{InboxEntry, PayloadRange, Segments};
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
 use gigae_proto::{Arrival, ForeignFrame};
@@ -29,7 +29,8 @@ impl Engine {
     #[inline]
     fn receive(&mut self, path: usize, frame: RxFrame) {
         let bytes = self.links.arenas.bytes(&frame);
-        let envelope = if path == 0 { self.sources.envelope } else { self.links[path].envelope };
+        let envelope =
+            if path == 0 { self.route_table.envelope } else { self.links[path].envelope };
         let parsed = match parse(envelope, bytes) {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
@@ -48,7 +49,8 @@ impl Engine {
         }
         let number = self.links.arenas.number(&frame);
         let several = header.kind == Kind::Batch;
-        let mut inbound = Some(self.inbox.enter(Entry { path, number, frame, payload, several }));
+        let entry = InboxEntry { path, number, frame, payload, several };
+        let mut inbound = Some(self.inbox.enter(entry));
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         // The protocol counts what it refuses.
         let taken = self.proto.handle(arrival, &mut inbound);
@@ -56,7 +58,7 @@ impl Engine {
             self.inbox.leave(refused, &mut self.links);
         }
         if taken.is_err() && !self.links.is_bulk(path) {
-            self.learn(from, None, Speaker::Anybody);
+            self.learn(from, None, SenderTrust::Unknown);
         }
     }
 
@@ -87,7 +89,7 @@ impl Engine {
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         if header.kind == Kind::Op {
             let number = arenas.number(&first);
-            let entry = Entry { path, number, frame: first, payload, several: false };
+            let entry = InboxEntry { path, number, frame: first, payload, several: false };
             let inbound = self.inbox.enter(entry);
             self.inbox.enter_behind(&inbound, behind);
             let mut inbound = Some(inbound);
@@ -119,7 +121,7 @@ impl Engine {
     }
 
     /// Control frames are few: one in sixteen of a stream.
-    fn receive_control(&mut self, arrival: Arrival<'_>, payload: Payload, frame: RxFrame) {
+    fn receive_control(&mut self, arrival: Arrival<'_>, payload: PayloadRange, frame: RxFrame) {
         let Arrival { path, from, header, .. } = arrival;
         // The protocol reads the payload of control frames and keeps none of those.
         let mut copy = [0; LONGEST_CONTROL];
@@ -139,13 +141,13 @@ impl Engine {
                 return self.links.recycle(path, frame);
             }
             Kind::Hello | Kind::Confirm => {
-                own = self.sources.envelope.destination(bytes);
-                if !self.sources.has(own) {
+                own = self.route_table.envelope.destination(bytes);
+                if !self.route_table.has(own) {
                     return self.discard(Discard::NotOurs, path, frame);
                 }
                 // What answers an earlier one in this node's name goes before it counts to where
                 // this one went.
-                if self.sources.was_heard_elsewhere(from, own) {
+                if self.route_table.sent_hello_elsewhere(from, own) {
                     self.doorbell.backlog |= self.post_waiting();
                 }
             }
@@ -153,20 +155,21 @@ impl Engine {
             Kind::Ack if len > 0 => self.update_clock(),
             _ => {}
         }
-        let apart = self.links.is_bulk(path).then(|| self.links.came_apart(&frame)).flatten();
+        let is_bulk = self.links.is_bulk(path);
+        let uncoalesced = is_bulk.then(|| self.links.arrived_uncoalesced(&frame)).flatten();
         self.links.recycle(path, frame);
         // The protocol counts what it refuses.
         let taken = self.proto.handle(arrival, &mut None);
-        if let Some(apart) = apart.filter(|_| taken.is_ok()) {
-            self.proto.came_apart(&arrival, apart);
+        if let Some(uncoalesced) = uncoalesced.filter(|_| taken.is_ok()) {
+            self.proto.arrived_uncoalesced(&arrival, uncoalesced);
         }
-        let speaker = match header.kind {
-            Kind::Confirm if taken.is_ok() => Speaker::Proven,
-            _ if own.is_some() && self.proto.is_known(from, header) => Speaker::Peer,
-            _ => Speaker::Anybody,
+        let trust = match header.kind {
+            Kind::Confirm if taken.is_ok() => SenderTrust::Proven,
+            _ if own.is_some() && self.proto.is_known(from, header) => SenderTrust::Peer,
+            _ => SenderTrust::Unknown,
         };
         if !self.links.is_bulk(path) {
-            self.learn(*from, own, speaker);
+            self.learn(*from, own, trust);
         }
         self.complete_routes();
         self.provide_if_few();
@@ -196,7 +199,7 @@ impl Engine {
             Err(why) => return self.discard(why, SOCKET, frame),
         };
         let number = self.links.arenas.number(&frame);
-        let entry = Entry { path: SOCKET, number, frame, payload, several: false };
+        let entry = InboxEntry { path: SOCKET, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         // The protocol counts what it refuses.
         let arrival = Arrival { header: &header, payload: &[], ..arrival };
@@ -212,12 +215,12 @@ impl Engine {
             && !self.links.is_bulk(path)
         {
             let bytes = self.links.arenas.bytes(&frame);
-            if let Ok((from, inner)) = self.sources.envelope.open(bytes) {
-                let own = self.sources.envelope.destination(bytes);
+            if let Ok((from, inner)) = self.route_table.envelope.open(bytes) {
+                let own = self.route_table.envelope.destination(bytes);
                 let frame = ForeignFrame::parse(inner);
                 self.proto.handle_foreign_version(path, from, frame);
-                if self.sources.has(own) {
-                    self.learn(from, own, Speaker::Anybody);
+                if self.route_table.has(own) {
+                    self.learn(from, own, SenderTrust::Unknown);
                 }
             }
         } else {
@@ -226,34 +229,35 @@ impl Engine {
         self.links.recycle(path, frame);
     }
 
-    /// Sees to the way to the sender of a frame. A node that proposes a session is answered from
+    /// Sees to the route to the sender of a frame. A node that proposes a session is answered from
     /// the address to which it spoke; one whose frames come from elsewhere than they are answered
-    /// at may have moved. For a peer the way is remembered; for others, which may be any number,
+    /// at may have moved. For a peer the route is remembered; for others, which may be any number,
     /// until some more have spoken. From which address a peer is spoken to changes only when it has
     /// proven that it got an answer from there.
     #[cold]
-    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, speaker: Speaker) {
+    fn learn(&mut self, from: NodeAddr, own: Option<IpAddr>, trust: SenderTrust) {
         let NodeAddr::Ip { ip, next_hop } = from else { return };
-        let known = self.sources.way(ip);
-        let heard = own.and_then(|own| self.sources.hear(ip, next_hop, own, self.clock.now()));
-        let settled = match speaker {
-            Speaker::Proven => known == heard || !self.sources.may_move(ip, self.clock.now()),
-            Speaker::Peer => known.is_some(),
-            Speaker::Anybody => true,
+        let known = self.route_table.ip_route(ip);
+        let now = self.clock.now();
+        let answer = own.and_then(|own| self.route_table.on_hello(ip, next_hop, own, now));
+        let settled = match trust {
+            SenderTrust::Proven => known == answer || !self.route_table.may_move(ip, now),
+            SenderTrust::Peer => known.is_some(),
+            SenderTrust::Unknown => true,
         };
-        if let Some(way) = heard.filter(|_| !settled) {
-            self.set_way(ip, way);
+        if let Some(route) = answer.filter(|_| !settled) {
+            self.set_ip_route(ip, route);
         }
-        if known.is_some_and(|way| way.next_hop != next_hop) {
-            self.ask_way(from, true);
+        if known.is_some_and(|route| route.next_hop != next_hop) {
+            self.ask_route(from, true);
         }
     }
 }
 
 /// What is known of who sent a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Speaker {
-    Anybody,
+enum SenderTrust {
+    Unknown,
     /// It speaks in the name of a peer.
     Peer,
     /// It repeats a number that only the peer got.
@@ -264,7 +268,7 @@ enum Speaker {
 pub(super) struct Parsed {
     pub(super) from: NodeAddr,
     pub(super) header: Header,
-    pub(super) payload: Payload,
+    pub(super) payload: PayloadRange,
 }
 
 #[inline]
@@ -282,7 +286,7 @@ fn parse(envelope: Envelope, frame: &[u8]) -> Result<Parsed, Discard> {
     Ok(Parsed {
         from,
         header,
-        payload: Payload { start: place(start)?, len: place(payload.len())? },
+        payload: PayloadRange { start: place(start)?, len: place(payload.len())? },
     })
 }
 
@@ -307,6 +311,6 @@ pub(super) fn parse_segments(
     Ok(Parsed {
         from,
         header,
-        payload: Payload { start: number(start)?, len: number(payload.len())? },
+        payload: PayloadRange { start: number(start)?, len: number(payload.len())? },
     })
 }

@@ -4,7 +4,7 @@
 //! Plain messages to itself are not carried: they lie in frames of the link.
 
 use crate::memory::Memory;
-use crate::sources::Sources;
+use crate::route_table::RouteTable;
 use gigae_proto::{PeerId, PeerKey};
 use gigae_transfer::Transfer;
 use gigae_wire::{Epoch, NodeAddr};
@@ -32,10 +32,18 @@ impl Loopback {
     }
 
     /// Remembers a peer that is the endpoint of this port itself.
-    pub(super) fn note(&mut self, peer: PeerId, key: &PeerKey, port: u16, sources: &Sources) {
+    pub(super) fn note(
+        &mut self,
+        peer: PeerId,
+        key: &PeerKey,
+        port: u16,
+        route_table: &RouteTable,
+    ) {
         let here = match key.node {
-            NodeAddr::Ethernet(mac) => mac == sources.mac,
-            NodeAddr::Ip { ip, .. } => sources.way(ip).is_some_and(|way| way.source == ip),
+            NodeAddr::Ethernet(mac) => mac == route_table.mac,
+            NodeAddr::Ip { ip, .. } => {
+                route_table.ip_route(ip).is_some_and(|route| route.source == ip)
+            }
         };
         if here && key.port == port && !self.is_own(peer) {
             self.own.push(peer);

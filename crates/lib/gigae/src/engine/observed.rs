@@ -5,7 +5,7 @@
 //! it.
 
 use super::Engine;
-use super::figures::View;
+use super::figures::EngineView;
 use super::observers::Observers;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Engine {
     /// needs.
     pub(crate) fn show(&mut self) {
         let (opened, now) = (self.clock.glance(), self.clock.now());
-        let (envelope, channels) = (self.sources.envelope, self.channels);
+        let (envelope, channels) = (self.route_table.envelope, self.channels);
         let (_, view) = self.observers_and_view();
         let about = view.about(opened, envelope, channels);
         self.observers = Observers::new(&about).map(Box::new);
@@ -72,10 +72,10 @@ impl Engine {
         }
     }
 
-    fn observers_and_view(&mut self) -> (Option<&mut Observers>, View<'_>) {
-        let Self { observers, links, proto, transfer, inbox, clock, news, .. } = self;
-        let (clock_reads, progress_turns) = (clock.reads(), news.turns);
-        let view = View { links, proto, transfer, inbox, clock_reads, progress_turns };
+    fn observers_and_view(&mut self) -> (Option<&mut Observers>, EngineView<'_>) {
+        let Self { observers, links, proto, transfer, inbox, clock, wakeup, .. } = self;
+        let (clock_reads, progress_turns) = (clock.reads(), wakeup.turns);
+        let view = EngineView { links, proto, transfer, inbox, clock_reads, progress_turns };
         (observers.as_deref_mut(), view)
     }
 }

@@ -1,7 +1,7 @@
 //! What an engine knows of its observers: whether one looks, and when the figures were written
 //! last.
 
-use super::figures::View;
+use super::figures::EngineView;
 use crate::links::Links;
 use gigae_observe::{About, Publisher};
 use gigae_proto::Instant;
@@ -58,16 +58,16 @@ impl Observers {
     }
 
     /// Writes all figures.
-    pub(super) fn write_all(&mut self, now: Instant, view: &View<'_>) {
+    pub(super) fn write_all(&mut self, now: Instant, view: &EngineView<'_>) {
         self.write(now, view, usize::MAX);
     }
 
     /// Writes the figures while perhaps no observer looks: those of some peers.
-    pub(super) fn write_some(&mut self, now: Instant, view: &View<'_>) {
+    pub(super) fn write_some(&mut self, now: Instant, view: &EngineView<'_>) {
         self.write(now, view, MOST_UNSEEN);
     }
 
-    fn write(&mut self, now: Instant, view: &View<'_>, most: usize) {
+    fn write(&mut self, now: Instant, view: &EngineView<'_>, most: usize) {
         self.written = now;
         let peers = view.proto.peers() as u64;
         self.observed.publish(now.0, peers, |sheet| view.fill_in(sheet, most));
@@ -90,7 +90,7 @@ impl Observers {
     }
 
     /// Leaves the figures behind.
-    pub(super) fn fall_asleep(&mut self, now: Instant, view: &View<'_>) {
+    pub(super) fn fall_asleep(&mut self, now: Instant, view: &EngineView<'_>) {
         self.write_some(now, view);
         self.asleep = true;
         self.left = now;

@@ -5,7 +5,7 @@ use super::{ASK_PARTS, Engine};
 use crate::memory::Memory;
 use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
 use gigae_link::LinkError;
-use gigae_proto::{Delivery, Ended, Instant, PeerId};
+use gigae_proto::{Delivery, EndedSession, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
 use gigae_wire::Epoch;
 
@@ -87,7 +87,7 @@ impl Engine {
             });
             proto.release(peer, epoch);
         }
-        while let Some(Ended { peer, epoch, reason }) = proto.poll_ended() {
+        while let Some(EndedSession { peer, epoch, reason }) = proto.poll_ended() {
             transfer.ended(peer, epoch, reason);
         }
         self.provide_if_few();

@@ -7,12 +7,12 @@
 use super::Engine;
 use super::incoming::{Parsed, parse_segments};
 use super::rx_frames::BATCH;
-use crate::inbox::{Entry, Inbound};
+use crate::inbox::{Inbound, InboxEntry};
 use crate::link::AnyLink;
 use gigae_link::{LinkError, RxFrame};
 use gigae_proto::Arrival;
 use gigae_transfer::{Expected, PlacedPayload};
-use gigae_udp::{Placement, Polled};
+use gigae_udp::{Placement, PollResult};
 use gigae_wire::{HEADER_LEN, Kind, Pieces};
 
 /// Bytes of a frame in front of the data that are expected.
@@ -69,11 +69,11 @@ impl Engine {
         };
         let polled = link.poll_placing(&mut rx.batch, BATCH, Placement { head: HEAD, data });
         match polled {
-            Ok(Polled { placed: 0, count }) => {
+            Ok(PollResult { placed: 0, count }) => {
                 self.take_in_polled(1);
                 Ok(count)
             }
-            Ok(Polled { placed, count }) => {
+            Ok(PollResult { placed, count }) => {
                 if let Some(frame) = self.rx.batch.pop() {
                     self.take_in_placed(frame, expected, placed);
                 }
@@ -123,7 +123,7 @@ impl Engine {
             return Err(frame);
         }
         let number = links.arenas.number(&frame);
-        let entry = Entry { path: 1, number, frame, payload, several: false };
+        let entry = InboxEntry { path: 1, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         self.placing.frame = Some(Placed { number, expected, len });
         // The protocol counts what it refuses.

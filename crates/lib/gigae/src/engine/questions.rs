@@ -31,7 +31,7 @@ impl Engine {
         };
         let route = self
             .discovery
-            .route_to_all(&self.sources)
+            .route_to_all(&self.route_table)
             .ok_or_else(|| DiscoverError::NoSubnet(self.links.info(0).interface.clone()))?;
         let header = Header {
             kind: Kind::Who,
@@ -47,23 +47,23 @@ impl Engine {
 
     /// The endpoints that have answered so far.
     pub(crate) fn neighbours(&self) -> &[Neighbour] {
-        self.discovery.heard()
+        self.discovery.neighbours()
     }
 
     /// What an answer would say of this endpoint.
     pub(crate) fn identity(&self) -> Neighbour {
         let config = self.proto.config();
         let channels: Vec<u8> = self.channels.iter().collect();
-        let address = match (self.sources.envelope, self.discovery.ip) {
+        let address = match (self.route_table.envelope, self.discovery.ip) {
             (Envelope::Udp { .. }, Some(ip)) => Address::from(ip),
-            _ => Address::from(self.sources.mac),
+            _ => Address::from(self.route_table.mac),
         };
         Neighbour {
             name: self.discovery.name.clone(),
             address: address
                 .port(config.port)
                 .channel(channels.first().copied().unwrap_or_default()),
-            mac: self.sources.mac,
+            mac: self.route_table.mac,
             ip: self.discovery.ip,
             mtu: self.mtu(0),
             max_message: config.max_payload.into(),
@@ -96,7 +96,8 @@ impl Engine {
             return Ok(());
         }
         // The kernel also gives a socket what this node itself has sent to all.
-        let is_own = |ip: &IpAddr| self.sources.own.as_ref().is_some_and(|own| own.contains(ip));
+        let own = self.route_table.own.as_ref();
+        let is_own = |ip: &IpAddr| own.is_some_and(|own| own.contains(ip));
         if matches!(from, NodeAddr::Ip { ip, .. } if is_own(ip)) {
             return Ok(());
         }
@@ -104,7 +105,7 @@ impl Engine {
         if header.src_epoch == Epoch::UNKNOWN {
             return Err(Discard::Malformed);
         }
-        let route = self.route_to_asker(path, *from).ok_or(Discard::Malformed)?;
+        let route = self.route_to_requester(path, *from).ok_or(Discard::Malformed)?;
         if !self.discovery.may_answer(self.clock.now()) || self.proto.is_closing() {
             return Err(Discard::Sessions);
         }
@@ -166,12 +167,12 @@ impl Engine {
             port: header.src_port,
             channels,
         };
-        self.discovery.hear(neighbour);
+        self.discovery.add(neighbour);
         Ok(())
     }
 
     /// `None` for who is no neighbour: a group, this node itself, an address of another subnet.
-    fn route_to_asker(&self, path: usize, from: NodeAddr) -> Option<Route> {
+    fn route_to_requester(&self, path: usize, from: NodeAddr) -> Option<Route> {
         let own = self.links.info(path).mac;
         let is_own = |mac| self.links.all().any(|link| link.info().mac == mac);
         let may_ask = |mac: MacAddr| !mac.is_group() && !is_own(mac);
@@ -182,7 +183,7 @@ impl Engine {
             }
             _ => return None,
         };
-        Route::new(self.sources.envelope, own, from)
+        Route::new(self.route_table.envelope, own, from)
     }
 
     /// The header of a frame that belongs to no session.

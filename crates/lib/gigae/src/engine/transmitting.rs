@@ -26,7 +26,7 @@ impl Engine {
     fn can_wait(&mut self) -> bool {
         self.deferral.may(|| {
             !self.doorbell.backlog
-                && self.transfer.news() == 1
+                && self.transfer.pending_events() == 1
                 && self.proto.owes_acknowledgements_only()
         })
     }
@@ -75,8 +75,8 @@ impl Engine {
     #[inline]
     pub(super) fn post_waiting(&mut self) -> bool {
         let mut posted = 0;
-        let Self { links, proto, transfer, sources, tx, .. } = self;
-        // While the way to a node is not known, nothing goes there: it is asked for until it is.
+        let Self { links, proto, transfer, route_table, tx, .. } = self;
+        // While the route to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
                 if path == 0 && buffer.path() == 0 {
@@ -119,8 +119,8 @@ impl Engine {
                 Destination::Peer(peer) => To::Peer(peer),
                 Destination::Unknown(key) => {
                     let route = match (path, header.kind) {
-                        (0, Kind::HelloAck) => sources.route_of_answer(key.node),
-                        (0, _) => sources.route(key.node),
+                        (0, Kind::HelloAck) => route_table.route_of_answer(key.node),
+                        (0, _) => route_table.route(key.node),
                         _ => links[path].route(key.node),
                     };
                     let Some(route) = route else { continue };

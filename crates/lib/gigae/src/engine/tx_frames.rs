@@ -1,7 +1,7 @@
 //! Transmit frames that messages lie in: the program has them, or the window.
 
 use crate::link::AnyLink;
-use crate::outbound::{Behind, FrameSegment, Outbound};
+use crate::outbound::{FrameSegment, FurtherSegments, Outbound};
 use gigae_link::{Arena, Link, TxFrame};
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct TxFrames {
     /// The longest message or operation takes so many.
     segments: usize,
     /// Empty lists of segments, for frames that need one.
-    spare: Vec<Behind>,
+    spare: Vec<FurtherSegments>,
 }
 
 impl TxFrames {
@@ -84,7 +84,11 @@ impl TxFrames {
     }
 
     /// Adds a segment to those behind a first frame.
-    pub(super) fn add_behind(&mut self, behind: &mut Option<Behind>, segment: FrameSegment) {
+    pub(super) fn add_behind(
+        &mut self,
+        behind: &mut Option<FurtherSegments>,
+        segment: FrameSegment,
+    ) {
         behind.get_or_insert_with(|| self.spare.pop().unwrap_or_default()).push(segment);
     }
 }

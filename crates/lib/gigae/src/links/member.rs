@@ -25,7 +25,7 @@ pub(crate) struct Member {
     /// Outer headers by peer.
     pub(crate) routes: Routes,
     /// Peers to whose socket datagrams come one by one.
-    apart: HashSet<PeerId>,
+    uncoalesced: HashSet<PeerId>,
     /// Something was posted since the last doorbell, or the NIC did not take everything then.
     due: bool,
     /// The link does not work, as far as is known. Never set for the only one.
@@ -53,8 +53,8 @@ impl Member {
 
     fn at(link: AnyLink, envelope: Envelope, own: NodeAddr) -> Self {
         let arena = Arc::clone(link.memory().arena);
-        let (routes, apart) = (Routes::default(), HashSet::new());
-        Self { link, arena, envelope, own, routes, apart, due: false, down: false }
+        let (routes, uncoalesced) = (Routes::default(), HashSet::new());
+        Self { link, arena, envelope, own, routes, uncoalesced, due: false, down: false }
     }
 
     /// The outer headers towards a node with an Ethernet address.
@@ -78,15 +78,15 @@ impl Member {
     }
 
     /// Whether datagrams come to a peer's socket one by one.
-    pub(super) fn is_apart(&self, peer: PeerId) -> bool {
-        self.apart.contains(&peer)
+    pub(super) fn is_uncoalesced(&self, peer: PeerId) -> bool {
+        self.uncoalesced.contains(&peer)
     }
 
     /// Remembers whether datagrams come to a peer's socket one by one.
-    pub(super) fn set_apart(&mut self, peer: PeerId, apart: bool) {
-        match apart {
-            true => self.apart.insert(peer),
-            false => self.apart.remove(&peer),
+    pub(super) fn set_uncoalesced(&mut self, peer: PeerId, uncoalesced: bool) {
+        match uncoalesced {
+            true => self.uncoalesced.insert(peer),
+            false => self.uncoalesced.remove(&peer),
         };
     }
 
@@ -95,7 +95,7 @@ impl Member {
     pub(crate) fn post(&mut self, to: PeerId, buffer: &mut Outbound, header: &Header) -> bool {
         let up = self.is_up();
         if let Some(link) = self.link.bulk() {
-            link.set_numbered(self.apart.contains(&to));
+            link.set_numbered(self.uncoalesced.contains(&to));
         }
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
         let posted = buffer.post(&mut self.link, &self.arena, route, header);
@@ -115,7 +115,7 @@ impl Member {
             // A simulated socket, or one whose frames are captured.
             return self.bring_in(buffer, Some(data)) && self.post(to, buffer, header);
         };
-        link.set_numbered(self.apart.contains(&to));
+        link.set_numbered(self.uncoalesced.contains(&to));
         let Some(route) = self.routes.to(to).filter(|_| !self.down) else { return false };
         let posted = buffer.post_in_place(link, &self.arena, data, route, header);
         self.due |= posted;
@@ -140,7 +140,9 @@ impl Member {
     ) -> bool {
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        set_alone(&mut self.link, true);
         let posted = buffer.post_copy(from, &mut self.link, route, header);
+        set_alone(&mut self.link, false);
         self.due |= posted;
         posted
     }
@@ -160,6 +162,7 @@ impl Member {
         let unit = longest - PART_HEADER_LEN;
         let count = frame.len().div_ceil(unit);
         let mut posted = 0;
+        set_alone(&mut self.link, true);
         for (index, part) in (0..).zip(frame.chunks(unit)) {
             let (unit, count) = (unit as u16, count as u8);
             let of = PartHeader { frame: header.seq.0, unit, index, count }.to_bytes();
@@ -169,6 +172,7 @@ impl Member {
             let done = post_copy(&mut self.link, &self.arena, route, &header, payload);
             posted += usize::from(done);
         }
+        set_alone(&mut self.link, false);
         self.due |= posted > 0;
         posted == count
     }
@@ -220,5 +224,13 @@ impl Member {
     pub(super) fn give_up(&mut self) -> bool {
         self.due = false;
         !std::mem::replace(&mut self.down, true)
+    }
+}
+
+/// Whether what is posted next goes alone, by a link that puts several frames into one buffer. A
+/// peer may get no such buffer, and each repetition of a copy would be one again.
+fn set_alone(link: &mut AnyLink, alone: bool) {
+    if let Some(link) = link.udp() {
+        link.set_alone(alone);
     }
 }

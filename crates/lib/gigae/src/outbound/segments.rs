@@ -2,7 +2,7 @@
 //! are. The headers and the first of the payload lie in one transmit frame, the rest in others
 //! behind it.
 
-use super::{Frame, PAYLOAD, Padded};
+use super::{OutboundFrame, PAYLOAD, Padded};
 use gigae_link::{Arena, Link, Posted, Segment, TxFrame};
 use gigae_wire::{HEADER_LEN, Header, Pieces, Route};
 use std::ops::Range;
@@ -14,13 +14,13 @@ pub(crate) const MOST_SEGMENTS: usize = 8;
 #[derive(Debug)]
 pub(crate) struct FrameSegment {
     /// Only taken out while it is posted.
-    frame: Option<Frame>,
+    frame: Option<OutboundFrame>,
     len: u16,
 }
 
 impl FrameSegment {
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
-        Self { frame: Some(Frame::Taken(frame)), len }
+        Self { frame: Some(OutboundFrame::Taken(frame)), len }
     }
 
     pub(super) fn release(self, link: &mut impl Link) {
@@ -36,7 +36,7 @@ impl FrameSegment {
     /// Takes the frame back from the NIC, if that is done with it.
     pub(super) fn reclaim(&mut self, link: &mut impl Link) -> bool {
         let frame = self.frame.take().expect("a segment keeps its frame").reclaim(link);
-        let taken = matches!(frame, Frame::Taken(_));
+        let taken = matches!(frame, OutboundFrame::Taken(_));
         self.frame = Some(frame);
         taken
     }
@@ -72,12 +72,12 @@ pub(super) fn post(
     let posted = link.post(first, start..end, Segment::More);
     let last = behind.len() - 1;
     for (i, segment) in behind.iter_mut().enumerate() {
-        let Some(Frame::Taken(frame)) = segment.frame.take() else {
+        let Some(OutboundFrame::Taken(frame)) = segment.frame.take() else {
             unreachable!("all segments were taken")
         };
         let part = if i == last { Segment::Last } else { Segment::More };
         let posted = link.post(frame, 0..segment.len.into(), part);
-        segment.frame = Some(Frame::Posted(posted));
+        segment.frame = Some(OutboundFrame::Posted(posted));
     }
     posted
 }

@@ -20,11 +20,11 @@ pub(crate) fn exchange_long(
     address: &Address,
     range: std::ops::Range<u32>,
 ) {
-    exchange(a, b, address, (range, LONG));
+    exchange_sized(a, b, address, (range, LONG));
 }
 
 /// The same with messages of this length.
-fn exchange(
+pub(crate) fn exchange_sized(
     a: &Endpoint,
     b: &Endpoint,
     address: &Address,
@@ -254,7 +254,7 @@ pub(crate) fn where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has
         exchange_long(&a, &b, &to_b, 0..2);
         let carried = |range, len| {
             let before = received(&b);
-            exchange(&a, &b, &to_b, (range, len));
+            exchange_sized(&a, &b, &to_b, (range, len));
             let after = received(&b);
             [0, 1].map(|path| after[path] - before[path])
         };

@@ -32,15 +32,15 @@ pub(crate) fn discovered(backend: Backend, by_ip: bool) {
     };
     let file = std::env::temp_dir().join(format!("{}.toml", fabric.config().prefix));
     let found = while_alive(vec![open(2, backend), open(3, Backend::Packet)], || {
-        let asker = open(1, backend);
+        let requester = open(1, backend);
         let mut found = Vec::new();
         for _ in 0..100 {
-            found = asker.discover(Duration::from_millis(100)).unwrap();
+            found = requester.discover(Duration::from_millis(100)).unwrap();
             if found.len() == 2 {
                 break;
             }
         }
-        found.insert(0, asker.identity());
+        found.insert(0, requester.identity());
         found
     });
     let mut cluster = Cluster::parse(Cluster::template(envelope), &file).unwrap();

@@ -318,6 +318,10 @@ fn main() {
             a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_link,
         ),
         (
+            "where_the_bulk_socket_stops_to_work_a_udp_link_carries_long_messages_to_any_link",
+            where_the_bulk_socket_stops_to_work_a_udp_link_carries_long_messages_to_any_link,
+        ),
+        (
             "an_mtu_that_shrinks_on_the_way_costs_no_long_message",
             an_mtu_that_shrinks_on_the_way_costs_no_long_message,
         ),
@@ -413,8 +417,8 @@ fn main() {
             an_interface_without_a_subnet_cannot_ask_in_the_udp_envelope,
         ),
         (
-            "who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it",
-            who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it,
+            "an_earlier_sender_in_a_nodes_name_gets_nothing_that_is_sent_to_the_node",
+            an_earlier_sender_in_a_nodes_name_gets_nothing_that_is_sent_to_the_node,
         ),
         (
             "a_node_that_comes_back_with_another_mac_address_is_reachable_again",

@@ -21,11 +21,11 @@ fn forget_neighbours(nodes: &[&Node]) {
 
 /// A proposal of a session, as it lies on the wire.
 fn proposal(route: &Route, to: NodeAddr) -> Vec<u8> {
-    let mut liar = Protocol::<(), ()>::new(ProtocolConfig::default(), 7);
-    let peer = liar.peer(PeerKey { node: to, port: 0, channel: 0 }).unwrap();
-    liar.advance(Instant(1_000_000));
-    liar.propose(peer);
-    let hello = liar.poll_transmit().unwrap();
+    let mut attacker = Protocol::<(), ()>::new(ProtocolConfig::default(), 7);
+    let peer = attacker.peer(PeerKey { node: to, port: 0, channel: 0 }).unwrap();
+    attacker.advance(Instant(1_000_000));
+    attacker.propose(peer);
+    let hello = attacker.poll_transmit().unwrap();
     let Body::Control(payload, padded) = hello.body else { unreachable!("nothing else waits") };
     let mut frame = vec![0; route.len() + HEADER_LEN];
     frame.extend_from_slice(payload);
@@ -35,13 +35,13 @@ fn proposal(route: &Route, to: NodeAddr) -> Vec<u8> {
     frame
 }
 
-pub(crate) fn who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it() {
+pub(crate) fn an_earlier_sender_in_a_nodes_name_gets_nothing_that_is_sent_to_the_node() {
     let fabric = testing::fabric("name", |config| config.nodes = 3);
     let [one, two, three] = [1, 2, 3].map(|n| fabric.node(n));
     forget_neighbours(&[&one, &two, &three]);
     let udp = || options(Backend::Packet).envelope(UDP);
     let (a, b) = (on(&one, udp()).unwrap(), on(&two, udp()).unwrap());
-    let mut liar = {
+    let mut attacker = {
         let _inside = three.enter().unwrap();
         let filter = Filter { envelope: UDP, channels: ChannelSet::from_iter([0]) };
         PacketLink::open(PacketConfig::new("eth0", filter)).unwrap()
@@ -51,22 +51,22 @@ pub(crate) fn who_speaks_first_in_a_nodes_name_gets_nothing_that_is_sent_to_it()
     let bytes = proposal(&Route::new(UDP, from, to).unwrap(), to);
     // Long enough for the victim's kernel to find the node whose name it is.
     for _ in 0..50 {
-        let mut frame = liar.take().unwrap();
-        liar.memory().arena.bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
-        let posted = liar.post(frame, 0..bytes.len(), Segment::Last);
-        liar.flush().unwrap();
-        liar.release(posted.into());
+        let mut frame = attacker.take().unwrap();
+        attacker.memory().arena.bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
+        let posted = attacker.post(frame, 0..bytes.len(), Segment::Last);
+        attacker.flush().unwrap();
+        attacker.release(posted.into());
         assert!(a.recv_timeout(Duration::from_millis(1)).unwrap().is_none());
     }
     let to_b = a.peer(Address::from(IpAddr::from(two.ipv4))).unwrap();
     a.send(to_b, b"for b alone").unwrap();
     assert_eq!(receive(&a, &b), b"for b alone");
     let mut batch = Vec::new();
-    while liar.poll(&mut batch, 64).unwrap() > 0 {
+    while attacker.poll(&mut batch, 64).unwrap() > 0 {
         for frame in batch.drain(..) {
-            let led_astray = liar.memory().arena.bytes(&frame)[..6] == three.mac;
-            assert!(!led_astray, "the victim has sent a frame to the liar");
-            liar.recycle(frame);
+            let led_astray = attacker.memory().arena.bytes(&frame)[..6] == three.mac;
+            assert!(!led_astray, "the victim has sent a frame to the attacker");
+            attacker.recycle(frame);
         }
     }
 }

@@ -115,6 +115,30 @@ pub(crate) fn a_firewall_on_the_bulk_sockets_port_leaves_long_messages_to_the_li
     assert_eq!((b.paths().len(), received(&b)[1]), (2, 0), "nothing came by the socket");
 }
 
+/// The parts by which a UDP link carries a bulk frame are datagrams of one length. On a virtual
+/// link, a peer whose link takes frames would get the kernel's buffer of them as one frame.
+pub(crate) fn where_the_bulk_socket_stops_to_work_a_udp_link_carries_long_messages_to_any_link() {
+    for backend in [Backend::Packet, Backend::XdpMode(Mode::XdpGeneric)] {
+        let fabric = testing::fabric("bulkparts", |_| ());
+        let open = |n, backend| on(&fabric.node(n), options(backend).envelope(UDP)).unwrap();
+        let (a, b) = (open(1, Backend::Udp), open(2, backend));
+        let to_b = IpAddr::from(fabric.node(2).ipv4).into();
+        // The first ones ask whether the socket works. Long ones would show the link that buffers
+        // get lost.
+        let mut sent = 0;
+        while received(&b)[1] < 10 {
+            exchange_sized(&a, &b, &to_b, (sent..sent + 1, 5_000));
+            sent += 1;
+        }
+        exchange_long(&a, &b, &to_b, sent..sent + 2);
+        let [link, socket] = received(&b);
+        assert!(link < 100 && socket > 0, "{link} frames by the link, {socket} by the socket");
+        // Only the kernel's sockets there are behind it.
+        wall(&fabric, true);
+        exchange_long(&a, &b, &to_b, sent + 2..sent + 5);
+    }
+}
+
 /// A switch passes no long frames any more: neither those of the socket, nor jumbo frames of the
 /// link.
 pub(crate) fn an_mtu_that_shrinks_on_the_way_costs_no_long_message() {

@@ -19,9 +19,9 @@ pub(crate) fn operate_with(fabric: &Fabric, options: &Options, address: impl Fn(
                 let peer = endpoint.peer(other).unwrap();
                 let key = endpoint.register(region(me), gigae::Rights::ALL).unwrap();
                 endpoint.send(peer, &key.0.to_be_bytes()).unwrap();
-                let told = endpoint.recv_timeout(PATIENCE).unwrap().expect("the key came");
-                let key = gigae::RegionKey(u64::from_be_bytes(told[..].try_into().unwrap()));
-                drop(told);
+                let received = endpoint.recv_timeout(PATIENCE).unwrap().expect("the key came");
+                let key = gigae::RegionKey(u64::from_be_bytes(received[..].try_into().unwrap()));
+                drop(received);
                 for (n, size) in SIZES.into_iter().enumerate() {
                     endpoint.start_recv(gigae::Wanted::tag(n as u64), vec![0; size]).unwrap();
                     endpoint.start_send(peer, n as u64, vec![n as u8; size]).unwrap();
@@ -94,9 +94,9 @@ pub(crate) fn an_operation_with_a_peer_that_falls_silent_ends_for_a_sleeper_too(
     asleep.drain(PATIENCE).unwrap();
     // From here on the peer is there and does nothing.
     asleep.start_send(to, 1, vec![0; 8]).unwrap();
-    let (told, heard) = std::sync::mpsc::channel();
-    std::thread::spawn(move || told.send(asleep.completion().unwrap().unwrap().result));
-    let result = heard.recv_timeout(PATIENCE).expect("the sleeper was told");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(asleep.completion().unwrap().unwrap().result));
+    let result = receiver.recv_timeout(PATIENCE).expect("the sleeper woke up");
     assert_eq!(result, Err(gigae::OpError::Lost(Reason::Timeout)));
     drop(silent);
 }

@@ -184,8 +184,8 @@ pub(crate) fn endpoints_over_udp_sockets_find_each_other() {
         // The second one has a UDP port of its own, and asks at the port of all nodes.
         [0, 32_769].map(|port| {
             let options = options(Backend::Udp).envelope(UDP).name("node-1").port(port);
-            let asker = on(&fabric.node(1), options).unwrap();
-            let ask = || asker.discover(Duration::from_millis(100)).unwrap();
+            let requester = on(&fabric.node(1), options).unwrap();
+            let ask = || requester.discover(Duration::from_millis(100)).unwrap();
             (0..100).map(|_| ask()).find(|found| found.len() == 2).expect("both answer")
         })
     });

@@ -367,7 +367,7 @@ fn a_neighbour_and_a_peer_far_away_are_served_side_by_side() {
     }
 }
 
-/// Closes an endpoint while another one hears its farewell.
+/// Closes an endpoint while another one receives its Reset.
 fn leave(staying: &Endpoint, leaving: Endpoint) {
     let leaving = std::thread::spawn(move || drop(leaving));
     while !leaving.is_finished() {
@@ -376,7 +376,7 @@ fn leave(staying: &Endpoint, leaving: Endpoint) {
 }
 
 /// `x0` and `y0` have a wire, so that they talk before they are neighbours.
-fn who_did_not_ask_is_reached_by_the_nic_and_who_starts_later_is_found() {
+fn a_neighbour_that_did_not_ask_is_reached_by_the_nic_and_a_later_one_is_found() {
     let (_fabric, node, _inside) = node_with("later", 1, 1500);
     let mut a = on(&node, options("x0", Backend::Xdp));
     let mut plain = on(&node, options("y0", Backend::Xdp).local(false));
@@ -400,11 +400,11 @@ const OF_ROOT: &[&str] = &[
     "between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call",
     "messages_pass_between_interfaces_with_no_wire_between_them",
     "a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own",
-    "who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has",
+    "an_endpoint_without_free_descriptors_sleeps_and_accepts_neighbours_later",
     "operations_pass_with_short_and_long_frames",
     "long_messages_are_read_where_they_lie_by_processes_that_may",
     "a_neighbour_and_a_peer_far_away_are_served_side_by_side",
-    "who_did_not_ask_is_reached_by_the_nic_and_who_starts_later_is_found",
+    "a_neighbour_that_did_not_ask_is_reached_by_the_nic_and_a_later_one_is_found",
     "one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found",
     "processes_of_another_user_are_no_neighbours",
     "nothing_is_left_when_neighbours_are_gone",
@@ -423,12 +423,12 @@ fn main() {
         a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own,
         what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_lost,
         on_several_interfaces_as_one_memory_is_used_once_and_for_all_while_the_first_ones_work,
-        who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has,
+        an_endpoint_without_free_descriptors_sleeps_and_accepts_neighbours_later,
         operations_pass_with_short_and_long_frames,
         a_read_brings_what_was_written_by_way_of_memory,
         long_messages_are_read_where_they_lie_by_processes_that_may,
         a_neighbour_and_a_peer_far_away_are_served_side_by_side,
-        who_did_not_ask_is_reached_by_the_nic_and_who_starts_later_is_found,
+        a_neighbour_that_did_not_ask_is_reached_by_the_nic_and_a_later_one_is_found,
         one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found,
         processes_of_another_user_are_no_neighbours,
         more_processes_than_processors_all_talk_to_all,

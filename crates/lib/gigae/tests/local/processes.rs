@@ -37,7 +37,7 @@ pub(crate) fn long_messages_are_read_where_they_lie_by_processes_that_may() {
 }
 
 /// Whoever knocks there stays at the door; who sleeps is not woken by that without end.
-pub(crate) fn who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_has() {
+pub(crate) fn an_endpoint_without_free_descriptors_sleeps_and_accepts_neighbours_later() {
     let (_fabric, node, _inside) = node_with("descriptors", 1, 1500);
     let end = on(&node, options("x0", Backend::Xdp));
     let mut task = Task::start(&node, &["full", "y0"], None);
@@ -47,7 +47,7 @@ pub(crate) fn who_has_no_descriptor_left_sleeps_and_takes_neighbours_in_when_it_
     end.drain(PATIENCE).unwrap();
     assert_eq!(task.line(), "asleep");
     assert_eq!(by_memory(&end).0, 0, "nobody reads that");
-    task.tell("take them in");
+    task.send_line("take them in");
     assert_eq!(task.line(), "again");
     let deadline = Instant::now() + PATIENCE;
     for n in 0.. {
@@ -121,7 +121,7 @@ pub(crate) fn processes_of_another_user_are_no_neighbours() {
     let [mut a, mut b] = ["x0", "y0"].map(|name| on(&node, options(name, Backend::Xdp)));
     exchange([&mut a, &mut b], 500);
     assert_eq!((by_memory(&a), by_memory(&b)), ((0, 0), (0, 0)));
-    stranger.tell("connect");
+    stranger.send_line("connect");
     // It is refused by whoever looks, and looking needs a call now and then.
     let refused = std::thread::spawn(move || {
         assert_eq!(stranger.line(), "refused");
@@ -145,7 +145,7 @@ pub(crate) fn more_processes_than_processors_all_talk_to_all() {
     for (n, task) in tasks.iter_mut().enumerate() {
         let others: Vec<_> =
             all.iter().enumerate().filter(|&(i, _)| i != n).map(|o| &o.1[..]).collect();
-        task.tell(&others.join(" "));
+        task.send_line(&others.join(" "));
     }
     for task in &mut tasks {
         assert_eq!(task.line(), "done");
@@ -160,11 +160,11 @@ pub(crate) fn nothing_is_left_when_neighbours_are_gone() {
     let mut counting = Task::start(&node, &["count", "x0"], None);
     for round in 0..5 {
         let mut mortal = Task::start(&node, &["echo", "x1"], None);
-        counting.tell(&mortal.line());
+        counting.send_line(&mortal.line());
         assert_eq!(counting.line(), "met", "round {round}");
         mortal.child.kill().unwrap();
         mortal.child.wait().unwrap();
-        counting.tell("it is gone");
+        counting.send_line("it is gone");
         assert_eq!(counting.line(), "nothing is left", "round {round}");
     }
     counting.end();

@@ -42,7 +42,7 @@ impl Task {
         line.trim().into()
     }
 
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
@@ -72,7 +72,7 @@ pub(crate) fn carry_out(task: &str) {
     let mut words = task.split(' ');
     let (what, mut word) = (words.next().unwrap(), || words.next().unwrap());
     let say = |line: &str| println!("{line}");
-    let hear = || {
+    let read_line = || {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).unwrap();
         line.trim().to_owned()
@@ -105,7 +105,7 @@ pub(crate) fn carry_out(task: &str) {
                 end.recv_timeout(Duration::from_millis(5)).unwrap();
             }
             say("asleep");
-            hear();
+            read_line();
             drop(all);
             say("again");
             loop {
@@ -143,24 +143,24 @@ pub(crate) fn carry_out(task: &str) {
                 None,
             )
             .unwrap();
-            hear();
+            read_line();
             let to = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
             rustix::net::connect(&socket, &to).unwrap();
             let ended = rustix::net::recv(&socket, &mut [0; 8], rustix::net::RecvFlags::empty());
             assert!(matches!(ended, Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET)));
             say("refused");
-            hear();
+            read_line();
         }
         // Meets one after another, and says when nothing is left of the one who is gone.
         "count" => {
             let end = options(word(), Backend::Xdp).open().unwrap();
             let before = held();
-            while let Ok(at) = hear().parse::<Address>() {
+            while let Ok(at) = read_line().parse::<Address>() {
                 greet(&end, at);
                 (0..50).for_each(|n| echo(&end, at, n));
                 assert_eq!(held().1, before.1 + 2, "one each way");
                 say("met");
-                hear();
+                read_line();
                 let deadline = Instant::now() + PATIENCE;
                 while held() != before {
                     assert!(Instant::now() < deadline, "{:?}, {before:?} before", held());
@@ -175,7 +175,7 @@ pub(crate) fn carry_out(task: &str) {
             let options = options(&name, Backend::Auto).wait(Wait::Adaptive);
             let end = options.peer_timeout(Duration::from_secs(60)).open().unwrap();
             say(&end.link().mac.to_string());
-            let others: Vec<String> = hear().split(' ').map(Into::into).collect();
+            let others: Vec<String> = read_line().split(' ').map(Into::into).collect();
             all_to_all(&end, &others, count);
             say("done");
             // The others may still want an acknowledgement.

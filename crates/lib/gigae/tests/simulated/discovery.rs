@@ -93,7 +93,7 @@ fn question(from: gigae::MacAddr, src_epoch: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_question_from_who_can_be_no_node_is_not_answered() {
+fn a_question_from_an_address_of_no_node_is_not_answered() {
     let net = Network::new(1, faults());
     let b = Options::new("sim").open_simulated(&net, 2).unwrap();
     let (port, mac) = net.add_port();
@@ -129,7 +129,7 @@ fn an_answer_that_was_not_asked_for_is_not_believed_nor_an_ip_of_a_group() {
     assert_eq!((asked.kind, payload.len()), (Kind::Who, 0));
     let answer = |question: Epoch, to_port: u16, ip: &str| {
         let ip = Some(ip.parse().unwrap());
-        let here = Here { max_payload: 9, mtu: 1500, ip, channels: [0; 32], name: "liar" };
+        let here = Here { max_payload: 9, mtu: 1500, ip, channels: [0; 32], name: "attacker" };
         let mut payload = [0; Here::LONGEST];
         let len = here.write(&mut payload);
         let header = Header {

@@ -203,26 +203,26 @@ fn proposal(route: &gigae_wire::Route, dst_port: u16) -> Vec<u8> {
 /// Who speaks first in a node's name does not lead its frames astray: what a frame says of its
 /// sender's MAC address decides nothing.
 #[test]
-fn who_proposes_in_a_nodes_name_from_another_mac_address_gets_nothing() {
+fn a_proposer_in_a_nodes_name_from_another_mac_address_gets_nothing() {
     use gigae_wire::{NodeAddr, Route};
     let envelope = gigae::Envelope::Udp { port: 4791 };
     for v6 in [false, true] {
         let net = Network::new(1, faults());
         let options = Options::new("sim").envelope(envelope);
         let [a, b] = [1, 2].map(|seed| options.clone().open_simulated(&net, seed).unwrap());
-        let (liar, mac) = net.add_port();
+        let (attacker, mac) = net.add_port();
         let ip = |end: &Endpoint| gigae::simulated_ip(end.link().mac, v6);
         let to = NodeAddr::Ip { ip: ip(&a), next_hop: a.link().mac };
         let route = Route::new(envelope, NodeAddr::Ip { ip: ip(&b), next_hop: mac }, to).unwrap();
-        net.send(liar, &proposal(&route, 0));
+        net.send(attacker, &proposal(&route, 0));
         run(&net, [&a, &b], Duration::from_micros(50));
         let to_b = a.peer(Address::from(ip(&b))).unwrap();
         a.send(to_b, b"for b alone").unwrap();
         run(&net, [&a, &b], Duration::from_millis(5));
         let message = b.try_recv().unwrap().expect("it went to b");
         assert_eq!(&message[..], b"for b alone");
-        while let Some(frame) = net.receive(liar) {
-            assert!(frame[..6] != mac.0, "a frame for b went to the liar");
+        while let Some(frame) = net.receive(attacker) {
+            assert!(frame[..6] != mac.0, "a frame for b went to the attacker");
         }
     }
 }

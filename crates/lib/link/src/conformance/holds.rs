@@ -233,7 +233,7 @@ pub fn a_receiver_that_does_not_poll_drops_and_recovers(options: &PairOptions, m
     recovers(options, &mut pair);
 }
 
-fn recovers(options: &PairOptions, pair: &mut super::Pair) {
+fn recovers(options: &PairOptions, pair: &mut super::LinkPair) {
     settles(pair);
     for round in 0..4 {
         for i in 0..options.tx_frames as u32 {
@@ -261,7 +261,7 @@ fn has_room(link: &mut dyn Link) -> bool {
 
 /// A card that was full may still hand over what it held: until a frame arrives that was sent
 /// afterwards.
-fn settles(pair: &mut super::Pair) {
+fn settles(pair: &mut super::LinkPair) {
     for i in (0..100).map(|i| u32::MAX - i) {
         send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, i, 100));
         let mut last = None;

@@ -2,7 +2,7 @@
 //! them.
 
 use super::{
-    CHANNEL, Maker, PATIENCE, Pair, PairOptions, drain, flush, frame, has_kernel, hold,
+    CHANNEL, LinkPair, Maker, PATIENCE, PairOptions, drain, flush, frame, has_kernel, hold,
     post_segments, queue, receive, sees_drops, send, shortest, waiting_at_most,
 };
 use crate::{Link, Posted, RxFrame, Segment, TxFrame};
@@ -10,12 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// Longest frame that both links carry, in bytes.
-fn longest(pair: &Pair) -> usize {
+fn longest(pair: &LinkPair) -> usize {
     pair.a.info().max_frame.min(pair.b.info().max_frame)
 }
 
 /// How many transmit frames the longest frame takes.
-fn segments(pair: &Pair) -> usize {
+fn segments(pair: &LinkPair) -> usize {
     longest(pair).div_ceil(pair.a.info().frame_size)
 }
 

@@ -3,7 +3,7 @@
 use super::Protocol;
 use crate::log;
 use crate::session::{Session, SessionState};
-use crate::{Ended, Failure, PeerId, Reason};
+use crate::{EndedSession, FailedSend, PeerId, Reason};
 use gigae_wire::Kind;
 
 impl<T, R> Protocol<T, R> {
@@ -13,7 +13,7 @@ impl<T, R> Protocol<T, R> {
         log::ended(key, state, reason);
         if self.session(peer).state != SessionState::Idle {
             let epoch = self.session(peer).local;
-            self.outputs.ended.push_back(Ended { peer, epoch, reason });
+            self.outputs.ended.push_back(EndedSession { peer, epoch, reason });
         }
         if self.session(peer).is_up() {
             let session = self.session(peer);
@@ -43,7 +43,7 @@ impl<T, R> Protocol<T, R> {
             }
             session.failures += 1;
             self.counters.messages_failed += 1;
-            self.outputs.failures.push_back(Failure { peer, reason, buffer });
+            self.outputs.failures.push_back(FailedSend { peer, reason, buffer });
         }
         self.shrink(peer);
     }

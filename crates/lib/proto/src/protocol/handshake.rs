@@ -4,9 +4,9 @@
 //! offer, and the responder computes the hash again to check it. Only then is there a session, and
 //! a former one with the same peer ends.
 
-use super::{Protocol, Reply, ReplyKind};
+use super::{Protocol, ReplyKind, StatelessReply};
 use crate::log;
-use crate::secret::Offered;
+use crate::secret::OfferContents;
 use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
 use crate::{Arrival, PathTo, PeerId, PeerKey, Reason};
@@ -36,7 +36,7 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Sessions);
         }
         let local = self.epoch_for(&key, known, remote);
-        let offered = Offered { remote, token: handshake.token, local };
+        let offered = OfferContents { remote, token: handshake.token, local };
         let token = self.secret.answer(&key, offered, self.period());
         // A node that gets the answer can speak for the peer. So a further address counts only once
         // a session has named it.
@@ -48,7 +48,7 @@ impl<T, R> Protocol<T, R> {
             _ => (key, 0),
         };
         let what = ReplyKind::HelloAck { token, echo: handshake.token };
-        self.reply(Reply { to, path, src_epoch: local, dst_epoch: remote, what });
+        self.reply(StatelessReply { to, path, src_epoch: local, dst_epoch: remote, what });
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl<T, R> Protocol<T, R> {
         if !self.has_offered(
             &key,
             known,
-            Offered { remote, token: handshake.token, local },
+            OfferContents { remote, token: handshake.token, local },
             handshake.echo,
         ) {
             self.refuse(arrival);
@@ -154,12 +154,12 @@ impl<T, R> Protocol<T, R> {
         &self,
         key: &PeerKey,
         known: Option<PeerId>,
-        offered: Offered,
+        offered: OfferContents,
         echo: u64,
     ) -> bool {
         let now = self.period();
         let made = |period| echo == self.secret.answer(key, offered, period);
-        let Offered { remote, local, .. } = offered;
+        let OfferContents { remote, local, .. } = offered;
         !self.closed
             && remote != Epoch::UNKNOWN
             && local == self.epoch_for(key, known, remote)
@@ -177,7 +177,7 @@ impl<T, R> Protocol<T, R> {
         let Arrival { path, header, .. } = arrival;
         let (to, src_epoch, dst_epoch) = (arrival.key(), header.dst_epoch, header.src_epoch);
         let what = ReplyKind::Reset(Flags::ANSWER);
-        self.reply(Reply { to, path, src_epoch, dst_epoch, what });
+        self.reply(StatelessReply { to, path, src_epoch, dst_epoch, what });
     }
 
     #[cold]
@@ -225,7 +225,7 @@ impl<T, R> Protocol<T, R> {
                     NodeAddr::Ip { ip: socket.ip(), next_hop: MacAddr::default() }
                 }
             };
-            Some((PathTo { peer, path, addr, apart: false }, PeerKey { node, ..key }))
+            Some((PathTo { peer, path, addr, uncoalesced: false }, PeerKey { node, ..key }))
         })
     }
 
@@ -252,7 +252,7 @@ impl<T, R> Protocol<T, R> {
     fn lead(&mut self, peer: PeerId, links: &Paths) {
         let paths = self.further(peer, links).map(|(path, _)| path);
         self.routes.extend(paths);
-        self.session_mut(peer).forget_apart();
+        self.session_mut(peer).forget_coalescing();
     }
 }
 

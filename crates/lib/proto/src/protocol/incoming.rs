@@ -3,7 +3,7 @@
 
 use super::memory::KEPT_WINDOWS;
 use super::outputs::Outputs;
-use super::{Protocol, Reply, ReplyKind};
+use super::{Protocol, ReplyKind, StatelessReply};
 use crate::log;
 use crate::receive::DataKind;
 use crate::session::{Challenge, SessionState};
@@ -166,7 +166,7 @@ impl<T, R> Protocol<T, R> {
         if header.dst_epoch != Epoch::UNKNOWN {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
-            self.reply(Reply { to: *key, path, src_epoch, dst_epoch, what });
+            self.reply(StatelessReply { to: *key, path, src_epoch, dst_epoch, what });
         }
         Err(Discard::Epoch)
     }
@@ -190,7 +190,7 @@ impl<T, R> Protocol<T, R> {
         if is_close {
             let (src_epoch, dst_epoch) = (header.dst_epoch, header.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
-            self.reply(Reply { to: key, path, src_epoch, dst_epoch, what });
+            self.reply(StatelessReply { to: key, path, src_epoch, dst_epoch, what });
         }
         let peer = self.find_by(path, &key, header.dst_epoch).ok_or(Discard::Epoch)?;
         let session = &mut self.sessions[peer.0 as usize];
@@ -269,7 +269,7 @@ impl<T, R> Protocol<T, R> {
             return self.on_size(peer, path, header.kind, payload);
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
-            let (mut flags, mut apart) = (header.flags, None);
+            let (mut flags, mut uncoalesced) = (header.flags, None);
             if path > 0 && self.config.bulk.is_some() {
                 let challenge = Challenge::read(payload);
                 // Only who received the question at the named address can repeat its token. No
@@ -277,25 +277,25 @@ impl<T, R> Protocol<T, R> {
                 if flags.has(Flags::ASK) && payload.len() <= LONGEST_REPORT {
                     flags = Flags::NONE;
                 } else if flags.has(Flags::ASK) {
-                    session.challenge = Challenge { apart: None, ..challenge };
+                    session.challenge = Challenge { uncoalesced: None, ..challenge };
                     flags = Flags::ASK;
                 } else if challenge.token != self.secret.socket(&session.key, session.local) {
                     flags = Flags::NONE;
                 } else {
-                    apart = challenge.apart;
+                    uncoalesced = challenge.uncoalesced;
                 }
             }
-            let known = session.apart;
+            let known = session.uncoalesced;
             // If the path comes up by this, nothing is known any more.
             session.marked(flags, path, &self.config);
-            session.apart = apart.or(session.apart);
-            let is = |apart: Option<bool>| apart.unwrap_or(false);
-            if is(known) != is(session.apart)
+            session.uncoalesced = uncoalesced.or(session.uncoalesced);
+            let is = |uncoalesced: Option<bool>| uncoalesced.unwrap_or(false);
+            if is(known) != is(session.uncoalesced)
                 && let Some(addr) = session.links.get(path)
             {
-                let apart = is(session.apart);
-                log::apart(&session.key, apart);
-                self.routes.push_back(PathTo { peer, path, addr, apart });
+                let uncoalesced = is(session.uncoalesced);
+                log::uncoalesced(&session.key, uncoalesced);
+                self.routes.push_back(PathTo { peer, path, addr, uncoalesced });
             }
         }
         if self.memory.windows > KEPT_WINDOWS && done > 0 {
@@ -478,7 +478,7 @@ impl<T, R> Protocol<T, R> {
             let to = PeerKey { node, port: 0, channel: frame.channel };
             let (src_epoch, dst_epoch) = (Epoch::UNKNOWN, frame.src_epoch);
             let what = ReplyKind::Reset(Flags::NONE);
-            self.reply(Reply { to, path, src_epoch, dst_epoch, what });
+            self.reply(StatelessReply { to, path, src_epoch, dst_epoch, what });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Frames to transmit: which session's turn it is, and their headers.
 
-use super::{Protocol, Reply, ReplyKind};
+use super::{Protocol, ReplyKind, StatelessReply};
 use crate::receive::initial_credit;
 use crate::session::{Challenge, NextFrame};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
@@ -65,7 +65,7 @@ impl<T, R> Protocol<T, R> {
 
     #[cold]
     fn transmit_reply(&mut self) -> Option<Transmit<'_, T>> {
-        let Reply { to, path, src_epoch, dst_epoch, what } = self.replies.pop_front()?;
+        let StatelessReply { to, path, src_epoch, dst_epoch, what } = self.replies.pop_front()?;
         let (kind, credit, flags) = match what {
             ReplyKind::Reset(flags) => (Kind::Reset, 0, flags),
             ReplyKind::HelloAck { .. } => {
@@ -172,7 +172,7 @@ impl<T, R> Protocol<T, R> {
         if path > 0 && self.config.bulk.is_some() && flags != Flags::NONE {
             let session = &self.sessions[peer.0 as usize];
             let own = || self.secret.socket(&session.key, session.local);
-            let own = || Challenge { token: own(), apart: None };
+            let own = || Challenge { token: own(), uncoalesced: None };
             let bytes = if probe { own() } else { session.challenge }.to_bytes();
             self.report[..bytes.len()].copy_from_slice(&bytes);
             (len, pad) = (bytes.len(), pad.max(NO_REPORT));

@@ -1,6 +1,6 @@
 //! What waits for the caller to take it.
 
-use crate::{Delivery, Ended, Failure, ProtocolConfig};
+use crate::{Delivery, EndedSession, FailedSend, ProtocolConfig};
 use std::collections::VecDeque;
 
 /// The queues behind the `poll_` methods.
@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 pub(super) struct Outputs<T, R> {
     pub(super) deliveries: VecDeque<Delivery<R>>,
     pub(super) operations: VecDeque<Delivery<R>>,
-    pub(super) ended: VecDeque<Ended>,
+    pub(super) ended: VecDeque<EndedSession>,
     pub(super) acknowledged: VecDeque<T>,
-    pub(super) failures: VecDeque<Failure<T>>,
+    pub(super) failures: VecDeque<FailedSend<T>>,
     pub(super) discarded: Vec<R>,
     pub(super) spent: Vec<T>,
 }

@@ -2,7 +2,7 @@
 //! 4.8).
 //!
 //! Peers that the program named stay. All others are *unnamed* and may hold most of the table, but
-//! not all. An unnamed peer that delivered nothing so far is a *visitor*. The program cannot hold
+//! not all. An unnamed peer that delivered nothing so far is *replaceable*. The program cannot hold
 //! its id, so another peer may get its entry once it is old enough.
 
 use super::Protocol;
@@ -19,10 +19,10 @@ const RESERVED_PART: usize = 8;
 /// Most entries that unnamed peers of one node may hold, whatever their ports and channels.
 const MOST_OF_A_NODE: u32 = 256;
 
-/// Peer timeouts after which another peer may get a visitor's entry. The former peer's epochs begin
-/// again when it comes back. Offers are valid for two timeouts, so a Confirm of a session of the
-/// former peer is no longer valid then.
-const VISIT: u64 = 3;
+/// Peer timeouts after which another peer may get a replaceable peer's entry. The former peer's
+/// epochs begin again when it comes back. Offers are valid for two timeouts, so a Confirm of a
+/// session of the former peer is no longer valid then.
+const REPLACEABLE_AFTER: u64 = 3;
 
 impl<T, R> Protocol<T, R> {
     /// The peer with this key, entered in the table if it is new. `None` if the table is full. The
@@ -31,7 +31,7 @@ impl<T, R> Protocol<T, R> {
         let id = match self.table.by_key.get(&key) {
             Some(&id) => id,
             None if self.sessions.len() < self.config.max_peers => self.enter(key)?,
-            None => self.replace_visitor(key)?,
+            None => self.replace_oldest(key)?,
         };
         let session = self.session_mut(id);
         if !session.named {
@@ -65,12 +65,12 @@ impl<T, R> Protocol<T, R> {
         let id = if self.is_full_of(&key.node) {
             None
         } else if self.is_closed_to_unnamed() {
-            self.replace_visitor(key)
+            self.replace_oldest(key)
         } else {
             self.enter(key)
         };
         if let Some(id) = id {
-            self.table.visitors.push_back((id, self.now));
+            self.table.replaceable.push_back((id, self.now));
         }
         id
     }
@@ -96,7 +96,7 @@ impl<T, R> Protocol<T, R> {
     }
 
     pub(super) fn has_room_for_unnamed(&mut self, node: &NodeAddr) -> bool {
-        let room = !self.is_closed_to_unnamed() || self.oldest_visitor().is_some();
+        let room = !self.is_closed_to_unnamed() || self.oldest_replaceable().is_some();
         room && !self.is_full_of(node)
     }
 
@@ -112,25 +112,25 @@ impl<T, R> Protocol<T, R> {
         self.sessions.len() >= most || self.table.unnamed >= most - most / RESERVED_PART
     }
 
-    /// The oldest visitor, if it is old enough. Looks at each entry once, and at one more.
-    fn oldest_visitor(&mut self) -> Option<PeerId> {
-        let visit = nanos(self.config.peer_timeout).saturating_mul(VISIT);
+    /// The oldest replaceable peer, if it is old enough. Looks at each entry once, and at one more.
+    fn oldest_replaceable(&mut self) -> Option<PeerId> {
+        let age = nanos(self.config.peer_timeout).saturating_mul(REPLACEABLE_AFTER);
         loop {
-            let &(peer, since) = self.table.visitors.front()?;
+            let &(peer, since) = self.table.replaceable.front()?;
             let session = self.session(peer);
             if !session.named && !session.known && !session.has_received() {
-                return (self.now >= since.after(visit)).then_some(peer);
+                return (self.now >= since.after(age)).then_some(peer);
             }
-            self.table.visitors.pop_front();
+            self.table.replaceable.pop_front();
         }
     }
 
-    /// Gives a visitor's entry to another peer. Its session ends without a frame: neither end has
-    /// sent data.
+    /// Gives the oldest replaceable peer's entry to another peer. Its session ends without a frame:
+    /// neither end has sent data.
     #[cold]
-    fn replace_visitor(&mut self, key: PeerKey) -> Option<PeerId> {
-        let peer = self.oldest_visitor()?;
-        self.table.visitors.pop_front();
+    fn replace_oldest(&mut self, key: PeerKey) -> Option<PeerId> {
+        let peer = self.oldest_replaceable()?;
+        self.table.replaceable.pop_front();
         self.fail(peer, Reason::Timeout);
         self.forget_paths(peer);
         self.schedule.timers.set(peer, Instant::NEVER);
@@ -173,10 +173,10 @@ impl<T, R> Protocol<T, R> {
 
     /// Says whether the datagrams of a question by the socket, several, which was taken in just
     /// now, came one by one. Its answer says so.
-    pub fn came_apart(&mut self, arrival: &Arrival<'_>, apart: bool) {
+    pub fn arrived_uncoalesced(&mut self, arrival: &Arrival<'_>, uncoalesced: bool) {
         let Arrival { path, header, .. } = arrival;
         if let Some(peer) = self.find_by(*path, &arrival.key(), header.dst_epoch) {
-            self.session_mut(peer).challenge.apart = Some(apart);
+            self.session_mut(peer).challenge.uncoalesced = Some(uncoalesced);
         }
     }
 

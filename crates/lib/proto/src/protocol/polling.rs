@@ -2,7 +2,7 @@
 
 use super::Protocol;
 use super::outputs::pop;
-use crate::{Delivery, Ended, Failure, PeerId};
+use crate::{Delivery, EndedSession, FailedSend, PeerId};
 use gigae_wire::Epoch;
 
 impl<T, R> Protocol<T, R> {
@@ -28,7 +28,7 @@ impl<T, R> Protocol<T, R> {
 
     /// The next session that has ended, or that did not come up. Take its deliveries first; those
     /// of its successor may already be among them.
-    pub fn poll_ended(&mut self) -> Option<Ended> {
+    pub fn poll_ended(&mut self) -> Option<EndedSession> {
         self.outputs.ended.pop_front()
     }
 
@@ -59,7 +59,7 @@ impl<T, R> Protocol<T, R> {
 
     /// The next message that failed. The protocol admits no further message for its peer until all
     /// failures of that peer are taken.
-    pub fn poll_failure(&mut self) -> Option<Failure<T>> {
+    pub fn poll_failure(&mut self) -> Option<FailedSend<T>> {
         let failure = self.outputs.failures.pop_front()?;
         self.session_mut(failure.peer).failures -= 1;
         Some(failure)

@@ -52,7 +52,7 @@ impl<T, R> Protocol<T, R> {
         if matches!(session.state, SessionState::Established) {
             let probes = match datagrams {
                 None => send.want_bulk(),
-                Some(_) if own.most > 1 && session.asks_apart() => PathSet::of(1),
+                Some(_) if own.most > 1 && session.asks_coalescing() => PathSet::of(1),
                 Some(_) => PathSet::NONE,
             };
             if !probes.is_empty() {

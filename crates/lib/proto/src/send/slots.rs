@@ -11,9 +11,9 @@ const MOST_SPARE_SLOTS: usize = 8;
 const MOST_SPARE: usize = 64;
 
 /// Slots that no window uses now.
-pub(crate) type Spare<T> = Vec<Slots<T>>;
+pub(crate) type Spare<T> = Vec<WindowSlots<T>>;
 
-pub(super) type Slots<T> = Box<[Slot<T>]>;
+pub(super) type WindowSlots<T> = Box<[WindowSlot<T>]>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SlotState {
@@ -25,7 +25,7 @@ pub(super) enum SlotState {
 }
 
 #[derive(Clone, Debug, Hash)]
-pub(crate) struct Slot<T> {
+pub(crate) struct WindowSlot<T> {
     /// `None` only where the slot is outside the window.
     pub(super) token: Option<T>,
     pub(super) state: SlotState,
@@ -55,7 +55,7 @@ pub(super) struct SentFrame {
     pub(super) sent_at: Instant,
 }
 
-impl<T> Slot<T> {
+impl<T> WindowSlot<T> {
     pub(super) fn empty() -> Self {
         Self {
             token: None,
@@ -79,7 +79,7 @@ impl<T> Slot<T> {
 }
 
 /// Keeps slots for another window if they are few.
-pub(super) fn keep<T>(slots: Slots<T>, spare: &mut Spare<T>) {
+pub(super) fn keep<T>(slots: WindowSlots<T>, spare: &mut Spare<T>) {
     if (1..=MOST_SPARE_SLOTS).contains(&slots.len()) && spare.len() < MOST_SPARE {
         spare.push(slots);
     }

@@ -33,7 +33,7 @@ impl<T, R> Session<T, R> {
             let send = self.send.as_mut().expect("established");
             if send.revive(path, config) {
                 log::path_up(&self.key, path);
-                self.forget_apart();
+                self.forget_coalescing();
             }
         }
     }

@@ -7,8 +7,8 @@ use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Hello, Kind, MacAddr,
 
 pub type End = Protocol<Vec<u8>, Vec<u8>>;
 
-/// The liar's own address.
-pub const LIAR: MacAddr = MacAddr([2, 0, 0xbb, 0, 0, 1]);
+/// The attacker's own address.
+pub const ATTACKER: MacAddr = MacAddr([2, 0, 0xbb, 0, 0, 1]);
 
 pub fn header(kind: Kind, from: u32, to: Epoch) -> Header {
     let src_epoch = Epoch(from);
@@ -42,7 +42,7 @@ pub fn said(macs: &[MacAddr], echo: u64, max_operations: u16) -> [u8; Handshake:
     payload
 }
 
-/// The liar proposes a session, saying that it has these addresses; what the answer offers.
+/// The attacker proposes a session, saying that it has these addresses; what the answer offers.
 pub fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Offer {
     let header = header(Kind::Hello, epoch, Epoch::UNKNOWN);
     let payload = said(macs, 0, 1468);
@@ -61,7 +61,7 @@ pub fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Of
     }
 }
 
-/// The liar takes an offer by a path and sends the first frame of the session.
+/// The attacker takes an offer by a path and sends the first frame of the session.
 pub fn confirm(
     end: &mut End,
     (path, from): (usize, MacAddr),

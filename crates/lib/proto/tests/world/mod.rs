@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use gigae_proto::{
-    Arrival, Body, BulkConfig, Delivery, Destination, Failure, ForeignFrame, Instant, PathTo,
+    Arrival, Body, BulkConfig, Delivery, Destination, FailedSend, ForeignFrame, Instant, PathTo,
     PeerId, PeerKey, Protocol, ProtocolConfig, Unsent,
 };
 use gigae_sim::{Faults, Network, Port};
@@ -26,16 +26,16 @@ pub struct Node {
     /// The second link is a socket for bulk data.
     pub has_bulk: bool,
     /// The datagrams of what comes by the socket come one by one.
-    pub apart: Option<bool>,
+    pub uncoalesced: Option<bool>,
     /// What the protocol has said of that of the peer's socket.
-    pub apart_paths: Vec<bool>,
+    pub uncoalesced_paths: Vec<bool>,
     /// Data frames sent by each path.
     pub sent_on: Vec<usize>,
     /// Messages delivered and released, in order.
     pub received: Vec<(PeerId, Vec<u8>)>,
     /// Messages delivered and not released yet.
     pub holding: Vec<Delivery<Vec<u8>>>,
-    pub failed: Vec<Failure<Vec<u8>>>,
+    pub failed: Vec<FailedSend<Vec<u8>>>,
     /// Reads messages as they come.
     pub reads: bool,
     /// Kinds of the frames sent, in order.
@@ -68,8 +68,8 @@ impl World {
                 links,
                 paths: HashMap::new(),
                 has_bulk: false,
-                apart: Some(false),
-                apart_paths: Vec::new(),
+                uncoalesced: Some(false),
+                uncoalesced_paths: Vec::new(),
                 sent_on: vec![0; count],
                 received: Vec::new(),
                 holding: Vec::new(),
@@ -200,8 +200,8 @@ impl Node {
                 // long as the longest frame.
                 let is_long = payload.len() > usize::from(LONGEST_BULK);
                 let is_question = self.has_bulk && path > 0 && is_long && !header.kind.is_data();
-                if let Some(apart) = self.apart.filter(|_| is_question) {
-                    self.proto.came_apart(&arrival, apart);
+                if let Some(uncoalesced) = self.uncoalesced.filter(|_| is_question) {
+                    self.proto.arrived_uncoalesced(&arrival, uncoalesced);
                 }
                 assert!(buffer.is_some() || header.kind.is_data(), "only messages are kept");
             }
@@ -238,8 +238,8 @@ impl Node {
     fn transmit(&mut self, net: &Network) -> bool {
         let mut moved = false;
         loop {
-            while let Some(PathTo { peer, path, addr, apart }) = self.proto.poll_path() {
-                self.apart_paths.push(apart);
+            while let Some(PathTo { peer, path, addr, uncoalesced }) = self.proto.poll_path() {
+                self.uncoalesced_paths.push(uncoalesced);
                 self.paths.insert((peer, path), addr);
             }
             let (to, path, header, body) = match self.proto.poll_transmit() {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ring::{CONTROL, Ring, Writer};
-use crate::{bind, meeting, name_in_ip};
-use gigae_link::conformance::{self as suite, CHANNEL, Maker, Pair, PairOptions, frame};
+use crate::{bind, name_in_ip, rendezvous};
+use gigae_link::conformance::{self as suite, CHANNEL, LinkPair, Maker, PairOptions, frame};
 use gigae_memfd::SharedMemory;
 use gigae_sim::{Faults, Network, SimLink};
 use gigae_wire::{Envelope, NodeAddr, Route};
@@ -10,7 +10,7 @@ use rustix::fd::AsRawFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-mod liars;
+mod attackers;
 
 /// Names of this test's own.
 fn scope() -> String {
@@ -19,12 +19,12 @@ fn scope() -> String {
 }
 
 /// A simulated network on which endpoints meet.
-struct Node {
+struct TestNetwork {
     network: Network,
     scope: String,
 }
 
-impl Node {
+impl TestNetwork {
     fn new() -> Self {
         Self { network: Network::new(1, Faults::default()), scope: scope() }
     }
@@ -81,7 +81,7 @@ fn by_memory(link: &dyn Link) -> (u64, u64) {
 }
 
 /// A pair for the suite, whose frames go through memory.
-fn met(options: &PairOptions) -> Pair {
+fn met(options: &PairOptions) -> LinkPair {
     let (network, scope) = (Network::new(1, Faults::default()), scope());
     network.set_mtu(options.mtu);
     let open = || {
@@ -92,7 +92,14 @@ fn met(options: &PairOptions) -> Pair {
     let (mut a, mut b) = (open(), open());
     meet(&mut a, &mut b);
     let (to_b, to_a) = (route(&a, &b), route(&b, &a));
-    Pair { to_b, to_a, a: Box::new(a), b: Box::new(b), kernels: None, ground: Box::new(network) }
+    LinkPair {
+        to_b,
+        to_a,
+        a: Box::new(a),
+        b: Box::new(b),
+        kernels: None,
+        keep_alive: Box::new(network),
+    }
 }
 
 /// All of the suite that neither counts from the beginning nor wants frames dropped or completed
@@ -137,7 +144,7 @@ fn the_suites_pairs_use_memory() {
 
 #[test]
 fn until_it_is_known_that_somebody_reads_frames_go_both_ways() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = (node.open(), node.plain());
     let listener = bind(&node.scope, b.info().mac).unwrap();
     let to_b = b.info().mac;
@@ -153,8 +160,8 @@ fn until_it_is_known_that_somebody_reads_frames_go_both_ways() {
 }
 
 #[test]
-fn who_comes_later_is_found() {
-    let node = Node::new();
+fn an_endpoint_that_starts_later_is_found() {
+    let node = TestNetwork::new();
     let (mut a, b) = (node.open(), node.plain());
     let (at_a, at_b) = (a.info().mac, b.info().mac);
     send(&mut a, at_b, 0);
@@ -172,8 +179,8 @@ fn who_comes_later_is_found() {
 
 /// As if it had no NIC in common: nothing that it says first gets here.
 #[test]
-fn who_comes_later_and_says_nothing_is_found_within_seconds() {
-    let node = Node::new();
+fn a_silent_neighbour_that_starts_later_is_found_within_seconds() {
+    let node = TestNetwork::new();
     let (mut a, b) = (node.open(), node.plain());
     let at_b = b.info().mac;
     send(&mut a, at_b, 0);
@@ -198,7 +205,7 @@ fn who_comes_later_and_says_nothing_is_found_within_seconds() {
 
 #[test]
 fn endpoints_that_take_other_frames_stay_with_the_nic() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut a = node.open();
     let mut filter = PairOptions::new(Envelope::DEFAULT).filter;
     filter.channels = filter.channels.with(suite::OTHER_CHANNEL);
@@ -214,7 +221,7 @@ fn endpoints_that_take_other_frames_stay_with_the_nic() {
 
 #[test]
 fn endpoints_in_the_udp_envelope_meet_by_their_ports_and_only_for_frames_of_their_node() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let open = |port| {
         let envelope = Envelope::Udp { port };
         let filter = Filter { envelope, ..PairOptions::new(envelope).filter };
@@ -251,7 +258,7 @@ fn endpoints_in_the_udp_envelope_meet_by_their_ports_and_only_for_frames_of_thei
 
 #[test]
 fn what_somebody_sent_who_is_gone_is_read_and_its_place_forgotten() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let (at_a, at_b) = (a.info().mac, b.info().mac);
     (0..5).for_each(|n| send(&mut a, at_b, n));
@@ -265,7 +272,7 @@ fn what_somebody_sent_who_is_gone_is_read_and_its_place_forgotten() {
 
 #[test]
 fn a_neighbour_that_reads_nothing_costs_the_frames_for_which_there_is_no_room() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let to_b = route(&a, &b);
     let long = a.info().max_frame;
@@ -283,7 +290,7 @@ fn a_neighbour_that_reads_nothing_costs_the_frames_for_which_there_is_no_room() 
 /// answer.
 #[test]
 fn what_was_written_before_somebody_reads_leaves_room_for_a_window() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = (node.open(), node.open());
     let long = a.info().max_frame;
     let ours = frame(&route(&a, &b), CHANNEL, 1, long);
@@ -300,7 +307,7 @@ fn what_was_written_before_somebody_reads_leaves_room_for_a_window() {
 
 #[test]
 fn what_a_neighbour_has_not_read_yet_is_not_repeated_unless_it_is_gone() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let ours = frame(&route(&a, &b), CHANNEL, 1, 100);
     let posted = suite::post(&mut a, &ours);
@@ -320,7 +327,7 @@ fn what_a_neighbour_has_not_read_yet_is_not_repeated_unless_it_is_gone() {
 
 #[test]
 fn while_all_receive_frames_are_borrowed_frames_wait_in_the_ring() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let (at_b, ring) = (b.info().mac, b.info().rx_frames);
     let mut held = Vec::new();
@@ -338,7 +345,7 @@ fn while_all_receive_frames_are_borrowed_frames_wait_in_the_ring() {
 
 #[test]
 fn neither_the_nic_nor_a_neighbour_starves_another() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut b = node.open();
     let (mut near, mut other, mut far) = (node.open(), node.open(), node.plain());
     let at_b = b.info().mac;
@@ -365,7 +372,7 @@ fn neither_the_nic_nor_a_neighbour_starves_another() {
 
 #[test]
 fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut a = node.open();
     for n in 0..100_000u64 {
         assert_eq!(a.neighbours.via(n << 8), Via::Nic);
@@ -376,9 +383,9 @@ fn an_address_that_nobody_has_is_asked_for_once_and_not_all_are_remembered() {
 /// More than are accepted in one look.
 #[test]
 fn nobody_sleeps_while_connections_wait_to_be_accepted() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut b = node.open();
-    let connect = |_| meeting::connect(&node.scope, b.info().mac).unwrap();
+    let connect = |_| rendezvous::connect(&node.scope, b.info().mac).unwrap();
     let silent: Vec<_> = (0..17).map(connect).collect();
     assert!(!b.prepare_to_wait());
     assert_eq!(b.poll(&mut Vec::new(), 64).unwrap(), 0);
@@ -391,16 +398,15 @@ fn nobody_sleeps_while_connections_wait_to_be_accepted() {
 
 /// In a process of its own, since it uses up the descriptors.
 #[test]
-fn who_comes_when_no_descriptor_is_left_is_turned_away_and_comes_again() {
+fn a_neighbour_without_a_free_descriptor_is_refused_and_comes_again() {
     const ALONE: &str = "GIGAE_SHM_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        let name =
-            "link::tests::who_comes_when_no_descriptor_is_left_is_turned_away_and_comes_again";
+        let name = "link::tests::a_neighbour_without_a_free_descriptor_is_refused_and_comes_again";
         let mut test = std::process::Command::new(std::env::current_exe().unwrap());
         let status = test.args(["--exact", name, "--nocapture"]).env(ALONE, "1").status();
         return assert!(status.unwrap().success());
     }
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = (node.open(), node.open());
     let at_b = b.info().mac;
     send(&mut a, at_b, 0);

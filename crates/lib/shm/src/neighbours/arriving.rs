@@ -5,7 +5,7 @@ use super::*;
 impl Neighbours {
     pub(super) fn accept(&mut self) {
         for _ in 0..AT_ONCE {
-            let accepted = match meeting::accept(&self.listener) {
+            let accepted = match rendezvous::accept(&self.listener) {
                 Err(Errno::MFILE) => self.turn_away(),
                 accepted => accepted,
             };
@@ -27,7 +27,7 @@ impl Neighbours {
     #[cold]
     fn turn_away(&mut self) -> Result<Option<OwnedFd>, Errno> {
         self.spare = None;
-        let accepted = meeting::accept(&self.listener).map(drop);
+        let accepted = rendezvous::accept(&self.listener).map(drop);
         self.spare = reserve(&self.events);
         accepted.map(|()| None)
     }
@@ -62,13 +62,13 @@ impl Neighbours {
     /// Reads the hello of a connection. Closes a connection that does not belong here.
     pub(super) fn greet(&mut self, id: u32) {
         let Some(at) = self.silent.iter().position(|silent| silent.0 == id) else { return };
-        let (hello, memory) = match meeting::greeting(&self.silent[at].1) {
+        let (hello, memory) = match rendezvous::greeting(&self.silent[at].1) {
             Err(Errno::AGAIN | Errno::INTR) => return,
             Err(_) => return close(&self.events, self.silent.swap_remove(at).1),
             Ok(greeting) => greeting,
         };
         let (_, socket) = self.silent.swap_remove(at);
-        let Some(memory) = meeting::map(&hello, &memory, WORDS) else {
+        let Some(memory) = rendezvous::map(&hello, &memory, WORDS) else {
             return close(&self.events, socket);
         };
         if !self.hello.takes_as(&hello) {

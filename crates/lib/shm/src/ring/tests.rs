@@ -4,7 +4,7 @@ fn frame(n: usize) -> Vec<u8> {
     (0..n * 7 % 1515).map(|i| (i * 31 + n) as u8).collect()
 }
 
-fn read(reader: &mut Reader, ring: &Ring) -> Result<Option<Vec<u8>>, Damaged> {
+fn read(reader: &mut Reader, ring: &Ring) -> Result<Option<Vec<u8>>, CorruptRing> {
     let Some(record) = reader.next(ring)? else { return Ok(None) };
     let mut bytes = vec![0; record.len];
     // In pieces, as a frame in segments is.
@@ -157,7 +157,7 @@ fn whatever_lies_in_the_ring_is_refused_or_read_and_never_past_it() {
                     frames += 1;
                 }
                 Ok(None) => {}
-                Err(Damaged) => {
+                Err(CorruptRing) => {
                     damaged += 1;
                     break;
                 }

@@ -22,7 +22,7 @@ impl<M: Bytes> Transfer<M> {
         let completion = self.completions.pop_front();
         if !self.stalled.is_empty() && self.completions.len() <= MOST_COMPLETIONS / 2 {
             for id in std::mem::take(&mut self.stalled) {
-                self.take_kept(id);
+                self.take_unexpected(id);
             }
         }
         completion
@@ -40,7 +40,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Completions and notices that wait for the program.
-    pub fn news(&self) -> usize {
+    pub fn pending_events(&self) -> usize {
         self.completions.len() + self.notices.len()
     }
 

@@ -7,7 +7,7 @@
 
 use super::Transfer;
 use crate::memory::Bytes;
-use crate::operation::{Matched, Operation, Receive, Target};
+use crate::operation::{Matched, Operation, Receive, ReceiveTarget};
 use gigae_proto::PeerId;
 use gigae_wire::op::Op;
 use gigae_wire::{Epoch, Pieces};
@@ -127,13 +127,13 @@ impl<M: Bytes> Transfer<M> {
     /// Where `len` bytes of its data from `at` on belong, if they can be written in place.
     pub(super) fn place_of(&mut self, id: u32, at: usize, len: usize) -> Option<&mut [u8]> {
         let (of, first) = match self.operations.get(id)? {
-            Operation::Receive(Receive { target: Target::Part { of, at }, .. }) => {
+            Operation::Receive(Receive { target: ReceiveTarget::Part { of, at }, .. }) => {
                 (*of, *at as usize)
             }
             _ => (id, 0),
         };
         let memory = match self.operations.get_mut(of)? {
-            Operation::Receive(Receive { target: Target::Own(memory), .. }) => memory,
+            Operation::Receive(Receive { target: ReceiveTarget::Own(memory), .. }) => memory,
             Operation::MultiReceive(several) => &mut several.memory,
             Operation::Read { memory: Some(memory), .. } => memory,
             _ => return None,

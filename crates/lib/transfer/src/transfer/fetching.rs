@@ -7,7 +7,7 @@
 use super::Transfer;
 use crate::memory::Bytes;
 use crate::operation::{DataSource, Matched, Offer, Operation, Receive};
-use crate::peer::{Answer, PeerEntry};
+use crate::peer::{OperationReply, PeerEntry};
 use gigae_proto::PeerId;
 use gigae_wire::op::Op;
 
@@ -69,7 +69,7 @@ impl<M: Bytes> Transfer<M> {
             if done {
                 self.counters.fetched += 1;
                 let taken = Op::Taken { id, offer, len };
-                self.peer(peer).answers.push_back(Answer::Plain(taken));
+                self.peer(peer).answers.push_back(OperationReply::Plain(taken));
             } else {
                 self.ask_for(peer, id, offer, len);
             }

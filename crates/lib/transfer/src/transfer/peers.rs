@@ -157,14 +157,14 @@ impl<M: Bytes> Transfer<M> {
     /// A session with a peer, which had so many bytes of the pool, is over. Messages that arrived
     /// whole wait for a receive, as far as there is room for those of former sessions.
     fn keep_former(&mut self, peer: PeerId, freed: usize) {
-        let before = self.matching.kept.former(peer);
-        self.matching.kept.end_session(peer);
+        let before = self.matching.unexpected.former(peer);
+        self.matching.unexpected.end_session(peer);
         loop {
-            let former = self.matching.kept.former(peer);
+            let former = self.matching.unexpected.former(peer);
             if former <= MOST_BYTES && self.pool.set_former(before, former, freed) {
                 break;
             }
-            self.matching.kept.drop_oldest(peer);
+            self.matching.unexpected.drop_oldest(peer);
             self.counters.dropped += 1;
         }
     }

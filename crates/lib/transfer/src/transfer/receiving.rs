@@ -1,14 +1,14 @@
 //! Receives: how they are matched, and the bytes that arrive for them.
 
 use super::{LONGEST, MOST_COMPLETIONS, Start, TooLong, Transfer};
-use crate::kept::Taken;
 use crate::matching::{Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
-    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpId, Operation, Part, Receive,
-    Target,
+    DataSource, Matched, MultiReceive, MultiReceivePart, MultiReceiveState, Offer, OpId, Operation,
+    Receive, ReceiveTarget,
 };
-use crate::peer::{Answer, ReassemblyBuffer, cost};
+use crate::peer::{OperationReply, ReassemblyBuffer, cost};
+use crate::unexpected_queue::Taken;
 use gigae_proto::PeerId;
 use gigae_wire::Pieces;
 use gigae_wire::op::{Label, Op};
@@ -17,13 +17,13 @@ impl<M: Bytes> Transfer<M> {
     /// Receives the first matching message. A message longer than the memory is
     /// [truncated](crate::OpError::Truncated).
     pub fn receive(&mut self, selector: Selector, memory: M) -> Start<M> {
-        if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
+        if memory.len() > LONGEST || self.operations.len() == crate::slot_table::MOST {
             return Err(TooLong(memory));
         }
-        let message = self.matching.kept.take(&selector);
+        let message = self.matching.unexpected.take(&selector);
         let matched = message.as_ref().map(|taken| taken.message.matched());
         let room = memory.len() as u32;
-        let receive = Receive { target: Target::Own(memory), room, matched };
+        let receive = Receive { target: ReceiveTarget::Own(memory), room, matched };
         let Ok(id) = self.operations.insert(Operation::Receive(receive)) else {
             unreachable!("there is room")
         };
@@ -43,7 +43,7 @@ impl<M: Bytes> Transfer<M> {
     /// Each has a completion, and the last one returns the memory. The receive keeps its position
     /// among the posted ones.
     pub fn receive_several(&mut self, selector: Selector, memory: M, least: usize) -> Start<M> {
-        if memory.len() > LONGEST || self.operations.len() == crate::table::MOST {
+        if memory.len() > LONGEST || self.operations.len() == crate::slot_table::MOST {
             return Err(TooLong(memory));
         }
         // An empty rest would take empty messages without end.
@@ -62,15 +62,15 @@ impl<M: Bytes> Transfer<M> {
             return Ok(OpId(id));
         }
         self.matching.post_several(id, selector);
-        self.take_kept(id);
+        self.take_unexpected(id);
         Ok(OpId(id))
     }
 
     /// Gives kept messages to a posted receive of several, as long as it takes any.
-    pub(super) fn take_kept(&mut self, id: u32) {
+    pub(super) fn take_unexpected(&mut self, id: u32) {
         let Some(selector) = self.matching.selector(id) else { return };
         while self.is_open(id) {
-            let Some(taken) = self.matching.kept.take(&selector) else { return };
+            let Some(taken) = self.matching.unexpected.take(&selector) else { return };
             let peer = taken.message.peer;
             let part = self.part(id, taken.message.matched());
             self.give(part, taken);
@@ -86,7 +86,7 @@ impl<M: Bytes> Transfer<M> {
     pub(crate) fn is_open(&self, id: u32) -> bool {
         let Some(Operation::MultiReceive(several)) = self.operations.get(id) else { return false };
         several.state == MultiReceiveState::Open
-            && self.operations.len() < crate::table::MOST
+            && self.operations.len() < crate::slot_table::MOST
             && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
     }
 
@@ -103,10 +103,11 @@ impl<M: Bytes> Transfer<M> {
             several.state = MultiReceiveState::Full;
             self.matching.withdraw(of);
         }
-        let receive = Receive { target: Target::Part { of, at }, room, matched: Some(matched) };
+        let receive =
+            Receive { target: ReceiveTarget::Part { of, at }, room, matched: Some(matched) };
         let id = self.operations.insert(Operation::Receive(receive)).ok().expect("there is room");
         *self.engaged_with(matched.peer) += 1;
-        self.parts.push_back(Part { id, peer: matched.peer, ended: None });
+        self.parts.push_back(MultiReceivePart { id, peer: matched.peer, ended: None });
         id
     }
 
@@ -117,7 +118,7 @@ impl<M: Bytes> Transfer<M> {
             UnexpectedBody::Whole(bytes) => {
                 self.put(id, 0, bytes[..].into());
                 if former {
-                    let left = self.matching.kept.former(peer);
+                    let left = self.matching.unexpected.former(peer);
                     self.pool.set_former(left + cost(bytes.len()), left, 0);
                 } else {
                     self.took(peer, bytes.len());
@@ -139,7 +140,7 @@ impl<M: Bytes> Transfer<M> {
 
     /// The first message that a receive would get at once: its sender, its label, and its bytes.
     pub fn peek(&self, selector: &Selector) -> Option<(PeerId, Label, usize)> {
-        let found = self.matching.kept.peek(selector)?;
+        let found = self.matching.unexpected.peek(selector)?;
         Some((found.peer, found.label, found.total as usize))
     }
 
@@ -166,13 +167,13 @@ impl<M: Bytes> Transfer<M> {
         let room = (receive.room as usize).saturating_sub(at).min(data.len());
         let Some(fitting) = data.split(room).filter(|fitting| !fitting.is_empty()) else { return };
         match &mut receive.target {
-            Target::Own(memory) => memory.write_pieces(at, fitting),
-            &mut Target::Part { of, at: first } => {
+            ReceiveTarget::Own(memory) => memory.write_pieces(at, fitting),
+            &mut ReceiveTarget::Part { of, at: first } => {
                 if let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) {
                     several.memory.write_pieces(first as usize + at, fitting);
                 }
             }
-            Target::Dropped => {}
+            ReceiveTarget::Dropped => {}
         }
     }
 
@@ -207,7 +208,7 @@ impl<M: Bytes> Transfer<M> {
     /// Asks for the first bytes of an offered message.
     pub(crate) fn ask_for(&mut self, peer: PeerId, id: u32, offer: u32, len: u32) {
         let state = self.peer(peer);
-        state.answers.push_back(Answer::Plain(Op::Pull { id, offer, len }));
+        state.answers.push_back(OperationReply::Plain(Op::Pull { id, offer, len }));
         self.asked += len as usize;
         self.expecting.push_back(id);
         self.wake(peer);

@@ -3,7 +3,7 @@
 use super::{LONGEST, Start, TooLong, Transfer};
 use crate::memory::{Bytes, RegionKey};
 use crate::operation::{
-    MultiReceiveState, OpError, OpId, Operation, Receive, Send, SendState, Target,
+    MultiReceiveState, OpError, OpId, Operation, Receive, ReceiveTarget, Send, SendState,
     TransferCompletion,
 };
 use gigae_proto::PeerId;
@@ -125,10 +125,10 @@ impl<M: Bytes> Transfer<M> {
         for id in all {
             let given_up = match self.operations.get_mut(id) {
                 Some(Operation::Receive(Receive { target, matched: Some(_), .. })) => {
-                    match std::mem::replace(target, Target::Dropped) {
-                        Target::Own(memory) => memory,
+                    match std::mem::replace(target, ReceiveTarget::Dropped) {
+                        ReceiveTarget::Own(memory) => memory,
                         // The receive that it is a part of is reported.
-                        Target::Part { .. } | Target::Dropped => continue,
+                        ReceiveTarget::Part { .. } | ReceiveTarget::Dropped => continue,
                     }
                 }
                 Some(Operation::Read { memory, .. }) => match memory.take() {

@@ -28,7 +28,7 @@ const PROBATION: u32 = 512;
 
 /// A peer.
 #[derive(Debug)]
-struct Way {
+struct ConnectedPeer {
     to: SocketAddr,
     from: IpAddr,
     /// Frames by the socket, or since it was closed.
@@ -38,7 +38,7 @@ struct Way {
     socket: Option<OwnedFd>,
 }
 
-impl Way {
+impl ConnectedPeer {
     fn new(frame: &QueuedFrame) -> Self {
         Self { to: frame.to, from: frame.from, frames: 0, wanted: FIRST, socket: None }
     }
@@ -56,7 +56,7 @@ impl Way {
 #[derive(Debug, Default)]
 pub(super) struct Connected {
     /// The last used one is in front.
-    ways: Vec<Way>,
+    peers: Vec<ConnectedPeer>,
 }
 
 impl Connected {
@@ -68,49 +68,49 @@ impl Connected {
         link: &UdpSocket,
         unit: u16,
     ) -> Option<BorrowedFd<'_>> {
-        let is_its = |way: &Way| way.to == frame.to && way.from == frame.from;
-        if !self.ways.first().is_some_and(is_its) {
-            self.bring_to_front(frame, self.ways.iter().position(is_its));
+        let is_its = |peer: &ConnectedPeer| peer.to == frame.to && peer.from == frame.from;
+        if !self.peers.first().is_some_and(is_its) {
+            self.bring_to_front(frame, self.peers.iter().position(is_its));
         }
-        let way = &mut self.ways[0];
+        let peer = &mut self.peers[0];
         if frame.repeated {
-            way.close();
+            peer.close();
             return None;
         }
-        way.frames = way.frames.saturating_add(1);
-        if way.socket.is_some() {
-            if way.frames == PROBATION {
-                way.wanted = FIRST;
+        peer.frames = peer.frames.saturating_add(1);
+        if peer.socket.is_some() {
+            if peer.frames == PROBATION {
+                peer.wanted = FIRST;
             }
-        } else if way.frames >= way.wanted {
-            way.frames = 0;
-            match link.connected(way.from, way.to, unit) {
-                Ok(socket) => way.socket = Some(socket),
+        } else if peer.frames >= peer.wanted {
+            peer.frames = 0;
+            match link.connected(peer.from, peer.to, unit) {
+                Ok(socket) => peer.socket = Some(socket),
                 // For instance a thread of another network namespace.
                 Err(error) => {
-                    way.wanted = (way.wanted * 8).min(LAST);
-                    debug!(to = %way.to, %error, "no connected socket for bulk data");
+                    peer.wanted = (peer.wanted * 8).min(LAST);
+                    debug!(to = %peer.to, %error, "no connected socket for bulk data");
                 }
             }
         }
-        way.socket.as_ref().map(AsFd::as_fd)
+        peer.socket.as_ref().map(AsFd::as_fd)
     }
 
     /// The kernel has refused the last frame.
     #[cold]
     pub(super) fn refused(&mut self) {
-        self.ways[0].close();
+        self.peers[0].close();
     }
 
     #[inline(never)]
     fn bring_to_front(&mut self, frame: &QueuedFrame, at: Option<usize>) {
-        let way = match at {
-            Some(at) => self.ways.remove(at),
+        let peer = match at {
+            Some(at) => self.peers.remove(at),
             None => {
-                self.ways.truncate(MOST - 1);
-                Way::new(frame)
+                self.peers.truncate(MOST - 1);
+                ConnectedPeer::new(frame)
             }
         };
-        self.ways.insert(0, way);
+        self.peers.insert(0, peer);
     }
 }

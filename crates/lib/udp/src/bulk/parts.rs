@@ -1,6 +1,6 @@
 //! Bulk frames put together from parts that came by the link.
 
-use super::slots::Slots;
+use super::slots::FrameSlots;
 use crate::socket::DatagramEnds;
 use gigae_link::RxFrame;
 use gigae_wire::{MOST_PARTS, PartHeader};
@@ -15,7 +15,7 @@ const PARTED_OF_PEER: usize = 2;
 
 /// A frame of which parts are missing.
 #[derive(Debug)]
-struct Parted {
+struct PartialFrame {
     /// Whose it is: the caller's number of the peer. The socket that a peer names may be another's.
     peer: u32,
     header: PartHeader,
@@ -26,7 +26,7 @@ struct Parted {
     slot: u32,
 }
 
-impl Parted {
+impl PartialFrame {
     fn is_of(&self, peer: u32, header: PartHeader) -> bool {
         self.peer == peer && PartHeader { index: 0, ..header } == self.header
     }
@@ -41,13 +41,13 @@ impl Parted {
 
 /// See the module's description.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
-    frames: VecDeque<Parted>,
+pub(super) struct PartAssembler {
+    frames: VecDeque<PartialFrame>,
     /// Parts for which there was no room, and those of frames that never became whole.
     pub(super) dropped: u64,
 }
 
-impl Parts {
+impl PartAssembler {
     /// Takes in a part from a peer with this socket, for this address. Returns the frame when it is
     /// whole. One copy.
     pub(super) fn take(
@@ -56,7 +56,7 @@ impl Parts {
         ends: DatagramEnds,
         header: PartHeader,
         part: &[u8],
-        slots: &mut Slots,
+        slots: &mut FrameSlots,
     ) -> Option<RxFrame> {
         let fits = usize::from(header.unit) * usize::from(header.count) <= slots.room();
         let found = self.frames.iter().position(|frame| frame.is_of(peer, header));
@@ -80,7 +80,7 @@ impl Parts {
     }
 
     /// Begins a frame. Returns its place, if there is a slot for it.
-    fn begin(&mut self, peer: u32, header: PartHeader, slots: &mut Slots) -> Option<usize> {
+    fn begin(&mut self, peer: u32, header: PartHeader, slots: &mut FrameSlots) -> Option<usize> {
         let of_peer = self.frames.iter().filter(|frame| frame.peer == peer).count();
         if of_peer >= PARTED_OF_PEER || self.frames.len() >= PARTED {
             let oldest = self.frames.iter().position(|frame| frame.peer == peer).unwrap_or(0);
@@ -94,7 +94,7 @@ impl Parts {
             return None;
         };
         let header = PartHeader { index: 0, ..header };
-        self.frames.push_back(Parted { peer, header, got: 0, last: 0, slot });
+        self.frames.push_back(PartialFrame { peer, header, got: 0, last: 0, slot });
         Some(self.frames.len() - 1)
     }
 }

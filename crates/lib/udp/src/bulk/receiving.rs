@@ -8,9 +8,9 @@
 //! the frame's checksum shows whether they did. Or each datagram has a number, and they come in any
 //! order.
 
-use super::parts::Parts;
-use super::slots::{LONGEST, Slots};
-use crate::socket::{DatagramEnds, Received, UdpSocket};
+use super::parts::PartAssembler;
+use super::slots::{FrameSlots, LONGEST};
+use crate::socket::{DatagramEnds, ReceivedBuffer, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame};
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader, PartHeader};
 use rustix::io::Errno;
@@ -65,12 +65,12 @@ struct Split {
 }
 
 impl Split {
-    fn is_from(&self, received: &Received) -> bool {
+    fn is_from(&self, received: &ReceivedBuffer) -> bool {
         self.ends == received.ends
     }
 
     /// Takes in bytes of the frame, from the datagram with this number, that came in this buffer.
-    fn take(&mut self, at: usize, bytes: &[u8], index: usize, buffer: u64, slots: &mut Slots) {
+    fn take(&mut self, at: usize, bytes: &[u8], index: usize, buffer: u64, slots: &mut FrameSlots) {
         slots.write(self.slot, at, bytes);
         self.got += bytes.len();
         self.seen |= 1 << index;
@@ -85,7 +85,7 @@ impl Split {
     }
 
     /// Whether they, if several, came one by one, or hardly better.
-    fn is_apart(&self) -> Option<bool> {
+    fn is_uncoalesced(&self) -> Option<bool> {
         (self.count() > 1).then(|| 2 * self.buffers > self.count())
     }
 }
@@ -93,10 +93,10 @@ impl Split {
 /// See the module's description.
 #[derive(Debug)]
 pub(super) struct BulkReceiver {
-    slots: Slots,
+    slots: FrameSlots,
     ready: VecDeque<RxFrame>,
     split: VecDeque<Split>,
-    parts: Parts,
+    parts: PartAssembler,
     /// Buffers that must bring a whole frame before the next is received to its place.
     distrust: u8,
     /// Takes a buffer that may not be a whole frame.
@@ -118,10 +118,10 @@ impl BulkReceiver {
     /// For so many slots of so many bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         Self {
-            slots: Slots::new(arena, count, size, filter),
+            slots: FrameSlots::new(arena, count, size, filter),
             ready: VecDeque::with_capacity(DATAGRAMS),
             split: VecDeque::with_capacity(SPLIT),
-            parts: Parts::default(),
+            parts: PartAssembler::default(),
             distrust: 0,
             buffer: vec![0; LONGEST].into(),
             incomplete: false,
@@ -168,8 +168,8 @@ impl BulkReceiver {
     }
 
     /// Whether the datagrams of a frame that was handed out, if several, came one by one.
-    pub(super) fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
-        self.slots.came_apart(frame)
+    pub(super) fn arrived_uncoalesced(&self, frame: &RxFrame) -> Option<bool> {
+        self.slots.arrived_uncoalesced(frame)
     }
 
     /// Takes in a part of a frame that came by the link.
@@ -233,7 +233,7 @@ impl BulkReceiver {
         socket: &UdpSocket,
         slot: u32,
         mut placement: Option<Placement>,
-    ) -> Result<(Option<Received>, bool), Errno> {
+    ) -> Result<(Option<ReceivedBuffer>, bool), Errno> {
         let room = self.slots.bytes_mut(slot);
         let (head, data) = match &mut placement {
             Some(Placement { head, data }) => (BULK_HEADER_LEN + *head, &mut **data),
@@ -254,8 +254,8 @@ impl BulkReceiver {
             if !received.ends.to.is_multicast() && !received.to_all {
                 let slot = self.slots.take();
                 let frame = slot.and_then(|slot| {
-                    let apart = (length > header.unit.into()).then_some(false);
-                    self.slots.set_apart(slot, apart);
+                    let uncoalesced = (length > header.unit.into()).then_some(false);
+                    self.slots.set_uncoalesced(slot, uncoalesced);
                     self.slots.finish(slot, header.length.into(), received.ends)
                 });
                 self.placed = if frame.is_some() { placed } else { 0 };
@@ -274,7 +274,7 @@ impl BulkReceiver {
     }
 
     /// Copies the datagrams of a buffer to their frames.
-    fn sort(&mut self, received: &Received, buffer: &[u8]) {
+    fn sort(&mut self, received: &ReceivedBuffer, buffer: &[u8]) {
         let segment = received.segment.unwrap_or(buffer.len()).max(1);
         let mut some = false;
         self.incomplete = false;
@@ -305,13 +305,13 @@ impl BulkReceiver {
     }
 
     /// The place of the frame without numbers that a sender began last, if it is not whole.
-    fn split_of(&self, received: &Received) -> Option<usize> {
+    fn split_of(&self, received: &ReceivedBuffer) -> Option<usize> {
         let of = |split: &Split| split.number.is_none() && split.is_from(received);
         self.split.iter().position(of)
     }
 
     /// Takes in the first datagram of a frame, without its header. Whether there is room for it.
-    fn begin(&mut self, received: &Received, header: BulkHeader, data: &[u8]) -> bool {
+    fn begin(&mut self, received: &ReceivedBuffer, header: BulkHeader, data: &[u8]) -> bool {
         // The rest of the sender's former frame does not come any more.
         self.give_up(self.split_of(received));
         let (length, unit) = (header.length.into(), header.unit.into());
@@ -322,7 +322,7 @@ impl BulkReceiver {
     }
 
     /// Takes in the next datagram of a frame. Whether there is such a frame.
-    fn go_on(&mut self, received: &Received, datagram: &[u8]) -> bool {
+    fn go_on(&mut self, received: &ReceivedBuffer, datagram: &[u8]) -> bool {
         let Some(at) = self.split_of(received) else { return false };
         let split = &mut self.split[at];
         if datagram.len() != (split.length - split.got).min(split.unit) {
@@ -339,7 +339,7 @@ impl BulkReceiver {
     /// Takes in a datagram with a number, without its header. Whether it was new and there is room.
     fn take_numbered(
         &mut self,
-        received: &Received,
+        received: &ReceivedBuffer,
         header: NumberedHeader,
         unit: u16,
         data: &[u8],
@@ -369,7 +369,7 @@ impl BulkReceiver {
 
     /// Gives up frames of a sender's whose numbers are far from this one: they began long before,
     /// and their numbers come again. The sender counts the frames to all its peers.
-    fn forget_former(&mut self, received: &Received, number: u8) {
+    fn forget_former(&mut self, received: &ReceivedBuffer, number: u8) {
         let is_former = |split: &Split| {
             let later = split.number.map_or(0, |former| number.wrapping_sub(former).cast_signed());
             later.unsigned_abs() > AHEAD && split.is_from(received)
@@ -383,7 +383,7 @@ impl BulkReceiver {
     /// it.
     fn make_room(
         &mut self,
-        received: &Received,
+        received: &ReceivedBuffer,
         length: usize,
         unit: usize,
         number: Option<u8>,
@@ -411,7 +411,7 @@ impl BulkReceiver {
         }
         let (slot, length, ends) = (split.slot, split.length, split.ends);
         let (several, in_order) = (split.count() > 1, split.number.is_none());
-        self.slots.set_apart(slot, split.is_apart());
+        self.slots.set_uncoalesced(slot, split.is_uncoalesced());
         if several && in_order && !self.slots.is_sealed(slot, length) {
             // Datagrams have overtaken others.
             self.give_up(Some(at));

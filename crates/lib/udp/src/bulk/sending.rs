@@ -17,7 +17,7 @@ const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
 
 /// Whether the kernel cuts buffers. Otherwise each datagram is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cutting {
+pub(super) enum Segmentation {
     Yes,
     /// It has refused one. If it takes a datagram of it alone, it cannot.
     Doubted,
@@ -28,7 +28,7 @@ pub(super) enum Cutting {
 pub(super) struct Sender {
     /// Bytes of a datagram.
     unit: u16,
-    pub(super) cutting: Cutting,
+    pub(super) cutting: Segmentation,
     /// Datagrams of the frame at the head of the queue that have left, where each is a buffer.
     left: usize,
     /// The number of the next frame whose datagrams have numbers.
@@ -54,7 +54,7 @@ impl Sender {
     pub(super) fn new(unit: u16) -> Self {
         Self {
             unit,
-            cutting: Cutting::Yes,
+            cutting: Segmentation::Yes,
             left: 0,
             frame: 0,
             datagrams: Vec::new(),
@@ -80,7 +80,7 @@ impl Sender {
         // within the arena.
         let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - elsewhere.len()) };
         let header = BulkHeader { length: length as u16, unit: self.unit };
-        let cuts = self.cutting == Cutting::Yes;
+        let cuts = self.cutting == Segmentation::Yes;
         let has_numbers = frame.numbered && header.whole() > self.unit.into();
         let header = header.to_bytes();
         let mut pieces = [&header, first, elsewhere];

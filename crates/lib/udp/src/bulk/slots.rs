@@ -14,24 +14,24 @@ const _: () = assert!(BULK_HEADER_LEN <= HEADROOM);
 
 /// See the module's description.
 #[derive(Debug)]
-pub(super) struct Slots {
+pub(super) struct FrameSlots {
     pub(super) arena: Arc<Arena>,
     /// Bytes of a slot.
     size: usize,
     filter: Filter,
     pub(super) free: Vec<u32>,
     /// Whether the datagrams of the frame in a slot, if several, came one by one.
-    apart: Box<[Option<bool>]>,
+    uncoalesced: Box<[Option<bool>]>,
     /// The outer headers of the last sender's frames.
     headers: Option<(DatagramEnds, Route)>,
 }
 
-impl Slots {
+impl FrameSlots {
     /// So many slots of so many bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         let free = (0..count as u32).rev().collect();
-        let apart = vec![None; count].into();
-        Self { arena, size, filter, free, apart, headers: None }
+        let uncoalesced = vec![None; count].into();
+        Self { arena, size, filter, free, uncoalesced, headers: None }
     }
 
     /// The slot that [`take`](Self::take) takes next.
@@ -57,13 +57,13 @@ impl Slots {
     }
 
     /// Notes whether the datagrams of the frame in a slot, if several, came one by one.
-    pub(super) fn set_apart(&mut self, slot: u32, apart: Option<bool>) {
-        self.apart[slot as usize] = apart;
+    pub(super) fn set_uncoalesced(&mut self, slot: u32, uncoalesced: Option<bool>) {
+        self.uncoalesced[slot as usize] = uncoalesced;
     }
 
     /// The same of a frame that was handed out.
-    pub(super) fn came_apart(&self, frame: &RxFrame) -> Option<bool> {
-        self.apart[frame.slot() as usize]
+    pub(super) fn arrived_uncoalesced(&self, frame: &RxFrame) -> Option<bool> {
+        self.uncoalesced[frame.slot() as usize]
     }
 
     /// Where in the arena the frame of a slot begins, without its outer headers.

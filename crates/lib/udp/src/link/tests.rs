@@ -54,6 +54,36 @@ fn a_buffer_that_is_refused_for_its_frames_costs_those_alone() {
 }
 
 #[test]
+fn an_mtu_that_shrinks_for_a_while_does_not_end_buffers() {
+    let (mut link, to) = to_itself();
+    for (n, length) in [(0, 1000), (1, 1000), (2, 300)] {
+        suite::queue(&mut link, &frame(&to, CHANNEL, n, length));
+    }
+    assert!(link.on_refusal(Errno::INVAL, 3).unwrap());
+    for _ in 0..2 {
+        assert!(link.on_refusal(Errno::MSGSIZE, 1).unwrap());
+    }
+    // The last one is short enough.
+    suite::flush(&mut link);
+    assert_eq!(suite::receive(&mut link, 1), [frame(&to, CHANNEL, 2, 300)]);
+    assert!(link.joins, "no frame was taken that was refused within a buffer");
+    burst(&mut link, &to);
+}
+
+#[test]
+fn copies_of_frames_go_alone() {
+    let (mut link, to) = to_itself();
+    link.set_alone(true);
+    let calls = link.counters().drives;
+    burst(&mut link, &to);
+    assert!(link.counters().drives - calls >= 20, "each came alone");
+    link.set_alone(false);
+    let calls = link.counters().drives;
+    burst(&mut link, &to);
+    assert!(link.counters().drives - calls < 10, "they came joined");
+}
+
+#[test]
 fn a_kernel_that_joins_no_datagrams_costs_calls_and_no_frame() {
     let (mut link, to) = to_itself();
     let (fd, off) = (link.socket.as_fd().as_raw_fd(), 0_i32);

@@ -1,7 +1,7 @@
 //! AF_XDP links on a fabric.
 
 use gigae_fabric::{Fabric, Node, testing};
-use gigae_link::conformance::{Enter, Kernels, Pair, PairOptions};
+use gigae_link::conformance::{Enter, Kernels, LinkPair, PairOptions};
 use gigae_link::{Link, Mode};
 use gigae_macvlan::Child;
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
@@ -39,13 +39,13 @@ pub(crate) fn route(envelope: Envelope, ends: [&Node; 2], ip: fn(&Node) -> IpAdd
 
 /// Links on two nodes of a new fabric.
 #[allow(dead_code, reason = "not every test file runs the suite")]
-pub(crate) fn pair(options: &PairOptions, mode: Mode, ip: fn(&Node) -> IpAddr) -> Pair {
+pub(crate) fn pair(options: &PairOptions, mode: Mode, ip: fn(&Node) -> IpAddr) -> LinkPair {
     let fabric =
         testing::fabric("a pair of AF_XDP links", |config| config.mtu = options.mtu as u32);
     let (first, second) = (fabric.node(1), fabric.node(2));
     let envelope = options.filter.envelope;
     let enter = |node: Node| -> Enter { Box::new(move || Box::new(node.enter().unwrap())) };
-    Pair {
+    LinkPair {
         a: Box::new(link(&fabric, 1, options, mode)),
         b: Box::new(link(&fabric, 2, options, mode)),
         to_b: route(envelope, [&first, &second], ip),
@@ -54,13 +54,13 @@ pub(crate) fn pair(options: &PairOptions, mode: Mode, ip: fn(&Node) -> IpAddr) -
             addresses: [ip(&first), ip(&second)],
             enter: [enter(first), enter(second)],
         }),
-        ground: Box::new(fabric),
+        keep_alive: Box::new(fabric),
     }
 }
 
 /// Links on children of the NICs of two nodes, in the mode that is chosen for them.
 #[allow(dead_code, reason = "not every test file runs the suite")]
-pub(crate) fn children(options: &PairOptions) -> Pair {
+pub(crate) fn children(options: &PairOptions) -> LinkPair {
     let fabric = testing::fabric("a pair of children", |config| config.mtu = options.mtu as u32);
     let nodes = [fabric.node(1), fabric.node(2)];
     let [(a, at_a, first), (b, at_b, second)] = [0, 1].map(|i: usize| {
@@ -76,12 +76,12 @@ pub(crate) fn children(options: &PairOptions) -> Pair {
     let envelope = options.filter.envelope;
     let addresses = [0, 1].map(|i: usize| nodes[i].ipv4.into());
     let enter = nodes.map(|node| -> Enter { Box::new(move || Box::new(node.enter().unwrap())) });
-    Pair {
+    LinkPair {
         a,
         b,
         to_b: Route::new(envelope, at_a, at_b).unwrap(),
         to_a: Route::new(envelope, at_b, at_a).unwrap(),
         kernels: Some(Kernels { addresses, enter }),
-        ground: Box::new((first, second, fabric)),
+        keep_alive: Box::new((first, second, fabric)),
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn parts_are_assembled() {
 
 /// The parts of a link on eth0, and the memory that they were made for, as the two processes have
 /// them.
-fn make() -> (gigae_xdp::Parts, Arena) {
+fn make() -> (gigae_xdp::LinkParts, Arena) {
     let config = config("eth0");
     let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
     let memory = Arena::reserve(bytes).unwrap();

@@ -43,7 +43,7 @@ fn take(receiver: &mut BulkReceiver, from: u8, buffer: &[u8], segment: usize) ->
     let [from, to] = [from, 200].map(|n| IpAddr::from([198, 18, 0, n]));
     let segment = (segment < buffer.len()).then_some(segment);
     let ends = DatagramEnds { from: (from, 1).into(), to };
-    let received = Received { length: buffer.len(), ends, to_all: false, segment };
+    let received = ReceivedBuffer { length: buffer.len(), ends, to_all: false, segment };
     receiver.sort(&received, buffer);
     let frames: Vec<_> = std::iter::from_fn(|| receiver.pop()).collect();
     let arena = Arc::clone(&receiver.slots.arena);
@@ -79,7 +79,7 @@ fn frames_are_found_wherever_the_kernel_cuts_and_joins_their_datagrams() {
 #[test]
 fn a_frame_whose_datagrams_come_one_by_one_is_known_by_that() {
     let mut receiver = receiver(4);
-    let received = |length: usize, segment: usize| Received {
+    let received = |length: usize, segment: usize| ReceivedBuffer {
         length,
         ends: DatagramEnds {
             from: ([198, 18, 0, 1], 1).into(),
@@ -89,16 +89,16 @@ fn a_frame_whose_datagrams_come_one_by_one_is_known_by_that() {
         segment: (segment < length).then_some(segment),
     };
     // Datagrams of a frame, and how many of them come in a buffer.
-    for (datagrams, joined, apart) in
+    for (datagrams, joined, uncoalesced) in
         [(8, 1, 1), (8, 2, 0), (8, 8, 0), (3, 2, 1), (1, 1, 2), (44, 1, 1)]
     {
-        let apart = [Some(false), Some(true), None][apart];
+        let uncoalesced = [Some(false), Some(true), None][uncoalesced];
         let whole = frame(1, datagrams * 500 - BULK_HEADER_LEN - HEADER_LEN);
         for buffer in sent(&whole, 500).chunks(joined * 500) {
             receiver.sort(&received(buffer.len(), 500), buffer);
         }
         let whole = receiver.pop().unwrap();
-        assert_eq!(receiver.came_apart(&whole), apart, "{datagrams} {joined}");
+        assert_eq!(receiver.arrived_uncoalesced(&whole), uncoalesced, "{datagrams} {joined}");
         receiver.recycle(whole);
     }
 }

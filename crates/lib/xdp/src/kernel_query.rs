@@ -1,4 +1,4 @@
-//! Asks the kernel something in a thread of its own, since the kernel may answer late: the question
+//! Asks the kernel something in a thread of its own, since the kernel may answer late: the query
 //! takes a lock that all changes of interfaces share, and some hold it for many seconds on a busy
 //! machine. Who asked goes on meanwhile.
 
@@ -17,51 +17,51 @@ const LOOK: Duration = Duration::from_millis(1);
 const STACK: usize = 256 << 10;
 
 /// The programs, or `None` if the kernel did not say.
-type Answer = Option<Modes>;
+type QueryResult = Option<Modes>;
 
 /// Where the thread puts the answer. Not a channel: that makes std describe the calling thread,
 /// which a C program would have to count as a leak.
 #[derive(Debug, Default)]
-struct Place {
-    answer: Mutex<Option<Answer>>,
-    news: Condvar,
+struct ResultSlot {
+    answer: Mutex<Option<QueryResult>>,
+    changed: Condvar,
 }
 
-/// A question that is not answered yet.
+/// A query that the kernel has not answered yet.
 #[derive(Debug)]
-pub(crate) struct Question {
-    place: Arc<Place>,
+pub(crate) struct KernelQuery {
+    slot: Arc<ResultSlot>,
     thread: Option<JoinHandle<()>>,
     process: u32,
 }
 
-impl Question {
+impl KernelQuery {
     /// Starts the thread. It takes no signals.
-    pub(crate) fn ask(ask: impl FnOnce() -> Answer + Send + 'static) -> io::Result<Self> {
-        let place = Arc::new(Place::default());
-        let put = Arc::clone(&place);
+    pub(crate) fn ask(ask: impl FnOnce() -> QueryResult + Send + 'static) -> io::Result<Self> {
+        let slot = Arc::new(ResultSlot::default());
+        let put = Arc::clone(&slot);
         let answer = move || {
             // After a panic the kernel did not say.
             let answer = catch_unwind(AssertUnwindSafe(ask)).unwrap_or(None);
             *put.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-            put.news.notify_one();
+            put.changed.notify_one();
         };
         let thread = gigae_host::signals::blocked(|| {
             let thread = std::thread::Builder::new().name("gigae-question".into());
             thread.stack_size(STACK).spawn(answer)
         })?;
-        Ok(Self { place, thread: Some(thread), process: std::process::id() })
+        Ok(Self { slot, thread: Some(thread), process: std::process::id() })
     }
 
     /// The answer, if it is there within a millisecond.
-    pub(crate) fn answer(&self) -> Option<Answer> {
-        let answer = self.place.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.place.news.wait_timeout_while(answer, LOOK, |answer| answer.is_none());
+    pub(crate) fn answer(&self) -> Option<QueryResult> {
+        let answer = self.slot.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.slot.changed.wait_timeout_while(answer, LOOK, |answer| answer.is_none());
         *wait.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-impl Drop for Question {
+impl Drop for KernelQuery {
     /// Waits for the thread, so that libraries loaded by dlopen(3) can be unloaded. The link's end
     /// takes the same lock of the kernel anyway. A child of fork(2) has no such thread.
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ pub const AGREE: f64 = 0.05;
 /// A program's figure beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beside {
+pub struct ProgramFigure {
     /// The program.
     pub program: String,
     /// The link.
@@ -59,7 +59,7 @@ pub enum Agreement {
     Open,
 }
 
-impl Beside {
+impl ProgramFigure {
     /// Whether both agree.
     pub fn verdict(&self) -> Agreement {
         let within = 1.0 - AGREE..=1.0 + AGREE;

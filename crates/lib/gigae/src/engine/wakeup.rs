@@ -4,9 +4,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// How the thread and the program stand.
+/// The descriptor that wakes the program, and whether the program watches it.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Wakeup {
     /// Made readable when the program, which sleeps on its own, may want something: created on
     /// demand.
     descriptor: Option<OwnedFd>,
@@ -19,8 +19,8 @@ pub(super) struct News {
     pub(super) turns: u64,
 }
 
-impl News {
-    /// A descriptor that polls readable when there is news. Two system calls.
+impl Wakeup {
+    /// A descriptor that polls readable when the program should look. Two system calls.
     pub(super) fn descriptor(&mut self) -> io::Result<OwnedFd> {
         let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         self.descriptor = Some(descriptor.try_clone()?);

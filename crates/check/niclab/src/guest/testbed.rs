@@ -31,7 +31,7 @@ pub(super) const MTU: u32 = 1500;
 const PREFIX: u8 = 24;
 
 /// Both ends.
-pub(super) struct Ground {
+pub(super) struct Testbed {
     pub(super) ends: [GuestEnd; 2],
     interrupts: Interrupts,
 }
@@ -69,10 +69,10 @@ fn set(namespace: &File) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-impl Ground {
-    /// Finds the two cards, which are in the first namespace, and lays the ground with them.
+impl Testbed {
+    /// Finds the two cards, which are in the first namespace, and lays the testbed with them.
     pub(super) fn lay(interrupts: Interrupts) -> io::Result<&'static Self> {
-        static GROUND: OnceLock<Ground> = OnceLock::new();
+        static TESTBED: OnceLock<Testbed> = OnceLock::new();
         let found = cards()?;
         let [first, second] = <[_; 2]>::try_from(found).map_err(|found: Vec<PathBuf>| {
             io::Error::other(format!(
@@ -83,12 +83,12 @@ impl Ground {
         let mut ends = [GuestEnd::new(&first, 1)?, GuestEnd::new(&second, 2)?];
         let at = [&ends[0], &ends[1]].map(|end| (end.ip, end.mac));
         (ends[0].other, ends[1].other) = (at[1], at[0]);
-        let ground = Self { ends, interrupts };
-        for end in &ground.ends {
+        let testbed = Self { ends, interrupts };
+        for end in &testbed.ends {
             end.take_in()?;
         }
-        ground.restore()?;
-        Ok(GROUND.get_or_init(|| ground))
+        testbed.restore()?;
+        Ok(TESTBED.get_or_init(|| testbed))
     }
 
     /// Both cards up, with their usual MTU and a carrier, their interrupts where they belong.

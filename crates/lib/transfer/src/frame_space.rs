@@ -34,7 +34,7 @@ impl InPlace {
 }
 
 /// The rest of a frame that is being filled.
-pub(crate) struct Room<'a> {
+pub(crate) struct FrameSpace<'a> {
     pub(crate) bytes: &'a mut [u8],
     /// Bytes of the frame that are filled.
     pub(crate) before: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Room<'a> {
     pub(crate) last: bool,
 }
 
-impl Room<'_> {
+impl FrameSpace<'_> {
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -58,21 +58,21 @@ impl Room<'_> {
         memory: &impl Bytes,
         from: usize,
         len: usize,
-    ) -> Step {
+    ) -> FillResult {
         // Nothing comes behind data that stay in place.
         let ends = self.last || header + len + LEAST_PART > self.len();
         if self.in_place && ends && len >= LEAST_IN_PLACE && memory.slice(from, len).is_some() {
             let len = u16::try_from(len).ok().and_then(NonZeroU16::new);
             let len = len.expect("a part of at most 65,535 bytes");
-            return Step::Left(header, InPlace { operation, from: from as u32, len });
+            return FillResult::Left(header, InPlace { operation, from: from as u32, len });
         }
         memory.read(from, &mut self.bytes[header..header + len]);
-        Step::Wrote(header + len)
+        FillResult::Wrote(header + len)
     }
 }
 
 /// The result of trying to write the next thing.
-pub(crate) enum Step {
+pub(crate) enum FillResult {
     /// Wrote so many bytes; there may be more for this frame.
     Wrote(usize),
     /// Wrote a header of so many bytes, whose data stay in place. Nothing comes behind them.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What a run has found.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CheckReport {
     /// Of the form.
     pub name: String,
     /// States that steps led to, and different ones among them.
@@ -16,7 +16,7 @@ pub struct Outcome {
     pub unique: usize,
     /// States from which the faults ended.
     pub healed: u64,
-    /// Steps of the longest way to a state that was looked at.
+    /// Steps of the longest path to a state that was looked at.
     pub depth: usize,
     /// How long it took.
     pub time: Duration,
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub broken: Vec<(Rule, Vec<String>)>,
 }
 
-impl Outcome {
+impl CheckReport {
     /// Whether all states were looked at, no rule was broken, and what the form is for was reached.
     pub fn is_sound(&self) -> bool {
         self.exhausted && self.broken.is_empty() && self.missed.is_empty()
@@ -42,13 +42,13 @@ impl Outcome {
     }
 }
 
-impl Outcome {
+impl CheckReport {
     /// What stands above the lines.
     pub const HEAD: &str = "form                                     \
         states    unique    healed depth seconds  verdict";
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, states, unique, healed, depth, .. } = self;
         let seconds = self.time.as_secs_f64();

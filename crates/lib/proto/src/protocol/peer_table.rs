@@ -14,7 +14,7 @@ pub(super) struct EntryCounts {
 
 /// See the module's description. The peers themselves, their sessions, are beside it.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct PeerTable {
     pub(super) by_key: HashMap<PeerKey, PeerId>,
     /// Peers by their further addresses. The key includes this end's epoch of the session or
     /// proposal that named the address, so a peer's claim takes nothing from another peer.
@@ -24,10 +24,10 @@ pub(super) struct Table {
     /// Sessions that are being proposed, by node and this end's epoch, and the other version in
     /// which the node has answered the Hello.
     pub(super) proposing: HashMap<(NodeAddr, Epoch), Option<u8>>,
-    /// The count of unnamed peers; those of them that may make room for others, oldest first; and
+    /// The count of unnamed peers; those of them that are replaceable, oldest first; and
     /// entries that were given to another peer.
     pub(super) unnamed: usize,
-    pub(super) visitors: VecDeque<(PeerId, Instant)>,
+    pub(super) replaceable: VecDeque<(PeerId, Instant)>,
     pub(super) replaced: Vec<(PeerId, PeerKey)>,
     /// The peer of the last frame. Most frames come from the same peer as the one before.
     pub(super) last: PeerId,
@@ -46,11 +46,11 @@ pub struct TableUsage {
     pub nodes: usize,
     /// Sessions that are being proposed.
     pub proposing: usize,
-    /// Places in the queue of peers that may make room for others.
-    pub visitors: usize,
+    /// Replaceable peers: those that may make room for others.
+    pub replaceable: usize,
 }
 
-impl Table {
+impl PeerTable {
     pub(super) fn usage(&self) -> TableUsage {
         TableUsage {
             peers: self.by_key.len(),
@@ -58,7 +58,7 @@ impl Table {
             addresses: self.by_key.len() + self.by_path.len(),
             nodes: self.nodes.len(),
             proposing: self.proposing.len(),
-            visitors: self.visitors.len(),
+            replaceable: self.replaceable.len(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Table {
             nodes: HashMap::new(),
             proposing: HashMap::new(),
             unnamed: 0,
-            visitors: VecDeque::new(),
+            replaceable: VecDeque::new(),
             replaced: Vec::new(),
             last: PeerId(0),
         }
@@ -78,7 +78,7 @@ impl Table {
 
 /// Leaves out what follows from the sessions. (Other nodes' versions do not, but no checked model
 /// has any.)
-impl Hash for Table {
+impl Hash for PeerTable {
     fn hash<H: Hasher>(&self, to: &mut H) {
         let Self {
             by_key: _,
@@ -86,10 +86,10 @@ impl Hash for Table {
             nodes: _,
             proposing: _,
             unnamed,
-            visitors,
+            replaceable,
             replaced,
             last,
         } = self;
-        (unnamed, visitors, replaced, last).hash(to);
+        (unnamed, replaceable, replaced, last).hash(to);
     }
 }

@@ -3,7 +3,7 @@
 use gigae_slots::Slots;
 
 /// Numbers come again after 4,094 uses of a place at the earliest, and none is `u32::MAX`.
-pub(crate) type Table<T> = Slots<u32, T, 20, 12>;
+pub(crate) type SlotTable<T> = Slots<u32, T, 20, 12>;
 
 /// Most entries at a time.
-pub(crate) const MOST: usize = Table::<()>::MOST;
+pub(crate) const MOST: usize = SlotTable::<()>::MOST;

@@ -1,7 +1,7 @@
 //! Clients that mean harm: they keep what they should give back, and say what they should not.
 
 use super::{TestProcess, Testbed, until};
-use gigae_broker::{BrokerError, Offer, Port, RefusalCode, Request};
+use gigae_broker::{BrokerError, Port, PortOffer, RefusalCode, Request};
 use gigae_link::Link;
 use rustix::fd::OwnedFd;
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem};
@@ -10,16 +10,16 @@ use std::any::Any;
 use std::path::Path;
 use std::time::Duration;
 
-/// Users who lie, and what each of them and all together may have.
-const LIARS: [u32; 3] = [65534, 65533, 65532];
+/// Users who attack the broker, and what each of them and all together may have.
+const ATTACKERS: [u32; 3] = [65534, 65533, 65532];
 const PORTS_PER_USER: usize = 3;
 const PORTS: usize = 7;
 const LIMITS: &str = "ports_per_user = 3\nports = 7\nmib_per_user = 4\nmib = 9";
 
-/// Things that one liar does, times what the environment variable `TIMES` says.
+/// Things that one attacker does, times what the environment variable `TIMES` says.
 const STEPS: usize = 300;
 
-/// A liar who is refused has more patience than one who is not.
+/// An attacker who is refused has more patience than one who is not.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Descriptors of a broker: for each port connection, memory, claim and a socket to the kernel, six
@@ -56,8 +56,8 @@ impl Random {
     }
 }
 
-/// Lies for a while, says so, and ends when it gets a line.
-pub(crate) fn lie(socket: &Path) {
+/// Attacks for a while, says so, and ends when it gets a line.
+pub(crate) fn attack(socket: &Path) {
     let seed = u64::from(rustix::process::getuid().as_raw()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let times = std::env::var("TIMES").map_or(1, |times| times.parse().expect("a number"));
     let mut random = Random(seed);
@@ -69,17 +69,17 @@ pub(crate) fn lie(socket: &Path) {
             drop(others.swap_remove(random.below(others.len())));
         }
         match step(socket, &mut random) {
-            Kept::Port(port) => {
+            AttackResult::Port(port) => {
                 got += 1;
                 ports.push(port);
             }
-            Kept::Other(other) => others.push(other),
-            Kept::Nothing => {}
+            AttackResult::Other(other) => others.push(other),
+            AttackResult::Nothing => {}
             // It gives back only what it must to get more.
-            Kept::Refused if !ports.is_empty() && random.below(4) == 0 => {
+            AttackResult::Refused if !ports.is_empty() && random.below(4) == 0 => {
                 drop(ports.swap_remove(random.below(ports.len())));
             }
-            Kept::Refused => std::thread::sleep(PAUSE),
+            AttackResult::Refused => std::thread::sleep(PAUSE),
         }
     }
     println!("lied {got}");
@@ -89,16 +89,16 @@ pub(crate) fn lie(socket: &Path) {
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-/// What is left of a lie.
-enum Kept {
+/// What the attacker holds after a step.
+enum AttackResult {
     Port(Box<dyn Any>),
     Other(Box<dyn Any>),
     Nothing,
     Refused,
 }
 
-/// One lie.
-fn step(socket: &Path, random: &mut Random) -> Kept {
+/// One step of the attack.
+fn step(socket: &Path, random: &mut Random) -> AttackResult {
     let frames = [1, 16, 64, 64, 128, 192, 500, u32::MAX];
     let request = Request {
         tx_frames: frames[random.below(frames.len())],
@@ -108,24 +108,24 @@ fn step(socket: &Path, random: &mut Random) -> Kept {
     if random.below(4) == 0 {
         return nonsense(socket, &request, random);
     }
-    let offer = match Offer::ask(socket, &request) {
+    let offer = match PortOffer::ask(socket, &request) {
         Ok(offer) => offer,
         Err(BrokerError::Refused(refusal)) if refusal.why == RefusalCode::Limit => {
-            return Kept::Refused;
+            return AttackResult::Refused;
         }
-        Err(_) => return Kept::Nothing,
+        Err(_) => return AttackResult::Nothing,
     };
     match random.below(6) {
-        0 => return Kept::Nothing,
-        1 => return Kept::Other(Box::new(offer)),
+        0 => return AttackResult::Nothing,
+        1 => return AttackResult::Other(Box::new(offer)),
         2 => {
             offer.filled().unwrap();
-            return Kept::Nothing;
+            return AttackResult::Nothing;
         }
         _ => offer.filled().unwrap(),
     }
-    let Ok(Port { link, claim, connection }) = offer.take() else { return Kept::Nothing };
-    Kept::Port(match random.below(5) {
+    let Ok(Port { link, claim, connection }) = offer.take() else { return AttackResult::Nothing };
+    AttackResult::Port(match random.below(5) {
         0 => Box::new(link),
         1 => Box::new(claim),
         2 => Box::new(connection),
@@ -136,7 +136,7 @@ fn step(socket: &Path, random: &mut Random) -> Kept {
 }
 
 /// Messages that are none, or come at the wrong time; the connection, perhaps.
-fn nonsense(socket: &Path, request: &Request, random: &mut Random) -> Kept {
+fn nonsense(socket: &Path, request: &Request, random: &mut Random) -> AttackResult {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let connection = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
     rustix::net::connect(&connection, &SocketAddrUnix::new(socket).unwrap()).unwrap();
@@ -152,8 +152,8 @@ fn nonsense(socket: &Path, request: &Request, random: &mut Random) -> Kept {
         let _ = rustix::net::send(&connection, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
     match random.below(2) {
-        0 => Kept::Other(Box::new(connection)),
-        _ => Kept::Nothing,
+        0 => AttackResult::Other(Box::new(connection)),
+        _ => AttackResult::Nothing,
     }
 }
 
@@ -177,13 +177,13 @@ fn memory(process: u32) -> usize {
 }
 
 pub(crate) fn they_get_no_more() {
-    let testbed = Testbed::new("liars", &format!("groups = [65533, 65532]\n{LIMITS}"));
+    let testbed = Testbed::new("attackers", &format!("groups = [65533, 65532]\n{LIMITS}"));
     let broker = testbed.broker.process.id();
     let (before, had) = (descriptors(broker), memory(broker));
-    let mut liars: Vec<_> = LIARS
+    let mut attackers: Vec<_> = ATTACKERS
         .iter()
         .map(|uid| {
-            let role = format!("liar {uid}");
+            let role = format!("attacker {uid}");
             TestProcess::start(&testbed.fabric.node(1), &role, &testbed.socket(), Path::new(""))
         })
         .collect();
@@ -197,7 +197,8 @@ pub(crate) fn they_get_no_more() {
         assert!(memory <= had + 8192, "{memory} KiB after {had}");
     };
     let said = std::thread::scope(|scope| {
-        let said: Vec<_> = liars.iter_mut().map(|liar| scope.spawn(|| liar.line())).collect();
+        let said: Vec<_> =
+            attackers.iter_mut().map(|attacker| scope.spawn(|| attacker.line())).collect();
         while !said.iter().all(|said| said.is_finished()) {
             look();
             std::thread::sleep(2 * PAUSE);
@@ -207,15 +208,15 @@ pub(crate) fn they_get_no_more() {
     look();
     for said in said {
         let ports: usize = said.strip_prefix("lied ").expect("no panic").parse().unwrap();
-        assert!(ports > PORTS_PER_USER, "{ports}: a liar who gives back gets more");
+        assert!(ports > PORTS_PER_USER, "{ports}: an attacker who gives back gets more");
     }
-    liars.iter_mut().for_each(TestProcess::go_on);
-    liars.iter_mut().for_each(|liar| assert_eq!(liar.line(), "gave back"));
+    attackers.iter_mut().for_each(TestProcess::go_on);
+    attackers.iter_mut().for_each(|attacker| assert_eq!(attacker.line(), "gave back"));
     until(|| sockets(&testbed) == 0, || format!("{} sockets are left", sockets(&testbed)));
     testbed.until_children(&[]);
     until(
         || descriptors(broker) == before,
         || format!("{} descriptors, {before} before", descriptors(broker)),
     );
-    drop(testbed.echo(LIARS[0]).unwrap());
+    drop(testbed.echo(ATTACKERS[0]).unwrap());
 }

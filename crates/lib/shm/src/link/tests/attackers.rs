@@ -3,18 +3,18 @@
 use super::*;
 
 /// A process of the same user that says what it likes.
-struct Liar {
+struct Attacker {
     socket: OwnedFd,
     memory: SharedMemory,
     fd: OwnedFd,
     hello: RingHello,
 }
 
-impl Liar {
+impl Attacker {
     const WORDS: u32 = 1 << 12;
 
-    fn new(node: &Node, to: &dyn Link) -> Self {
-        let socket = meeting::connect(&node.scope, to.info().mac).unwrap();
+    fn new(node: &TestNetwork, to: &dyn Link) -> Self {
+        let socket = rendezvous::connect(&node.scope, to.info().mac).unwrap();
         let (memory, fd) =
             SharedMemory::create("gigae-test", CONTROL + Self::WORDS as usize).unwrap();
         let filter = PairOptions::new(Envelope::DEFAULT).filter;
@@ -49,7 +49,7 @@ impl Liar {
 /// Both ends are of this process, whose own memory it may always read.
 #[test]
 fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let (at_a, at_b) = (a.info().mac, b.info().mac);
     meet(&mut a, &mut b);
@@ -63,10 +63,10 @@ fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
     assert!(!b.read_from(stranger, at, &mut read) && !a.lends_to(stranger));
     // Who names another place than the ring's is read as frames only.
     for ring_at in [0, at, u64::MAX] {
-        let mut liar = Liar::new(&node, &b);
-        liar.hello.ring_at = ring_at;
-        let liar = liar.greets(&mut b);
-        assert!(liar.is_welcome() && !Ring::new(liar.memory.words()).is_lender());
+        let mut attacker = Attacker::new(&node, &b);
+        attacker.hello.ring_at = ring_at;
+        let attacker = attacker.greets(&mut b);
+        assert!(attacker.is_welcome() && !Ring::new(attacker.memory.words()).is_lender());
         assert!(!b.read_from(stranger, at, &mut read));
     }
     drop(a);
@@ -76,47 +76,47 @@ fn a_neighbours_memory_is_read_where_it_says_and_nowhere_else() {
 
 #[test]
 fn a_hello_that_does_not_belong_here_is_hung_up_on() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let mut b = node.open();
-    let good = Liar::new(&node, &b).greets(&mut b);
+    let good = Attacker::new(&node, &b).greets(&mut b);
     assert!(good.is_welcome() && !good.is_refused());
-    let wrongs: [fn(&mut Liar); 5] = [
-        |liar| liar.hello.words = 1 << 24,
-        |liar| liar.hello.words = Liar::WORDS / 2,
-        |liar| liar.hello.words = Liar::WORDS - 1,
-        |liar| liar.fd = std::fs::File::open("/dev/zero").unwrap().into(),
-        |liar| liar.hello.filter.channels = Default::default(),
+    let wrongs: [fn(&mut Attacker); 5] = [
+        |attacker| attacker.hello.words = 1 << 24,
+        |attacker| attacker.hello.words = Attacker::WORDS / 2,
+        |attacker| attacker.hello.words = Attacker::WORDS - 1,
+        |attacker| attacker.fd = std::fs::File::open("/dev/zero").unwrap().into(),
+        |attacker| attacker.hello.filter.channels = Default::default(),
     ];
     for (i, wrong) in wrongs.into_iter().enumerate() {
-        let mut liar = Liar::new(&node, &b);
-        wrong(&mut liar);
-        let liar = liar.greets(&mut b);
-        assert!(liar.is_refused() && !liar.is_welcome(), "wrong {i}");
+        let mut attacker = Attacker::new(&node, &b);
+        wrong(&mut attacker);
+        let attacker = attacker.greets(&mut b);
+        assert!(attacker.is_refused() && !attacker.is_welcome(), "wrong {i}");
     }
     // No hello, no memory with it, or a good hello after something else.
     for words in [&b"?"[..], &[0; 56], &[0; 4000]] {
-        let liar = Liar::new(&node, &b);
+        let attacker = Attacker::new(&node, &b);
         let flags = rustix::net::SendFlags::NOSIGNAL;
-        rustix::net::send(&liar.socket, words, flags).unwrap();
-        let _ = liar.hello.send(&liar.socket, &liar.fd);
+        rustix::net::send(&attacker.socket, words, flags).unwrap();
+        let _ = attacker.hello.send(&attacker.socket, &attacker.fd);
         b.look();
-        assert!(liar.is_refused() && !liar.is_welcome(), "{} bytes", words.len());
+        assert!(attacker.is_refused() && !attacker.is_welcome(), "{} bytes", words.len());
     }
     // A connection without a hello stays open, and its hello is read when it comes.
-    let mut silent: Vec<Liar> = (0..40).map(|_| Liar::new(&node, &b)).collect();
+    let mut silent: Vec<Attacker> = (0..40).map(|_| Attacker::new(&node, &b)).collect();
     (0..5).for_each(|_| b.look());
-    assert!(silent.iter().all(|liar| !liar.is_refused()));
+    assert!(silent.iter().all(|attacker| !attacker.is_refused()));
     let last = silent.pop().unwrap().greets(&mut b);
     assert!(last.is_welcome());
 }
 
 #[test]
-fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_hung_up_on() {
-    let node = Node::new();
+fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_nonsense_ends_the_connection() {
+    let node = TestNetwork::new();
     let mut b = node.open();
     let longest = b.info().max_frame;
-    let liar = Liar::new(&node, &b).greets(&mut b);
-    let (ring, mut writer) = (Ring::new(liar.memory.words()), Writer::default());
+    let attacker = Attacker::new(&node, &b).greets(&mut b);
+    let (ring, mut writer) = (Ring::new(attacker.memory.words()), Writer::default());
     for len in [0, 13, longest + 1, 20_000, 14, longest] {
         assert!(writer.push(&ring, &vec![7; len]));
     }
@@ -125,9 +125,9 @@ fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_
     assert_eq!(b.counters().rx_dropped, 4, "what cannot be a frame");
     let mut state = 1u64;
     for _ in 0..300 {
-        let liar = Liar::new(&node, &b).greets(&mut b);
-        assert!(liar.is_welcome());
-        for word in liar.memory.words() {
+        let attacker = Attacker::new(&node, &b).greets(&mut b);
+        assert!(attacker.is_welcome());
+        for word in attacker.memory.words() {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -136,23 +136,23 @@ fn whatever_a_neighbour_writes_is_a_frame_or_nothing_and_who_writes_nonsense_is_
                 Ordering::Relaxed,
             );
         }
-        liar.memory.words()[0].store(state % 5000, Ordering::Relaxed);
+        attacker.memory.words()[0].store(state % 5000, Ordering::Relaxed);
         suite::drain(&mut b);
     }
     b.look();
     suite::drain(&mut b);
-    assert!(!liar.is_refused(), "of many liars only those that were caught are gone");
+    assert!(!attacker.is_refused(), "of many attackers only those that were caught are gone");
 }
 
 #[test]
 fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let (mut a, mut b) = node.pair();
     let (at_b, mac) = (b.info().mac, MacAddr([2, 9, 9, 9, 9, 9]));
     let listener = bind(&node.scope, mac).unwrap();
     send(&mut a, mac, 0);
-    let socket = meeting::accept(&listener).unwrap().unwrap();
-    let (hello, fd) = meeting::greeting(&socket).unwrap();
+    let socket = rendezvous::accept(&listener).unwrap().unwrap();
+    let (hello, fd) = rendezvous::greeting(&socket).unwrap();
     let memory = SharedMemory::map(&fd, CONTROL + hello.words as usize).unwrap();
     Ring::new(memory.words()).welcome(false);
     let mut state = 1u64;
@@ -172,7 +172,7 @@ fn a_reader_that_lies_gets_fewer_frames_and_stops_nobody() {
 /// A forked child has copies of all descriptors.
 #[test]
 fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
-    let node = Node::new();
+    let node = TestNetwork::new();
     let copies = |link: &ShmLink<SimLink>| -> Vec<OwnedFd> {
         link.neighbours.connections().map(|socket| socket.try_clone().unwrap()).collect()
     };
@@ -191,27 +191,27 @@ fn a_connection_that_is_closed_wakes_nobody_while_a_child_has_a_copy_of_it() {
     assert!(a.neighbours.connections().next().is_none() && !is_readable(&a));
     drop(in_child);
     // One that writes nonsense, and is gone.
-    let liar = Liar::new(&node, &a).greets(&mut a);
+    let attacker = Attacker::new(&node, &a).greets(&mut a);
     let in_child = copies(&a);
-    liar.memory.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+    attacker.memory.words().iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
     suite::drain(&mut a);
-    drop(liar);
+    drop(attacker);
     assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "nonsense");
     drop(in_child);
     // Those whose hello does not belong here, or is none.
-    let wrongs: [fn(&mut Liar); 3] = [
-        |liar| liar.hello.filter.channels = Default::default(),
-        |liar| liar.hello.words = 1,
-        |liar| {
-            rustix::net::send(&liar.socket, b"?", rustix::net::SendFlags::NOSIGNAL).unwrap();
+    let wrongs: [fn(&mut Attacker); 3] = [
+        |attacker| attacker.hello.filter.channels = Default::default(),
+        |attacker| attacker.hello.words = 1,
+        |attacker| {
+            rustix::net::send(&attacker.socket, b"?", rustix::net::SendFlags::NOSIGNAL).unwrap();
         },
     ];
     for (i, wrong) in wrongs.into_iter().enumerate() {
-        let mut liar = Liar::new(&node, &a);
+        let mut attacker = Attacker::new(&node, &a);
         a.look();
         let in_child = copies(&a);
-        wrong(&mut liar);
-        drop(liar.greets(&mut a));
+        wrong(&mut attacker);
+        drop(attacker.greets(&mut a));
         assert!(a.neighbours.connections().next().is_none() && !is_readable(&a), "wrong {i}");
         drop(in_child);
     }

@@ -12,7 +12,7 @@ use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
 use std::time::Duration;
 
 /// A node with sessions of its own, which sends any operations.
-struct Liar {
+struct Attacker {
     net: Network,
     port: Port,
     route: Route,
@@ -24,7 +24,7 @@ struct Liar {
     takes_nothing: bool,
 }
 
-impl Liar {
+impl Attacker {
     fn new(net: &Network, victim: &Endpoint) -> Self {
         let (port, mac) = net.add_port();
         let to = victim.link().mac;
@@ -103,20 +103,25 @@ impl Liar {
     }
 }
 
-/// What a liar sends in each of its sessions.
-type Attack<'a> = &'a dyn Fn(&mut Liar);
+/// What an attacker sends in each of its sessions.
+type Attack<'a> = &'a dyn Fn(&mut Attacker);
 
 fn network() -> Network {
     Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() })
 }
 
-fn grown(victim: &Endpoint, liar: &mut Liar, sessions: u32, ops: impl Fn(&mut Liar)) -> i64 {
+fn grown(
+    victim: &Endpoint,
+    attacker: &mut Attacker,
+    sessions: u32,
+    ops: impl Fn(&mut Attacker),
+) -> i64 {
     let before = heap::live();
     for _ in 0..sessions {
-        // What the liar keeps is not counted.
-        liar.begin_again();
-        ops(liar);
-        liar.settle(victim);
+        // What the attacker keeps is not counted.
+        attacker.begin_again();
+        ops(attacker);
+        attacker.settle(victim);
     }
     heap::live() - before
 }
@@ -125,25 +130,25 @@ fn grown(victim: &Endpoint, liar: &mut Liar, sessions: u32, ops: impl Fn(&mut Li
 fn sessions_of_a_peer_that_sends_operations_cost_a_program_of_plain_messages_a_bounded_memory() {
     let net = network();
     let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
-    let mut liar = Liar::new(&net, &victim);
+    let mut attacker = Attacker::new(&net, &victim);
     let label = 1.into();
     let cases: [(&str, Attack); 4] = [
-        ("messages", &|liar| {
-            (0..50).for_each(|_| liar.send(&[(Op::Eager { label }, &[1; 1400])]));
+        ("messages", &|attacker| {
+            (0..50).for_each(|_| attacker.send(&[(Op::Eager { label }, &[1; 1400])]));
         }),
-        ("empty messages", &|liar| {
-            (0..40).for_each(|_| liar.send(&[(Op::Eager { label }, &[][..]); 60]));
+        ("empty messages", &|attacker| {
+            (0..40).for_each(|_| attacker.send(&[(Op::Eager { label }, &[][..]); 60]));
         }),
-        ("begun messages", &|liar| {
-            liar.send(&[(Op::First { label, total: 32_000 }, &[1; 1400])]);
+        ("begun messages", &|attacker| {
+            attacker.send(&[(Op::First { label, total: 32_000 }, &[1; 1400])]);
         }),
-        ("offers", &|liar| {
+        ("offers", &|attacker| {
             let offer = Op::Offer { id: 1, label, total: 1 << 30 };
-            (0..40).for_each(|_| liar.send(&[(offer, &[][..]); 40]));
+            (0..40).for_each(|_| attacker.send(&[(offer, &[][..]); 40]));
         }),
     ];
     for (what, ops) in cases {
-        let grown = grown(&victim, &mut liar, 150, ops);
+        let grown = grown(&victim, &mut attacker, 150, ops);
         println!("{what}: {grown} bytes");
         assert!(grown < 1 << 20, "{what}: {grown} bytes");
     }
@@ -154,23 +159,23 @@ fn writes_whose_last_parts_are_empty_bring_no_more_notices_than_may_wait() {
     let net = network();
     let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
     let key = victim.register(vec![0; 100], Rights::WRITE).unwrap().0;
-    let mut liar = Liar::new(&net, &victim);
+    let mut attacker = Attacker::new(&net, &victim);
     let op = Op::Write { id: 1, key, offset: 0, total: 10, at: 10, notice: Some(1) };
     for _ in 0..20 {
-        (0..20).for_each(|_| liar.send(&[(op, &[][..]); 30]));
-        liar.settle(&victim);
+        (0..20).for_each(|_| attacker.send(&[(op, &[][..]); 30]));
+        attacker.settle(&victim);
     }
     assert!(victim.try_notice().unwrap().is_none(), "no write has begun");
 }
 
 #[test]
-fn who_has_filled_its_share_hinders_nobody_else() {
+fn a_peer_that_has_filled_its_share_hinders_no_other() {
     let net = network();
     let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
     let honest = Options::new("sim").open_simulated(&net, 2).unwrap();
-    let mut liar = Liar::new(&net, &victim);
-    grown(&victim, &mut liar, 20, |liar| {
-        (0..50).for_each(|_| liar.send(&[(Op::Eager { label: 1.into() }, &[1; 1400])]));
+    let mut attacker = Attacker::new(&net, &victim);
+    grown(&victim, &mut attacker, 20, |attacker| {
+        (0..50).for_each(|_| attacker.send(&[(Op::Eager { label: 1.into() }, &[1; 1400])]));
     });
     let to = honest.peer(Address::from(victim.link().mac)).unwrap();
     for n in 0..100 {
@@ -195,23 +200,23 @@ fn who_has_filled_its_share_hinders_nobody_else() {
 
 /// Each answer needs a frame, and none of them can go out.
 #[test]
-fn who_takes_no_answers_leaves_transmit_frames_for_others() {
+fn a_peer_that_takes_no_answers_leaves_transmit_frames_for_others() {
     let net = network();
     let victim = Options::new("sim").open_simulated(&net, 1).unwrap();
     let honest = Options::new("sim").open_simulated(&net, 2).unwrap();
     let key = victim.register(vec![7; 8], Rights::ALL).unwrap();
-    let mut liars: Vec<_> = (0..10).map(|_| Liar::new(&net, &victim)).collect();
-    for liar in &mut liars {
-        liar.takes_nothing = true;
+    let mut attackers: Vec<_> = (0..10).map(|_| Attacker::new(&net, &victim)).collect();
+    for attacker in &mut attackers {
+        attacker.takes_nothing = true;
         for n in 0..250 {
             let read = Op::Read { id: n, key: !key.0, offset: 0, len: 8 };
             if n % 50 == 0 {
                 // So that answers do not share frames.
-                (0..20).for_each(|_| liar.step());
+                (0..20).for_each(|_| attacker.step());
             }
-            liar.send(&[(read, &[])]);
+            attacker.send(&[(read, &[])]);
             for _ in 0..4 {
-                liar.step();
+                attacker.step();
                 victim.progress().unwrap();
                 net.advance_to(net.now() + 10_000);
             }
@@ -222,7 +227,7 @@ fn who_takes_no_answers_leaves_transmit_frames_for_others() {
     honest.start_read(to_victim, key, 0, vec![0; 8]).unwrap();
     victim.try_send(to_honest, b"at once").unwrap();
     for _ in 0..500 {
-        liars.iter_mut().for_each(Liar::step);
+        attackers.iter_mut().for_each(Attacker::step);
         victim.progress().unwrap();
         honest.progress().unwrap();
         net.advance_to(net.now() + 10_000);

@@ -2,7 +2,7 @@
 //! peer. So the cost of a receive from one peer, or of the end of a session, does not grow with
 //! what other peers have sent.
 
-use crate::matching::{Selector, Unexpected, UnexpectedBody};
+use crate::matching::{Selector, UnexpectedBody, UnexpectedMessage};
 use crate::peer::cost;
 use gigae_proto::PeerId;
 use std::collections::HashMap;
@@ -13,19 +13,19 @@ const MOST_SPARE: usize = 1024;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Links {
+struct NodeLinks {
     before: u32,
     after: u32,
 }
 
 /// The first and the last of a list.
 #[derive(Clone, Copy, Debug)]
-struct Ends {
+struct ListEnds {
     first: u32,
     last: u32,
 }
 
-impl Ends {
+impl ListEnds {
     const EMPTY: Self = Self { first: NONE, last: NONE };
 }
 
@@ -37,44 +37,44 @@ enum List {
 }
 
 #[derive(Debug)]
-struct Node {
-    message: Unexpected,
+struct QueueNode {
+    message: UnexpectedMessage,
     /// The session of the message is over.
     former: bool,
-    links: [Links; 2],
+    links: [NodeLinks; 2],
 }
 
 /// The messages of one peer.
 #[derive(Clone, Copy, Debug)]
 struct OfPeer {
-    ends: Ends,
+    ends: ListEnds,
     /// Bytes of the peer's allowance that messages of former sessions take.
     former: u32,
 }
 
 /// See the module's description.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    nodes: Vec<Option<Node>>,
+pub(crate) struct UnexpectedQueue {
+    nodes: Vec<Option<QueueNode>>,
     free: Vec<u32>,
-    all: Ends,
+    all: ListEnds,
     by_peer: HashMap<PeerId, OfPeer>,
 }
 
-impl Default for Kept {
+impl Default for UnexpectedQueue {
     fn default() -> Self {
-        Self { nodes: Vec::new(), free: Vec::new(), all: Ends::EMPTY, by_peer: HashMap::new() }
+        Self { nodes: Vec::new(), free: Vec::new(), all: ListEnds::EMPTY, by_peer: HashMap::new() }
     }
 }
 
 /// A message that was taken out.
 pub(crate) struct Taken {
-    pub(crate) message: Unexpected,
+    pub(crate) message: UnexpectedMessage,
     /// The session of the message is over.
     pub(crate) former: bool,
 }
 
-impl Kept {
+impl UnexpectedQueue {
     pub(crate) fn len(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
@@ -84,13 +84,13 @@ impl Kept {
         self.by_peer.get(&peer).map_or(0, |of| of.former)
     }
 
-    pub(crate) fn push(&mut self, message: Unexpected) {
+    pub(crate) fn push(&mut self, message: UnexpectedMessage) {
         let peer = message.peer;
-        let of = OfPeer { ends: Ends::EMPTY, former: 0 };
+        let of = OfPeer { ends: ListEnds::EMPTY, former: 0 };
         let of = self.by_peer.entry(peer).or_insert(of);
         let (all, own) = (self.all.last, of.ends.last);
-        let links = [all, own].map(|before| Links { before, after: NONE });
-        let node = Some(Node { message, former: false, links });
+        let links = [all, own].map(|before| NodeLinks { before, after: NONE });
+        let node = Some(QueueNode { message, former: false, links });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.nodes[slot as usize] = node;
@@ -115,7 +115,7 @@ impl Kept {
         }
     }
 
-    fn node(&mut self, slot: u32) -> &mut Node {
+    fn node(&mut self, slot: u32) -> &mut QueueNode {
         self.nodes[slot as usize].as_mut().expect("it is in a list")
     }
 
@@ -134,7 +134,7 @@ impl Kept {
     }
 
     /// The first matching message.
-    pub(crate) fn peek(&self, selector: &Selector) -> Option<&Unexpected> {
+    pub(crate) fn peek(&self, selector: &Selector) -> Option<&UnexpectedMessage> {
         let node = self.nodes[self.find(selector)? as usize].as_ref()?;
         Some(&node.message)
     }
@@ -147,7 +147,7 @@ impl Kept {
 
     fn remove(&mut self, slot: u32) -> Taken {
         let node = self.nodes[slot as usize].take().expect("it is in a list");
-        let Node { message, former, links: [all, own] } = node;
+        let QueueNode { message, former, links: [all, own] } = node;
         self.free.push(slot);
         let peer = message.peer;
         if let Some(mut of) = self.by_peer.get(&peer).copied() {
@@ -168,7 +168,7 @@ impl Kept {
         Taken { message, former }
     }
 
-    fn unlink(&mut self, ends: &mut Ends, Links { before, after }: Links, list: List) {
+    fn unlink(&mut self, ends: &mut ListEnds, NodeLinks { before, after }: NodeLinks, list: List) {
         match before {
             NONE => ends.first = after,
             before => self.node(before).links[list as usize].after = after,
@@ -228,9 +228,9 @@ mod tests {
     use crate::operation::Offer;
     use gigae_wire::op::Label;
 
-    fn message(peer: u32, tag: u64, body: UnexpectedBody) -> Unexpected {
+    fn message(peer: u32, tag: u64, body: UnexpectedBody) -> UnexpectedMessage {
         let label = Label::from(tag);
-        Unexpected { peer: PeerId(peer), label, total: 10, body }
+        UnexpectedMessage { peer: PeerId(peer), label, total: 10, body }
     }
 
     fn of(peer: Option<u32>, tag: u64) -> Selector {
@@ -244,47 +244,49 @@ mod tests {
     #[test]
     fn any_order_of_taking_keeps_both_orders() {
         let mut random = oorandom::Rand32::new(7);
-        let mut kept = Kept::default();
+        let mut queue = UnexpectedQueue::default();
         let mut expected: Vec<(u32, u64, u64)> = Vec::new();
         for n in 0..5000 {
             let (peer, tag) = (random.rand_range(0..3), u64::from(random.rand_range(0..4)));
             if random.rand_range(0..2) == 0 {
                 let label = Label::from(tag).with_data(n);
-                kept.push(Unexpected { label, ..message(peer, tag, whole()) });
+                queue.push(UnexpectedMessage { label, ..message(peer, tag, whole()) });
                 expected.push((peer, tag, n));
             } else {
                 let source = (random.rand_range(0..2) == 0).then_some(peer);
                 let first = expected
                     .iter()
                     .position(|&(p, t, _)| t == tag && source.is_none_or(|source| source == p));
-                let taken = kept.take(&of(source, tag));
+                let taken = queue.take(&of(source, tag));
                 let first = first.map(|at| expected.remove(at).2);
                 assert_eq!(taken.and_then(|taken| taken.message.label.data), first);
             }
-            assert_eq!(kept.len(), expected.len());
+            assert_eq!(queue.len(), expected.len());
         }
     }
 
     #[test]
     fn only_what_is_whole_outlasts_its_session_and_the_oldest_goes_first() {
-        let mut kept = Kept::default();
+        let mut queue = UnexpectedQueue::default();
         for tag in 0..3 {
-            kept.push(message(1, tag, whole()));
+            queue.push(message(1, tag, whole()));
         }
-        kept.push(message(2, 9, UnexpectedBody::Offered(Offer { id: 1, at: None })));
-        kept.push(message(1, 3, UnexpectedBody::Offered(Offer { id: 1, at: None })));
-        kept.push(message(1, 4, UnexpectedBody::Arriving));
-        kept.end_session(PeerId(1));
-        assert_eq!((kept.len(), kept.former(PeerId(1))), (4, 3 * cost(10)));
-        kept.push(message(1, 5, whole()));
-        kept.drop_oldest(PeerId(1));
-        assert_eq!(kept.former(PeerId(1)), 2 * cost(10));
-        assert!(kept.take(&of(Some(1), 0)).is_none());
-        let taken = |kept: &mut Kept, tag| kept.take(&of(Some(1), tag)).map(|taken| taken.former);
+        queue.push(message(2, 9, UnexpectedBody::Offered(Offer { id: 1, at: None })));
+        queue.push(message(1, 3, UnexpectedBody::Offered(Offer { id: 1, at: None })));
+        queue.push(message(1, 4, UnexpectedBody::Arriving));
+        queue.end_session(PeerId(1));
+        assert_eq!((queue.len(), queue.former(PeerId(1))), (4, 3 * cost(10)));
+        queue.push(message(1, 5, whole()));
+        queue.drop_oldest(PeerId(1));
+        assert_eq!(queue.former(PeerId(1)), 2 * cost(10));
+        assert!(queue.take(&of(Some(1), 0)).is_none());
+        let taken = |queue: &mut UnexpectedQueue, tag| {
+            queue.take(&of(Some(1), tag)).map(|taken| taken.former)
+        };
         assert_eq!(
-            [2, 5, 1].map(|tag| taken(&mut kept, tag)),
+            [2, 5, 1].map(|tag| taken(&mut queue, tag)),
             [Some(true), Some(false), Some(true)]
         );
-        assert_eq!((kept.former(PeerId(1)), kept.len()), (0, 1));
+        assert_eq!((queue.former(PeerId(1)), queue.len()), (0, 1));
     }
 }
