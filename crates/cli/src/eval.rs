@@ -11,6 +11,7 @@ use crate::tuning;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use gigae_eval_measure::environment;
+use gigae_eval_model::number::hundredths;
 use gigae_eval_model::plan::{CellFilter, Plan, SHIPPED, shell_word};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::{duration, figures, transport};
@@ -253,7 +254,8 @@ fn measure(
     for number in 1..=args.runs {
         let results = once(&config, interrupted, args.tui)?;
         if args.runs > 1 && !args.json && !args.csv {
-            let head = format!("Run {number} of {}, steal {:.2} %", args.runs, steal(&results));
+            let steal = hundredths(results.runs.iter().map(|run| run.steal).sum());
+            let head = format!("Run {number} of {}, steal {steal}", args.runs);
             say(&format!("{head}\n{}", terminal::figures(&results, bold)))?;
         }
         runs.push(results);
@@ -266,11 +268,6 @@ fn measure(
         }
     }
     figures::over_runs(runs).ok_or_else(|| CommandError::Error("no run was asked for".into()))
-}
-
-/// Percent.
-fn steal(results: &Results) -> f64 {
-    results.runs.iter().map(|run| run.steal * 100.0).sum()
 }
 
 fn once(config: &Config, interrupted: &AtomicBool, view: bool) -> Result<Results, CommandError> {

@@ -8,7 +8,7 @@ use crate::tui::View;
 use clap::Args;
 use gigae_eval_measure::environment;
 use gigae_eval_model::duration;
-use gigae_eval_model::soak::Amount;
+use gigae_eval_model::number::{bytes, megabytes};
 use gigae_eval_model::traffic::{STREAMS, Traffic};
 use gigae_eval_page::files;
 use gigae_eval_run::RunProgress;
@@ -264,13 +264,13 @@ impl ProgressSink for Terminal {
 /// How it is now, in a line.
 fn now(state: &SoakState) -> String {
     let last = state.points.last().copied().unwrap_or_default();
-    let per_second = |bytes: u64| bytes as f64 / last.seconds.max(f64::MIN_POSITIVE) / 1e6;
+    let per_second = |bytes: u64| megabytes(bytes as f64 / last.seconds.max(f64::MIN_POSITIVE));
     let deviations = match state.deviated() {
         0 => "no deviation".into(),
         more => format!("{more} deviations"),
     };
     format!(
-        "gigae {:.1} MB/s, TCP {:.1} MB/s, {deviations}",
+        "gigae {} MB/s, TCP {} MB/s, {deviations}",
         per_second(last.gigae_bytes),
         per_second(last.tcp_bytes)
     )
@@ -279,13 +279,9 @@ fn now(state: &SoakState) -> String {
 fn summary(state: &SoakState, out: &Path) -> String {
     let mut text = state.say() + "\n";
     for stream in STREAMS {
-        let Amount { count, bytes } = verified(state, stream);
-        let _ = writeln!(
-            text,
-            "  {:16} {count:>12} verified, {:>10.1} MB",
-            stream.name(),
-            bytes as f64 / 1e6
-        );
+        let all = verified(state, stream);
+        let (name, count, bytes) = (stream.name(), all.count, bytes(all.bytes));
+        let _ = writeln!(text, "  {name:16} {count:>12} verified, {bytes:>13}");
     }
     for deviation in state.deviations.iter().take(5) {
         let _ = writeln!(

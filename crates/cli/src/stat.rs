@@ -6,6 +6,7 @@ use crate::capture::seconds;
 use crate::endpoints::EndpointSelector;
 use crate::outcome::complain;
 use clap::Args;
+use gigae_eval_model::duration::tenths;
 use gigae_observe::{Activity, ObservedEndpoint, PeerStatistics, Statistics, now};
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -139,7 +140,7 @@ fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> E
 impl EndpointSample<'_> {
     fn state(&self) -> String {
         match (self.state, self.unused) {
-            (_, Some(time)) => format!("not polled for {:.1} s", time as f64 / 1e9),
+            (_, Some(time)) => format!("not polled for {}", tenths(time as f64 / 1e9)),
             (Activity::Used, None) => "in use".into(),
             (Activity::Asleep, None) => "asleep".into(),
             (Activity::Closed, None) => "closed".into(),

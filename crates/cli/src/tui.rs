@@ -27,6 +27,7 @@ mod tests;
 pub use screen::{ViewError, ready, restore};
 
 use gigae_eval_measure::cost;
+use gigae_eval_model::number::hundredths;
 use gigae_eval_run::ViewCost;
 use gigae_host::affinity;
 use live::{Live, Source};
@@ -169,7 +170,7 @@ fn show(
         if let Some(rates) = live.as_mut().and_then(Live::rates) {
             model.look(&rates, at);
         }
-        model.own = format!("view {:.1} % of a CPU", own.share() * 100.0);
+        model.own = format!("view {} of a CPU", hundredths(own.share()));
         terminal.draw(|frame| draw::draw(&mut model, at, frame.buffer_mut()))?;
         own.cpu.store((cost::thread_seconds() * 1e9) as u64, Ordering::Relaxed);
         let next = Instant::now() + EVERY;

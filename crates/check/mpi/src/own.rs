@@ -2,6 +2,7 @@
 
 use crate::Error;
 use gigae::{Address, Endpoint, MacAddr, Options, Wait};
+use gigae_eval_model::stats::median;
 use gigae_fabric::{Fabric, Node};
 use gigae_host::affinity;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,13 +81,12 @@ fn ask(node: &Node, other: &Node) -> Result<GigaeResults, BoxError> {
         match batch {
             // The first one says how many make a batch.
             0 => trips = (BATCH.as_nanos() / once.as_nanos().max(1)).clamp(1, MOST.into()) as u32,
-            _ => each.push(once),
+            _ => each.push(once.as_secs_f64() * 1e6),
         }
     }
-    each.sort();
     let info = endpoint.link();
     Ok(GigaeResults {
-        round_trip: each[BATCHES / 2].as_secs_f64() * 1e6,
+        round_trip: median(&each).ok_or("nothing was measured")?,
         mode: format!("{} ({})", info.mode, info.reason),
     })
 }

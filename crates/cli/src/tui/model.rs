@@ -2,7 +2,7 @@
 
 use super::keys::KeyPress;
 use super::live::{Rates, Source};
-use gigae_eval_model::number::{many, percent, short};
+use gigae_eval_model::number::{many, megabytes, percent};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -237,11 +237,11 @@ impl Model {
     /// Takes in what was read beside the measurement.
     pub(super) fn look(&mut self, rates: &Rates, at: Duration) {
         if let Some([[sent, frames], [received, more_frames]]) = rates.wire {
-            let now = format!("{} MB/s", short((sent + received) / 1e6));
+            let now = format!("{} MB/s", megabytes(sent + received));
             let more = format!(
                 "out {}, in {}, {} frames/s",
-                short(sent / 1e6),
-                short(received / 1e6),
+                megabytes(sent),
+                megabytes(received),
                 many(frames + more_frames)
             );
             self.value(Of::Wire, at, (sent + received) / 1e6, (now, more));

@@ -5,7 +5,7 @@ use super::live::Source;
 use super::model::{Event, Of, Row};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
-use gigae_eval_model::number::{many, short};
+use gigae_eval_model::number::{many, megabytes, mib};
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_session::remark::remark;
 use gigae_eval_soak::state::{SoakEnd, SoakPoint, SoakState};
@@ -17,7 +17,7 @@ pub(super) const LINES: &[Of] = &[Of::Gigae, Of::Tcp, Of::Again, Of::Cpu, Of::Wi
 
 /// The columns of its table.
 pub(super) const HEADER: &[&str] =
-    &["verified at", "GigaE MB", "TCP MB", "messages", "memory MB", "sent again"];
+    &["verified at", "GigaE MB", "TCP MB", "messages", "memory MiB", "sent again"];
 
 impl ProgressSink for View {
     fn line(&mut self, text: &str) {
@@ -67,8 +67,8 @@ impl ProgressSink for View {
 fn figures(point: &SoakPoint) -> Vec<Event> {
     let seconds = point.seconds.max(f64::MIN_POSITIVE);
     let rate = |of, bytes: u64, more| {
-        let value = bytes as f64 / seconds / 1e6;
-        Event::Value { of, value, now: format!("{} MB/s", short(value)), more }
+        let value = bytes as f64 / seconds;
+        Event::Value { of, value, now: format!("{} MB/s", megabytes(value)), more }
     };
     let messages = format!("{} messages/s", many(point.messages as f64 / seconds));
     vec![
@@ -76,8 +76,8 @@ fn figures(point: &SoakPoint) -> Vec<Event> {
         rate(Of::Tcp, point.tcp_bytes, String::new()),
         Event::Value {
             of: Of::Memory,
-            value: point.rss as f64 / 1e6,
-            now: format!("{} MB", short(point.rss as f64 / 1e6)),
+            value: point.rss as f64,
+            now: format!("{} MiB", mib(point.rss)),
             more: "the largest process's".into(),
         },
     ]
@@ -86,15 +86,15 @@ fn figures(point: &SoakPoint) -> Vec<Event> {
 fn row(end: &SoakEnd) -> Row {
     let bytes = |tcp: bool| {
         let of = STREAMS.iter().filter(|stream| stream.is_tcp() == tcp);
-        of.map(|stream| end.verified[*stream as usize].bytes).sum::<u64>() as f64 / 1e6
+        of.map(|stream| end.verified[*stream as usize].bytes).sum::<u64>() as f64
     };
     let own = STREAMS.iter().filter(|stream| !stream.is_tcp());
     let messages: u64 = own.map(|stream| end.verified[*stream as usize].count).sum();
     let cells = vec![
-        short(bytes(false)),
-        short(bytes(true)),
+        megabytes(bytes(false)),
+        megabytes(bytes(true)),
         many(messages as f64),
-        short(end.last.rss as f64 / 1e6),
+        mib(end.last.rss),
         end.last.gigae.retransmissions.to_string(),
     ];
     Row { title: end.name.clone(), cells, bad: false }

@@ -1,5 +1,6 @@
-//! Durations as people write them: `90s`, `10m`, `12h`, `30d`.
+//! Durations as people write them: `90s`, `10m`, `12h`, `30d`; and how what was measured looks.
 
+use crate::number::short;
 use std::time::Duration;
 
 const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
@@ -33,6 +34,21 @@ pub fn say(seconds: f64) -> String {
     parts.join(" ")
 }
 
+/// How long something took, in whole seconds: `184 s`.
+pub fn seconds(seconds: f64) -> String {
+    format!("{seconds:.0} s")
+}
+
+/// A moment or a pause, in tenths of a second: `2.5 s`.
+pub fn tenths(seconds: f64) -> String {
+    format!("{seconds:.1} s")
+}
+
+/// What the processor itself takes: nanoseconds with three significant digits.
+pub fn nanoseconds(nanoseconds: f64) -> String {
+    format!("{} ns", short(nanoseconds))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +73,11 @@ mod tests {
         assert_eq!(say(600.0), "10m");
         assert_eq!(say(93_784.0), "1d 2h");
         assert_eq!(say(61.0), "1m 1s");
+    }
+
+    #[test]
+    fn what_was_measured_has_the_digits_of_its_unit() {
+        let texts = [seconds(183.6), tenths(2.46), nanoseconds(24.96)];
+        assert_eq!(texts, ["184 s", "2.5 s", "25.0 ns"]);
     }
 }

@@ -7,6 +7,7 @@
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 /// The level that every interval aims at.
 pub const CONFIDENCE: f64 = 0.95;
@@ -29,21 +30,32 @@ impl Interval {
     }
 }
 
-/// The median; `None` without values.
+/// The median, of an even number of values the mean of the middle two; `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     median_of(&mut values.to_vec())
 }
 
 /// The same where the values may change their places, without sorting them all.
 pub fn median_of(values: &mut [f64]) -> Option<f64> {
-    let half = values.len() / 2;
-    let even = values.len().is_multiple_of(2);
+    let [below, at] = middle(values, f64::total_cmp)?;
+    Some(f64::midpoint(at, below))
+}
+
+/// The same of integers.
+pub fn median_of_integers(values: &[u32]) -> Option<f64> {
+    let [below, at] = middle(&mut values.to_vec(), Ord::cmp)?;
+    Some(f64::midpoint(f64::from(at), f64::from(below)))
+}
+
+/// The middle two of these values, or twice the one in the middle; `None` without values.
+fn middle<T: Copy>(values: &mut [T], mut order: impl FnMut(&T, &T) -> Ordering) -> Option<[T; 2]> {
+    let (half, even) = (values.len() / 2, values.len().is_multiple_of(2));
     if values.is_empty() {
         return None;
     }
-    let (low, at, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    let below = low.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some(if even { f64::midpoint(*at, below) } else { *at })
+    let (low, at, _) = values.select_nth_unstable_by(half, &mut order);
+    let below = if even { low.iter().copied().max_by(order)? } else { *at };
+    Some([below, *at])
 }
 
 /// The narrowest symmetric interval of order statistics that covers the median with at least
@@ -157,13 +169,6 @@ pub fn drift(values: &[u32]) -> Option<f64> {
     (first > 0.0).then(|| (last - first).abs() / first)
 }
 
-/// The median of integers, without sorting them all; `None` without values.
-pub fn median_of_integers(values: &[u32]) -> Option<f64> {
-    let mut values = values.to_vec();
-    let at = values.len() / 2;
-    (!values.is_empty()).then(|| f64::from(*values.select_nth_unstable(at).1))
-}
-
 /// A straight line through points, found without regard to how far the odd one lies off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FittedLine {
@@ -263,6 +268,9 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[]), None);
+        assert_eq!(median_of_integers(&[4, 1, 3, 2]), Some(2.5));
+        assert_eq!(median_of_integers(&[3, 1, 2]), Some(2.0));
+        assert_eq!(median_of_integers(&[]), None);
     }
 
     #[test]

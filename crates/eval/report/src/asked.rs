@@ -2,7 +2,8 @@
 
 use super::tables::{TransportNote, notes};
 use gigae_eval_model::doubt::Code;
-use gigae_eval_model::number::{self, short};
+use gigae_eval_model::duration;
+use gigae_eval_model::number::{self, exact, hundredths, millions, set_share, short};
 use gigae_eval_model::results::{Bound, Figure, Results, Verdict};
 use gigae_eval_page::table::{FROM, NamedValue, Table, plain, words};
 
@@ -137,16 +138,6 @@ fn plainly(figure: &Figure, value: f64) -> String {
     if figure.unit == "/s" { millions(value) } else { exact(value) }
 }
 
-/// Near a bound of 1 two digits say too little.
-fn exact(value: f64) -> String {
-    if value.abs() < 10.0 { format!("{value:.3}") } else { short(value) }
-}
-
-/// A number of messages per second.
-pub fn millions(value: f64) -> String {
-    format!("{} M", short(value / 1e6))
-}
-
 fn verdict(figure: &Figure) -> String {
     let marked = figure.verdict != Verdict::NotMeasured && !figure.doubts.is_empty();
     format!("{}{}", figure.verdict.name(), if marked { " !" } else { "" }).trim_start().to_owned()
@@ -188,12 +179,12 @@ pub fn conditions(results: &Results) -> Vec<NamedValue> {
         rows.push(NamedValue::new(
             format!("link {}", link.name),
             format!(
-                "{}{}, MTU {}, {}, frames lost {} %, TCP segmentation offload {}",
+                "{}{}, MTU {}, {}, frames lost {}, TCP segmentation offload {}",
                 side_by_side(link.links),
                 link.local.driver,
                 link.mtu,
                 number::rate(link.rate),
-                link.loss * 100.0,
+                set_share(link.loss),
                 offload.map_or("not known".into(), plain)
             ),
         ));
@@ -211,7 +202,12 @@ pub fn conditions(results: &Results) -> Vec<NamedValue> {
     for (number, run) in results.runs.iter().enumerate() {
         rows.push(NamedValue::new(
             format!("run {}", number + 1),
-            format!("{}, {:.0} s, steal {:.2} %", run.date, run.duration, run.steal * 100.0),
+            format!(
+                "{}, {}, steal {}",
+                run.date,
+                duration::seconds(run.duration),
+                hundredths(run.steal)
+            ),
         ));
     }
     rows

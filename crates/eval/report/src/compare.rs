@@ -24,6 +24,7 @@ use cell::Links;
 use family::Row;
 use gigae_eval_model::doubt;
 use gigae_eval_model::doubt::Doubt;
+use gigae_eval_model::duration::nanoseconds;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::results::Series;
 use gigae_eval_model::stats;
@@ -397,7 +398,9 @@ fn speed(reference: &Side, other: &Side) -> Option<Doubt> {
     let (before, after) = (trip(reference)?, trip(other)?);
     let ratio = (after / before).ln();
     (ratio.is_finite() && ratio.abs() > SPEED).then(|| {
-        doubt!(Speed, "the evaluator's own loop took {before:.0} ns and then {after:.0} ns, without any network; the processors ran at another speed; compare on a machine that is left alone")
+        doubt!(Speed, "the evaluator's own loop took {} and then {}, without any network; the processors ran at another speed; compare on a machine that is left alone",
+            nanoseconds(before),
+            nanoseconds(after))
     })
 }
 

@@ -6,7 +6,7 @@ use crate::compare::{
     Compared, Comparison, ComparisonVerdict, Side, SideComparison, Summary, Unit,
 };
 use gigae_eval_model::doubt::Doubt;
-use gigae_eval_model::number::short;
+use gigae_eval_model::number::{self, hundredths, short};
 use gigae_eval_model::stats;
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::html::{self as page, names_and_values, section};
@@ -26,12 +26,12 @@ pub fn sides(comparison: &Comparison) -> Vec<NamedValue> {
             }
         };
         let said = format!(
-            "{runs}; plan {}, gigae {}, Linux {}, {}, steal {:.2} %",
+            "{runs}; plan {}, gigae {}, Linux {}, {}, steal {}",
             side.plan,
             side.gigae,
             side.kernel,
             side.nic,
-            side.steal * 100.0
+            hundredths(side.steal)
         );
         NamedValue::new(format!("{}: {}", letter(number), side.name), said)
     };
@@ -220,13 +220,9 @@ fn median(value: f64) -> String {
     if value > 0.0 && value < 0.1 { format!("{value:.4}") } else { short(value) }
 }
 
-/// A change in percent, as far as its digits say something.
+/// A change in percent.
 fn signed(percent: f64) -> String {
-    match percent.abs() {
-        size if size > BEYOND => format!(">{BEYOND}"),
-        size if size >= 99.95 => format!("{percent:+.0}"),
-        _ => format!("{percent:+.1}"),
-    }
+    if percent.abs() > BEYOND { format!(">{BEYOND}") } else { number::signed(percent) }
 }
 
 /// A difference in percent that could have been seen.

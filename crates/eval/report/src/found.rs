@@ -2,7 +2,8 @@
 
 use crate::findings;
 use crate::findings::Growth;
-use gigae_eval_model::number::{percent, short};
+use gigae_eval_model::duration::nanoseconds;
+use gigae_eval_model::number::{change, percent, short};
 use gigae_eval_model::plan::{PaperPlan, QuotePlan, Value, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::table::{Table, words};
@@ -133,8 +134,8 @@ pub fn fit_table(results: &Results) -> Option<Table> {
                 fit.of.wait.name().to_owned(),
                 format!("{} to {}", fit.sizes.0, fit.sizes.1),
                 format!("{} us", short(fit.line.fixed)),
-                format!("{} ns", short(fit.line.slope * 1e3)),
-                format!("{:+.0} %", fit.rise() * 100.0),
+                nanoseconds(fit.line.slope * 1e3),
+                change(fit.rise()),
                 percent(fit.line.worst),
                 match fit.growth {
                     Growth::Flat => "flat",

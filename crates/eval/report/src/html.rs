@@ -5,6 +5,7 @@ use super::{
     asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tips, tuning,
 };
 use crate::ratios as compare;
+use gigae_eval_model::duration;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number;
 use gigae_eval_model::plan::Wait;
@@ -70,7 +71,7 @@ fn head(results: &Results) -> Markup {
             (environment.date) " · " (environment.cpu) " · Linux " (environment.kernel) " · "
             (environment.nic) " (" (environment.driver) "), MTU " (environment.mtu) " · gigae "
             (environment.gigae) " (" (environment.git) ") · "
-            (format_args!("{:.0} s", environment.duration))
+            (duration::seconds(environment.duration))
         }
     }
 }
@@ -174,7 +175,7 @@ fn link_figures(results: &Results, link: &str) -> Markup {
         .iter()
         .find(|entry| entry.name == link)
         .and_then(|entry| entry.rate);
-    let said = rate.map_or("as fast as it goes".into(), |rate| format!("{} Mbit/s", rate / 1e6));
+    let said = rate.map_or("as fast as it goes".into(), number::mbit);
     let (mut figures, mut rest) = (Vec::new(), Vec::new());
     // Bandwidth first.
     for &experiment in Experiment::ALL.iter().rev().filter(|one| one.form().sizes.is_some()) {

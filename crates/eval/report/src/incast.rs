@@ -2,7 +2,7 @@
 
 use super::tables::figure;
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::short;
+use gigae_eval_model::number::{exact, hundredths, short, tenths};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::table::{Table, words};
@@ -40,11 +40,9 @@ fn row(series: &Series) -> Vec<String> {
         series.condition.senders.to_string(),
         series.size.to_string(),
         figure(series),
-        series
-            .limit
-            .map_or(String::new(), |limit| format!("{:.1} %", series.median / limit * 100.0)),
-        format!("{:.3}", shares.fairness),
-        format!("{:.2} %", series.loss() * 100.0),
+        series.limit.map_or(String::new(), |limit| tenths(series.median / limit)),
+        exact(shares.fairness),
+        hundredths(series.loss()),
         shares.repeated.to_string(),
         trip(shares.trip_p50),
         trip(shares.trip_p99),

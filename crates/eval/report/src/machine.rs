@@ -2,7 +2,7 @@
 
 use crate::findings::ladder;
 use gigae_eval_model::environment::EndEnvironment;
-use gigae_eval_model::number::short;
+use gigae_eval_model::number::{gib, short};
 use gigae_eval_model::results::Results;
 use gigae_eval_page::table::{Table, plain, words};
 use gigae_nic::{Bus, Nic};
@@ -45,7 +45,6 @@ fn rows(end: &EndEnvironment) -> Vec<(String, String)> {
             pcie.width, pcie.speed, pcie.max_width, pcie.max_speed
         )
     });
-    let gib = |bytes: u64| format!("{} GiB", short(bytes as f64 / f64::from(1u32 << 30)));
     let queues = nic.queues.map(|queues| {
         format!(
             "{} receive, {} transmit, {} combined",

@@ -1,8 +1,7 @@
 //! Other programs' figures beside ours.
 
-use gigae_eval_model::number::short;
-use gigae_eval_model::program_figure::AGREE;
-use gigae_eval_model::program_figure::{Agreement, ProgramFigure};
+use gigae_eval_model::number::{exact, percent, short};
+use gigae_eval_model::program_figure::{AGREE, Agreement, ProgramFigure};
 use gigae_eval_model::results::Results;
 use gigae_eval_page::table::{MEANS, Table, words};
 
@@ -14,9 +13,9 @@ pub fn table(results: &Results) -> Option<Table> {
         note: format!(
             "Medians of pairs that were made in turns on the same link, with the same options of the sockets, both ends \
              asleep and on the same CPUs. The ratio is the median of the pairs' own, ours over the program's, with its 95 % \
-             interval; figures agree that differ by {:.0} % at most. Of round trips, ours is the mean or the median as the \
+             interval; figures agree that differ by {} at most. Of round trips, ours is the mean or the median as the \
              program's is.",
-            AGREE * 100.0
+            percent(AGREE)
         ),
         header: words(&[
             "program", "what", "bytes", "ours", "program's", "unit", "ratio", "interval", "verdict", "pairs", "link",
@@ -38,8 +37,8 @@ fn row(one: &ProgramFigure) -> Vec<String> {
         short(one.ours),
         short(one.theirs),
         one.unit.clone(),
-        format!("{:.3}", one.ratio),
-        format!("{:.3} to {:.3}", one.ci95[0], one.ci95[1]),
+        exact(one.ratio),
+        format!("{} to {}", exact(one.ci95[0]), exact(one.ci95[1])),
         verdict.to_owned(),
         one.pairs.len().to_string(),
         one.link.clone(),

@@ -1,10 +1,8 @@
 //! Tables that set variants, losses and ways of reading beside one another, and beside the paper.
 
-use super::asked::millions;
 use super::tables::figure;
-use gigae_eval_model::experiment::ACCESS_METHODS;
-use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::{percent, short};
+use gigae_eval_model::experiment::{ACCESS_METHODS, Experiment};
+use gigae_eval_model::number::{millions, percent, set_share, short, tenths};
 use gigae_eval_model::plan::{Condition, PaperRow, RowPlan, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::table::{MEANS, Table, words};
@@ -225,11 +223,11 @@ fn same_cell(one: &Series, other: &Series) -> bool {
 fn loss_row(series: &Series, without: Option<&Series>, loss: f64) -> Vec<String> {
     let share = without
         .filter(|without| without.median > 0.0)
-        .map(|without| format!("{:.1} %", series.median / without.median * 100.0));
+        .map(|without| tenths(series.median / without.median));
     // A stream's percentiles are of its slices, of which the fast ones would be the 99th.
     let p99 = (series.experiment == Experiment::Rtt).then(|| short(series.p99));
     vec![
-        format!("{} %", loss * 100.0),
+        set_share(loss),
         format!("{} {} {}", series.experiment.name(), series.size, series.unit),
         series.label(),
         series.wait.name().to_owned(),

@@ -6,8 +6,8 @@ use super::tables::figure;
 use super::tips;
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::short;
-use gigae_eval_model::plan::{CellFilterPair, Condition, Wait};
+use gigae_eval_model::number::{hundredths, short};
+use gigae_eval_model::plan::{Condition, CellFilterPair, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::svg::{Axis, Chart, Mark, SvgLine, SvgPoint};
@@ -30,7 +30,7 @@ pub fn load_table(results: &Results) -> Option<Table> {
                 short(series.p99),
                 short(series.p999),
                 short(series.max),
-                format!("{:.2} %", series.loss() * 100.0),
+                hundredths(series.loss()),
                 series.link.clone(),
             ]
         })

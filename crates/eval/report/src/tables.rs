@@ -3,9 +3,10 @@
 use super::asked;
 use crate::ratios;
 use gigae_eval_model::doubt::Code;
+use gigae_eval_model::duration::{self, nanoseconds};
 use gigae_eval_model::experiment::{Experiment, SizesTitle};
 use gigae_eval_model::note::Note;
-use gigae_eval_model::number::{self, percent, short};
+use gigae_eval_model::number::{self, hundredths, percent, set_share, short, tenths};
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
@@ -34,7 +35,7 @@ pub struct Ratio {
 impl Ratio {
     /// The ratio as it is usually said.
     pub fn say(&self, value: f64) -> String {
-        if self.percent { format!("{:.1} %", value * 100.0) } else { format!("{value:.2}x") }
+        if self.percent { tenths(value) } else { number::times(value) }
     }
 }
 
@@ -136,7 +137,7 @@ pub fn beside_table(results: &Results) -> Option<Table> {
             format!("{mode:?}").to_lowercase(),
             short(alone.median),
             short(series.median),
-            format!("{:+.1} %", (series.median / alone.median - 1.0) * 100.0),
+            format!("{} %", number::signed((series.median / alone.median - 1.0) * 100.0)),
         ]);
     }
     let header = ["link", "bytes", "endpoint", "alone", "beside", "change"];
@@ -374,7 +375,7 @@ pub fn limit_table(results: &Results) -> Option<Table> {
                     series.size.to_string(),
                     short(series.median),
                     short(limit),
-                    format!("{:.1} %", series.median / limit * 100.0),
+                    tenths(series.median / limit),
                 ]
             })
         });
@@ -392,7 +393,7 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
     let environment = &results.environment;
     let mut rows: Vec<NamedValue> = [
         ("date", environment.date.clone()),
-        ("duration", format!("{:.0} s", environment.duration)),
+        ("duration", duration::seconds(environment.duration)),
         ("plan", format!("{}: {}", results.plan.name, results.plan.about)),
         ("gigae", format!("{} ({})", environment.gigae, environment.git)),
         ("kernel", environment.kernel.clone()),
@@ -401,8 +402,9 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
         (
             "reading the clock",
             format!(
-                "{:.0} ns, 99 % within {:.0} ns; never subtracted",
-                environment.timer.median_ns, environment.timer.p99_ns
+                "{}, 99 % within {}; never subtracted",
+                nanoseconds(environment.timer.median_ns),
+                nanoseconds(environment.timer.p99_ns)
             ),
         ),
     ]
@@ -410,22 +412,23 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
     .into();
     rows.extend(environment.overhead.map(|own| {
         let text = format!(
-            "{:.0} ns of a round trip, {:.1} ns of a streamed message, loop and clock; never subtracted",
-            own.round_trip_ns, own.message_ns
+            "{} of a round trip, {} of a streamed message, loop and clock; never subtracted",
+            nanoseconds(own.round_trip_ns),
+            nanoseconds(own.message_ns)
         );
         NamedValue::new("measuring itself", text)
     }));
     rows.extend(environment.live_view.map(|share| {
         NamedValue::new(
             "live view",
-            format!("{:.2} % of a CPU, its terminal not counted", share * 100.0),
+            format!("{} of a CPU, its terminal not counted", hundredths(share)),
         )
     }));
     for link in &environment.link {
         let rate = number::rate(link.rate);
         let loss = match link.loss {
             0.0 => String::new(),
-            loss => format!(", {} % of the frames lost", loss * 100.0),
+            loss => format!(", {} of the frames lost", set_share(loss)),
         };
         let buffer =
             link.switch_buffer.map_or(String::new(), |bytes| format!(", switch buffer {bytes} B"));
@@ -443,11 +446,11 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
                 .pinned_to
                 .map_or("not pinned".into(), |cpu| format!("pinned to CPU {cpu} of {}", site.cpus));
             text += &format!(
-                "; {end}: {}, {pinned}, governor {}, idle before: {:.1} % work, {:.1} % steal",
+                "; {end}: {}, {pinned}, governor {}, idle before: {} work, {} steal",
                 site.interface,
                 site.governor,
-                idle.work * 100.0,
-                idle.steal * 100.0
+                tenths(idle.work),
+                hundredths(idle.steal)
             );
         }
         let mut push = |what: &str, value: String| {

@@ -2,7 +2,7 @@
 //! cost, its doubts; a line each.
 
 use gigae_eval_model::doubt::Code;
-use gigae_eval_model::number::short;
+use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::results::Series;
 
 /// The lines, with line breaks between them.
@@ -12,9 +12,9 @@ pub(super) fn of(series: &Series) -> String {
         format!("95 % interval {} to {}", short(series.ci95[0]), short(series.ci95[1])),
         tail(series),
         format!(
-            "CPU: {:.0} % at the measuring end, {:.0} % at the answering",
-            series.cpu_local * 100.0,
-            series.cpu_remote * 100.0
+            "CPU: {} at the measuring end, {} at the answering",
+            percent(series.cpu_local),
+            percent(series.cpu_remote)
         ),
     ];
     lines.extend(per_message(series));

@@ -5,7 +5,7 @@ use crate::findings;
 use gigae_eval_model::choice;
 use gigae_eval_model::choice::{Objectives, RatioChange};
 use gigae_eval_model::knobs::KnobState;
-use gigae_eval_model::number::{short, trimmed};
+use gigae_eval_model::number::{short, times, trimmed};
 use gigae_eval_model::results::Estimate;
 use gigae_eval_model::results::Results;
 use gigae_eval_model::trials::Tuning;
@@ -111,8 +111,8 @@ fn said(figure: Estimate) -> String {
 
 fn changed(change: RatioChange) -> String {
     match change {
-        RatioChange::Better(ratio) => format!("{}x better", short(ratio)),
-        RatioChange::Worse(ratio) => format!("{}x worse", short(1.0 / ratio)),
+        RatioChange::Better(ratio) => format!("{} better", times(ratio)),
+        RatioChange::Worse(ratio) => format!("{} worse", times(1.0 / ratio)),
         RatioChange::Same => "same".into(),
         RatioChange::Unknown => String::new(),
     }

@@ -14,6 +14,7 @@ use gigae_eval_model::environment::Overhead;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::SCALE;
 use gigae_eval_model::note::Note;
+use gigae_eval_model::number::{hundredths, percent, tenths};
 use gigae_eval_model::plan::{Cell, Cpus};
 use gigae_eval_model::results::{Estimate, Series, Warmup};
 use gigae_eval_model::stats;
@@ -215,13 +216,16 @@ impl Gathered {
         if interval.coverage < CONFIDENCE {
             doubts.push(doubt!(
                 FewRepetitions,
-                "the interval covers only {:.0} %; plan at least 6 repetitions",
-                interval.coverage * 100.0
+                "the interval covers only {}; plan at least 6 repetitions",
+                percent(interval.coverage)
             ));
         } else if width > precision {
-            doubts.push(doubt!(WideInterval, "+-{:.0} % after {} repetitions; repeat on a quieter machine or raise max_repetitions",
-                width * 100.0,
-                self.values.len()));
+            doubts.push(doubt!(
+                WideInterval,
+                "+-{} after {} repetitions; repeat on a quieter machine or raise max_repetitions",
+                percent(width),
+                self.values.len()
+            ));
         }
         for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
             self.cpu_doubts(end, cost, &mut doubts);
@@ -230,27 +234,27 @@ impl Gathered {
         if let Some(zerocopy) = zerocopy.filter(|zerocopy| zerocopy.copied > 0) {
             doubts.push(doubt!(
                 Copied,
-                "with MSG_ZEROCOPY the kernel copied {:.0} % of the writes after all, as on every virtual link; measure on a NIC what it saves",
-                zerocopy.copied as f64 / zerocopy.writes as f64 * 100.0
+                "with MSG_ZEROCOPY the kernel copied {} of the writes after all, as on every virtual link; measure on a NIC what it saves",
+                percent(zerocopy.copied as f64 / zerocopy.writes as f64)
             ));
         }
         if series.lost > 0 {
             doubts.push(doubt!(
                 Loss,
-                "{:.2} % of the messages did not arrive; the figure counts those that did",
-                series.loss() * 100.0
+                "{} of the messages did not arrive; the figure counts those that did",
+                hundredths(series.loss())
             ));
         }
         if let Some(drift) = series.warmup.drift.filter(|drift| *drift > SETTLED) {
             doubts.push(doubt!(
                 Unsettled,
-                "within a repetition the figure moved by {:.0} %; plan a longer warmup",
-                drift * 100.0
+                "within a repetition the figure moved by {}; plan a longer warmup",
+                percent(drift)
             ));
         }
         if let Some(share) = own_share(series, overhead).filter(|share| *share > OVERHEAD) {
-            doubts.push(doubt!(Overhead, "the evaluator's own loop and clock are {:.1} % of this figure, not subtracted; compare with figures of this run only",
-                share * 100.0));
+            doubts.push(doubt!(Overhead, "the evaluator's own loop and clock are {} of this figure, not subtracted; compare with figures of this run only",
+                tenths(share)));
         }
         if self.cell.experiment.is_trip() && series.n < ENOUGH {
             doubts.push(doubt!(
@@ -273,8 +277,8 @@ impl Gathered {
         if cost.seconds > 0.0 && cost.steal / cost.seconds > STEAL && cost.steal > ROUNDING {
             doubts.push(doubt!(
                 Steal,
-                "a hypervisor withheld {:.1} % of the {end} CPU; repeat on a less loaded host",
-                cost.steal / cost.seconds * 100.0
+                "a hypervisor withheld {} of the {end} CPU; repeat on a less loaded host",
+                tenths(cost.steal / cost.seconds)
             ));
         }
         // The other end is no disturbance where it is meant to be on the same CPU.
@@ -282,8 +286,8 @@ impl Gathered {
         if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
             doubts.push(doubt!(
                 Interference,
-                "other threads took {:.0} % of the {end} CPU; stop other work and repeat",
-                cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE) * 100.0
+                "other threads took {} of the {end} CPU; stop other work and repeat",
+                percent(cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE))
             ));
         }
     }
@@ -332,8 +336,8 @@ pub(crate) fn run_doubts(environment: &Environment) -> Vec<Doubt> {
 /// What a live view does to the figures, where it may have run on the CPUs of the ends.
 pub(crate) fn view_doubt(view: ViewCost) -> Option<Doubt> {
     (!view.separate_cpus).then(|| {
-        doubt!(LiveView, "--tui had no CPU of its own and took {:.2} % of one that an end was on, its terminal not counted; leave it out for figures to quote",
-            view.share * 100.0)
+        doubt!(LiveView, "--tui had no CPU of its own and took {} of one that an end was on, its terminal not counted; leave it out for figures to quote",
+            hundredths(view.share))
     })
 }
 

@@ -5,6 +5,7 @@ use crate::gather::{Gathered, SoFar};
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::environment::LinkEnvironment;
+use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::Cell;
 use gigae_eval_session::control::Waiting;
 
@@ -72,7 +73,7 @@ pub struct ViewCost {
 
 /// A link in a line.
 pub(super) fn about(link: &LinkEnvironment) -> String {
-    let rate = link.rate.map_or(String::new(), |rate| format!(", {} Mbit/s", rate / 1e6));
+    let rate = link.rate.map_or(String::new(), |rate| format!(", {}", mbit(rate)));
     let (name, kind, interface) = (&link.name, &link.kind, &link.local.interface);
     let named = if name == kind { name.clone() } else { format!("{name} ({kind})") };
     format!("{named}{rate}, MTU {}, {interface}", link.mtu)

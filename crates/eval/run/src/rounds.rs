@@ -9,6 +9,7 @@ use gigae_eval_measure::environment;
 use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
+use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{Cell, Plan};
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
@@ -189,8 +190,8 @@ impl Running<'_> {
         let mut doubts = gather::run_doubts(&environment);
         doubts.extend(took.and_then(gather::view_doubt));
         doubts.extend(self.limited.map(|rate| {
-            doubt!(Limited, "the server's owner allows {:.1} Mbit/s (--max-rate), so streams show that and not the network; ask for more",
-                rate * 8.0 / 1e6)
+            doubt!(Limited, "the server's owner allows {} (--max-rate), so streams show that and not the network; ask for more",
+                mbit(rate * 8.0))
         }));
         let (series, skipped, programs) = (self.series, self.skipped, self.programs);
         let (plan, links) = (&config.plan, &environment.link);

@@ -12,6 +12,7 @@ use gigae_eval_measure::probe::{Answered, GRACE, Loop, ProbeError, Signals};
 use gigae_eval_measure::site::{ChannelAddress, Site};
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Opening, Side, Task, TransportError};
 use gigae_eval_model::duration;
+use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{LARGEST_MESSAGE, LONGEST_REPETITION};
 use gigae_eval_model::transport::{self, TransportSpec};
 use gigae_eval_session::control::answering::{ENDED, failed, next};
@@ -150,8 +151,8 @@ fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<Strin
     }
     let most = limits.rate.filter(|most| rate.is_none_or(|rate| rate > *most))?;
     Some(format!(
-        "its owner allows {:.1} Mbit/s in each direction (--max-rate); ask for less",
-        most * 8.0 / 1e6
+        "its owner allows {} in each direction (--max-rate); ask for less",
+        mbit(most * 8.0)
     ))
 }
 
@@ -255,9 +256,9 @@ pub(super) fn fits(task: &Task, limits: Limits, one_port: bool) -> Result<(), Re
     let schedule = task.condition.rate.map(|rate| rate * task.size as f64);
     match (schedule, limits.rate) {
         (Some(schedule), Some(most)) if schedule > most => Err(failed(&format!(
-            "its schedule is {:.1} Mbit/s, and the server's owner allows {:.1} (--max-rate)",
-            schedule * 8.0 / 1e6,
-            most * 8.0 / 1e6
+            "its schedule is {}, and the server's owner allows {} (--max-rate)",
+            mbit(schedule * 8.0),
+            mbit(most * 8.0)
         ))),
         _ => Ok(()),
     }
@@ -345,7 +346,7 @@ mod tests {
         assert!(beyond(&limits, &Request::Describe, at(11)).is_some());
         for rate in [None, Some(2e6)] {
             let fast = beyond(&limits, &task(1.0, rate), at(1)).unwrap();
-            assert!(fast.contains("8.0 Mbit/s") && fast.contains("--max-rate"), "{fast}");
+            assert!(fast.contains("8 Mbit/s") && fast.contains("--max-rate"), "{fast}");
         }
         assert_eq!(beyond(&Limits::default(), &task(1e9, None), at(1 << 20)), None);
     }

@@ -4,7 +4,7 @@
 use super::rules::{SETTLED, is_drop};
 use super::state::{SoakPoint, SoakState};
 use gigae_eval_model::duration;
-use gigae_eval_model::number::{bytes, grouped, mib};
+use gigae_eval_model::number::{bytes, grouped, hundredths, mbit, megabytes, mib, percent};
 use gigae_eval_model::soak::Amount;
 use gigae_eval_model::traffic::{STREAMS, Stream};
 use gigae_eval_page::figure::{LegendEntry, as_numbers, legend};
@@ -109,7 +109,8 @@ fn cards(state: &SoakState) -> Vec<(&'static str, String, String)> {
     }
     let of = duration::say(state.settings.duration);
     let per_second = |bytes: u64| {
-        format!("verified; {:.2} MB/s on average", bytes as f64 / state.elapsed.max(1.0) / 1e6)
+        let rate = megabytes(bytes as f64 / state.elapsed.max(1.0));
+        format!("verified; {rate} MB/s on average")
     };
     let kinds = state.counts.iter().map(|(kind, count)| format!("{count} {}", kind.name()));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
@@ -211,7 +212,7 @@ fn deviations(state: &SoakState) -> Option<Table> {
         .map(|deviation| {
             vec![
                 deviation.utc.clone(),
-                format!("{} ({:.1} s)", duration::say(deviation.at), deviation.at),
+                format!("{} ({})", duration::say(deviation.at), duration::tenths(deviation.at)),
                 deviation.end.clone(),
                 deviation.kind.name().into(),
                 deviation.what.clone(),
@@ -311,8 +312,8 @@ fn over_time(state: &SoakState) -> Table {
         vec![
             duration::say(points.last().map_or(0.0, |point| point.at)),
             format!("{:.0}", sum(|point| point.messages) / all),
-            format!("{:.2}", sum(|point| point.gigae_bytes) / all / 1e6),
-            format!("{:.2}", sum(|point| point.tcp_bytes) / all / 1e6),
+            megabytes(sum(|point| point.gigae_bytes) / all),
+            megabytes(sum(|point| point.tcp_bytes) / all),
             format!("{:.0}", sum(|point| point.retransmissions)),
             format!("{:.0}", sum(|point| point.tcp_retransmissions)),
             format!("{:.0}", sum(|point| point.drops)),
@@ -336,13 +337,13 @@ fn over_time(state: &SoakState) -> Table {
 fn conditions(state: &SoakState) -> Vec<NamedValue> {
     let (conditions, settings) = (&state.conditions, &state.settings);
     let rate = format!(
-        "{:.1} Mbit/s in each direction at the server, all clients together",
-        settings.rate * 8.0 / 1e6
+        "{} in each direction at the server, all clients together",
+        mbit(settings.rate * 8.0)
     );
     let busy = format!(
-        "{:.0} % of all CPU time used by any process; {:.2} % stolen by the hypervisor",
-        state.work * 100.0,
-        state.steal * 100.0
+        "{} of all CPU time used by any process; {} stolen by the hypervisor",
+        percent(state.work),
+        hundredths(state.steal)
     );
     let rounds = format!("{} begun, {} compared to the end", state.rounds, state.complete_rounds);
     let mut rows = vec![

@@ -3,6 +3,7 @@
 use super::findings::findings;
 use super::markdown::{conditions, conformance, kernel, left_out, messages, number};
 use super::record::{ASKED, Figure, LabRecord, Run};
+use gigae_eval_model::number::megabytes;
 use gigae_eval_model::plan::{Experiment, Wait};
 use gigae_eval_page::html as page;
 use gigae_eval_page::table::{Table, words};
@@ -108,7 +109,7 @@ fn what_works(runs: &[&Run]) -> Table {
             run.chosen().and_then(|opened| opened.mode.clone()).unwrap_or_else(|| "none".into()),
             conformance(run),
             messages(run),
-            format!("{:.1}", tcp as f64 / 1e6),
+            megabytes(tcp as f64),
             format!("{}, {}", run.lost("auto").unwrap_or(0), run.lost("packet").unwrap_or(0)),
         ]
     });
@@ -242,8 +243,8 @@ fn exchanges(runs: &[&Run]) -> Table {
                 exchange.of.clone(),
                 exchange.mode.clone(),
                 exchange.messages.to_string(),
-                format!("{:.1}", exchange.bytes as f64 / 1e6),
-                format!("{:.1}", exchange.tcp as f64 / 1e6),
+                megabytes(exchange.bytes as f64),
+                megabytes(exchange.tcp as f64),
                 exchange.frames.to_string(),
                 exchange.repeated.to_string(),
                 exchange.dropped.to_string(),

@@ -4,6 +4,7 @@ use super::machine::MachineEnd;
 use super::{LabError, file};
 use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Report, Test};
 use crate::model::MODELS;
+use gigae_eval_model::number::exact;
 use gigae_eval_model::plan::{Experiment, Wait};
 use gigae_eval_model::results::{Bound, Results, Series};
 use serde::{Deserialize, Serialize};
@@ -256,7 +257,8 @@ impl Run {
         if let Some(ratio) =
             self.ratio(Wait::Spin, 8).filter(|&ratio| !Bound::AtLeast(ASKED).holds(ratio))
         {
-            faults.push(format!("TCP's round trip is {ratio:.3} of gigae's; {ASKED} was asked"));
+            let ratio = exact(ratio);
+            faults.push(format!("TCP's round trip is {ratio} of gigae's; {ASKED} was asked"));
         }
         faults
     }

@@ -2,7 +2,7 @@
 
 use super::text::{bytes, differ, mark_doubtful, name};
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::short;
+use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 
@@ -62,7 +62,7 @@ fn say(curve: &[&Series]) -> Option<String> {
         _ => "unevenly",
     };
     let lost = match many.loss() {
-        lost if lost >= LEAST_LOSS => format!(", {:.0} % are lost", lost * 100.0),
+        lost if lost >= LEAST_LOSS => format!(", {} are lost", percent(lost)),
         _ => String::new(),
     };
     let trip = |series: &Series| series.shares.as_ref().and_then(|shares| shares.trip_p50);

@@ -2,7 +2,7 @@
 
 use super::text::{bytes, differ, mark_doubtful, name};
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::{grouped, short};
+use gigae_eval_model::number::{grouped, percent, short};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 
@@ -82,9 +82,9 @@ fn say(curve: &[&Series]) -> Option<String> {
             short(last.p99)
         ),
         Some(broken) if broken.loss() > TOO_FAST => format!(
-            "{tail}; of {}, {:.0} % are not answered in time ({at}).",
+            "{tail}; of {}, {} are not answered in time ({at}).",
             rate(broken),
-            broken.loss() * 100.0
+            percent(broken.loss())
         ),
         Some(broken) => format!(
             "{tail}, and {} with {} us, {} times as much: there a queue builds up ({at}).",

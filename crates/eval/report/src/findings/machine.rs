@@ -3,7 +3,7 @@
 use super::text::{by_size, bytes, differ, mark_doubtful, name, plain};
 use gigae_eval_model::environment::LOOPBACK_KIND;
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::short;
+use gigae_eval_model::number::{percent, short, tenths};
 use gigae_eval_model::plan::Wait;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
@@ -52,10 +52,10 @@ pub(super) fn ceiling(results: &Results) -> Vec<String> {
             let Some(there) = best_tcp(results, &other.name) else { continue };
             let sentence = if differ(there, stream) {
                 format!(
-                    "Over {} TCP carries {} MB/s, {:.1} % of that ceiling.",
+                    "Over {} TCP carries {} MB/s, {} of that ceiling.",
                     other.name,
                     short(there.median),
-                    there.median / stream.median * 100.0
+                    tenths(there.median / stream.median)
                 )
             } else {
                 format!("What TCP carries over {} does not differ from that.", other.name)
@@ -181,12 +181,13 @@ fn narrowest_on(results: &Results, link: &str) -> Option<String> {
     let has = |step: &PathStage| step.links.min(best.links);
     let carries = |step: &PathStage| step.rate * has(step) as f64;
     let least = parts().min_by(|a, b| carries(a).total_cmp(&carries(b)))?;
-    let used = best.rate / carries(least) * 100.0;
+    let used = best.rate / carries(least);
     let who = best.what.split(',').next().unwrap_or(&best.what);
     if parts().count() == 1 {
         return Some(format!(
-            "{link} is made by software, and has no known limit. {who} carries {} MB/s, {used:.0} % of what copying memory gives ({} MB/s).",
+            "{link} is made by software, and has no known limit. {who} carries {} MB/s, {} of what copying memory gives ({} MB/s).",
             short(best.rate),
+            percent(used),
             short(least.rate)
         ));
     }
@@ -201,10 +202,11 @@ fn narrowest_on(results: &Results, link: &str) -> Option<String> {
         links => format!(" ({links} of {} MB/s)", short(least.rate)),
     };
     Some(format!(
-        "The bottleneck of {link} is the {}: {} MB/s{each}; {}. {who} uses {used:.1} % of it.",
+        "The bottleneck of {link} is the {}: {} MB/s{each}; {}. {who} uses {} of it.",
         least.what,
         short(carries(least)),
-        others.join(", ")
+        others.join(", "),
+        tenths(used)
     ))
 }
 

@@ -2,9 +2,8 @@
 
 use super::text::{bytes, name};
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::number::short;
-use gigae_eval_model::program_figure::AGREE;
-use gigae_eval_model::program_figure::{Agreement, ProgramFigure};
+use gigae_eval_model::number::{change, percent, short};
+use gigae_eval_model::program_figure::{AGREE, Agreement, ProgramFigure};
 use gigae_eval_model::results::Results;
 
 /// A sentence for all that agree, and one for each that does not, with what the program does
@@ -22,10 +21,10 @@ pub(super) fn programs(results: &Results) -> Vec<String> {
     }
     let agree = all.iter().filter(|one| one.verdict() == Agreement::Agrees).count();
     let mut sentences = vec![format!(
-        "Of {} figures beside {}, {agree} agree within {:.0} %.",
+        "Of {} figures beside {}, {agree} agree within {}.",
         all.len(),
         names.join(", "),
-        AGREE * 100.0
+        percent(AGREE)
     )];
     sentences.extend(all.iter().filter(|one| one.verdict() != Agreement::Agrees).map(say));
     sentences
@@ -37,18 +36,18 @@ fn say(one: &ProgramFigure) -> String {
         _ => "round trips",
     };
     let open = match one.verdict() {
-        Agreement::Open => format!(", which may still be less than {:.0} %", AGREE * 100.0),
+        Agreement::Open => format!(", which may still be less than {}", percent(AGREE)),
         _ => String::new(),
     };
     let figure = |value: f64| format!("{} {}", short(value), one.unit);
     format!(
-        "{} {what} of {} are {} here and {} by {}, {:+.0} %{open} ({}, {}): {}.",
+        "{} {what} of {} are {} here and {} by {}, {}{open} ({}, {}): {}.",
         name(&one.transport),
         bytes(one.size),
         figure(one.ours),
         figure(one.theirs),
         one.program,
-        (one.ratio - 1.0) * 100.0,
+        change(one.ratio - 1.0),
         one.link,
         one.options,
         one.otherwise

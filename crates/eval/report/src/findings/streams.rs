@@ -32,7 +32,7 @@ pub(super) fn most(results: &Results) -> Vec<String> {
                 format!(", half of that from {} on", bytes(half.size))
             });
             let share = best.limit.filter(|limit| *limit > 0.0).map_or(String::new(), |limit| {
-                format!(", {:.1} % of what the link allows", best.median / limit * 100.0)
+                format!(", {} of what the link allows", number::tenths(best.median / limit))
             });
             let sentence = format!(
                 "{} carries at most {} MB/s, in messages of {}{share}{half} ({link}, spin).",
@@ -257,7 +257,7 @@ fn say_cpus(one: &Series, two: &Series) -> String {
     let figures =
         format!("{} {unit} on one CPU, {} {unit} on two", short(one.median), short(two.median));
     let change = if differ(one, two) {
-        format!("{:+.0} %", (one.median / two.median - 1.0) * 100.0)
+        number::change(one.median / two.median - 1.0)
     } else {
         "no difference".to_owned()
     };

@@ -1,6 +1,7 @@
 //! What follows from round trips.
 
 use super::text::{by_size, bytes, differ, mark_doubtful, name, of_name, plain};
+use gigae_eval_model::duration::nanoseconds;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::plan::{Condition, Wait};
@@ -203,7 +204,7 @@ fn say_fit(fit: &Fit<'_>) -> String {
     let (least, most) = (bytes(fit.sizes.0), bytes(fit.sizes.1));
     let at = format!("{}, {}", fit.of.link, fit.of.wait.name());
     let costs =
-        format!("{} us and {} ns per byte", short(fit.line.fixed), short(fit.line.slope * 1e3));
+        format!("{} us and {} per byte", short(fit.line.fixed), nanoseconds(fit.line.slope * 1e3));
     let rise = percent(fit.rise().abs());
     match fit.growth {
         Growth::Flat => format!(

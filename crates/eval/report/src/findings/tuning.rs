@@ -3,8 +3,8 @@
 
 use super::text::{bytes, mark_doubtful, name, of_name};
 use gigae_eval_model::choice;
-use gigae_eval_model::choice::{Judgement, Objectives, RatioChange};
-use gigae_eval_model::number::short;
+use gigae_eval_model::choice::{RatioChange, Judgement, Objectives};
+use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::Estimate;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::trials::{Trial, Tuning};
@@ -124,8 +124,8 @@ fn part(
     let (now, before) = (now?.median, before?.median);
     let text = say(&short(now), &short(before));
     Some(match change {
-        RatioChange::Better(_) => format!("{text} ({:+.0} %)", (now / before - 1.0) * 100.0),
-        RatioChange::Worse(_) => format!("{text} ({:+.0} %, worse)", (now / before - 1.0) * 100.0),
+        RatioChange::Better(_) => format!("{text} ({})", number::change(now / before - 1.0)),
+        RatioChange::Worse(_) => format!("{text} ({}, worse)", number::change(now / before - 1.0)),
         RatioChange::Same | RatioChange::Unknown => format!("{text} (no difference)"),
     })
 }

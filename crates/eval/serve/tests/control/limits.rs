@@ -119,7 +119,7 @@ fn conditions_that_the_owners_limits_leave_no_room_for_are_refused_and_others_ar
     // Messages of 1,400 B: 140 kB/s of 100 kB/s, and a tenth of that.
     let reply = run(&mut session, paced(100.0), 9);
     let Reply::Failed { reason, unavailable: false } = reply else { panic!("{reply:?}") };
-    assert!(reason.contains("1.1 Mbit/s") && reason.contains("--max-rate"), "{reason}");
+    assert!(reason.contains("1.12 Mbit/s") && reason.contains("--max-rate"), "{reason}");
     assert!(matches!(run(&mut session, paced(10.0), 9), Reply::Ready(_)));
     assert_eq!(session.ask(&Request::Cancel, SOON * 4).unwrap(), Reply::Cancelled);
     let reply = run(&mut session, beside_a_stream(Some(1e5)), 9);
