@@ -7,7 +7,7 @@ use super::tips;
 use crate::findings::bandwidth_delay;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::number::{hundredths, short};
-use gigae_eval_model::plan::{Condition, CellFilterPair, Wait};
+use gigae_eval_model::plan::{CellFilterPair, Condition, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::figure::ChartFigure;
 use gigae_eval_page::svg::{Axis, Chart, Mark, SvgLine, SvgPoint};

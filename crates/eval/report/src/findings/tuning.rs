@@ -3,7 +3,7 @@
 
 use super::text::{bytes, mark_doubtful, name, of_name};
 use gigae_eval_model::choice;
-use gigae_eval_model::choice::{RatioChange, Judgement, Objectives};
+use gigae_eval_model::choice::{Judgement, Objectives, RatioChange};
 use gigae_eval_model::number::{self, short};
 use gigae_eval_model::results::Estimate;
 use gigae_eval_model::results::{Results, Series};
