@@ -171,11 +171,11 @@ impl UdpLink {
             // Lost, as on a wire: no room in a queue, no way there, a firewall.
             _ => {}
         }
-        self.interface.check()?;
-        self.tx.complete(frames);
         // A frame alone is refused, too: perhaps it is longer than the MTU, and a shorter one
         // behind it is not.
         self.singly = 0;
+        self.interface.check()?;
+        self.tx.complete(frames);
         Ok(true)
     }
 

@@ -271,27 +271,6 @@ mod tests {
         assert_eq!([looks_again(), looks_again()], [true, false]);
     }
 
-    /// As after SIGSTOP, or on a virtual machine that stood still.
-    #[test]
-    fn a_process_that_was_stopped_takes_in_what_has_come_before_it_gives_a_peer_up() {
-        let net = Network::new(1, Faults::default());
-        let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
-        let (a, b) = (open(1), open(2));
-        let to = a.peer(b.identity().address).unwrap();
-        for message in [&b"the session is up after it"[..], b"acknowledged meanwhile"] {
-            a.send(to, message).unwrap();
-            for _ in 0..10 {
-                net.advance_to(net.now() + 100_000);
-                drop(b.try_recv().unwrap());
-            }
-            b.engine().acknowledge().unwrap();
-            net.advance_to(net.now() + 20_000_000_000);
-            a.engine().attend(0, &|| false);
-            assert!(!a.engine().has_failures(), "{:?}", str::from_utf8(message));
-        }
-        assert!(!a.engine().is_owed());
-    }
-
     #[test]
     fn the_end_of_a_wait_is_after_one_more_look() {
         let net = Network::new(1, Faults::default());

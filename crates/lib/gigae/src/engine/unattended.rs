@@ -40,9 +40,7 @@ impl Engine {
     /// Takes in what has arrived, sends what is due, and gets ready for sleeping. Returns how many
     /// frames came, and whether there may be more.
     fn take_turn(&mut self, wanted: &dyn Fn() -> bool) -> Result<(usize, bool), LinkError> {
-        // The clock is read after the first look. This process may have been stopped for longer
-        // than a peer has time to answer, and the answer is there.
-        self.clock.expire();
+        self.update_clock();
         let mut came = 0;
         for _ in 0..MOST_BATCHES {
             let count = self.progress()?;

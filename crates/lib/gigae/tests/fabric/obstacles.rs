@@ -125,8 +125,9 @@ pub(crate) fn where_the_bulk_socket_stops_to_work_a_udp_link_carries_long_messag
         let to_b = IpAddr::from(fabric.node(2).ipv4).into();
         // The first ones ask whether the socket works. Long ones would show the link that buffers
         // get lost.
-        let mut sent = 0;
+        let (mut sent, end) = (0, std::time::Instant::now() + PATIENCE);
         while received(&b)[1] < 10 {
+            assert!(std::time::Instant::now() < end, "the socket is not used");
             exchange_sized(&a, &b, &to_b, (sent..sent + 1, 5_000));
             sent += 1;
         }
