@@ -323,6 +323,34 @@ fn pm(fabric: &Fabric, source: &str) -> Vec<String> {
     ends.into_iter().map(|end| text(&end.stdout)).collect()
 }
 
+/// The same with a context of PM, which has default settings, too.
+fn a_pm_program_that_computes_receives_without_a_call() {
+    const MESSAGES: i32 = 20;
+    let fabric = testing::fabric("pm-computes", |_| ());
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    config.write_all(pm_nodes(&fabric).as_bytes()).unwrap();
+    let program = Installed::once().compile("tests/c/pm_computes.c", Linking::Shared);
+    let mut command = untold(&fabric, 1, &program, false);
+    command.arg(config.path()).args(["5", &MESSAGES.to_string()]);
+    let waiting = Waiting::start(command);
+    let endpoint = {
+        let node = fabric.node(2);
+        let _inside = node.enter().unwrap();
+        gigae::Options::new("eth0").peer_timeout(Duration::from_secs(2)).open().unwrap()
+    };
+    let peer = endpoint.peer(gigae::MacAddr(fabric.node(1).mac)).unwrap();
+    endpoint.send(peer, &(-1_i32).to_ne_bytes()).unwrap();
+    endpoint.drain(PATIENCE).unwrap();
+    // From here on the PM program makes no call for 5 s. There is a pause of 150 ms 20 times.
+    for n in 0..MESSAGES {
+        endpoint.send(peer, &n.to_ne_bytes()).unwrap();
+        endpoint.drain(PATIENCE).unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    assert!(endpoint.take_failure().is_none());
+    assert_eq!(waiting.end(), "20 messages\n");
+}
+
 fn a_pm_ping_pong_is_clean_under_valgrind() {
     let _alone = alone();
     let said = pm(&testing::fabric("pm-pingpong", |_| ()), "examples/pm_pingpong.c");
@@ -441,6 +469,10 @@ fn main() {
         (
             "a_c_program_that_computes_receives_and_lends_its_memory_without_a_call",
             a_c_program_that_computes_receives_and_lends_its_memory_without_a_call,
+        ),
+        (
+            "a_pm_program_that_computes_receives_without_a_call",
+            a_pm_program_that_computes_receives_without_a_call,
         ),
         ("a_pm_ping_pong_is_clean_under_valgrind", a_pm_ping_pong_is_clean_under_valgrind),
         (

@@ -211,6 +211,36 @@ fn an_endpoint_that_closes_waits_for_messages_though_another_has_failed() {
     assert_eq!(&*b.recv_timeout(PATIENCE).unwrap().expect("it has arrived"), b"arrives");
 }
 
+/// Without an answer, closing takes as long as the linger, and nobody is lost within that.
+fn an_endpoint_that_closes_is_answered_while_its_peer_computes() {
+    let fabric = testing::fabric("closes", |_| ());
+    let options = options(Backend::Auto).peer_timeout(2 * PATIENCE).linger(PATIENCE);
+    let ([active, passive], peer) = pair(&fabric, &options);
+    // An operation that goes on until the other end closes: nobody receives this message.
+    let to = passive.peer(active.link().mac).unwrap();
+    passive.start_send(to, 9, vec![7; 100_000]).unwrap();
+    passive.flush().unwrap();
+    // From here on the passive end's program makes no call.
+    let end = Instant::now() + PATIENCE;
+    while active.peek(Wanted::tag(9)).is_none() {
+        assert!(Instant::now() < end, "the message was not offered");
+        active.progress().unwrap();
+    }
+    active.send(peer, b"the last").unwrap();
+    let began = Instant::now();
+    drop(active);
+    assert!(began.elapsed() < PATIENCE, "nobody answered");
+    std::thread::sleep(Duration::from_secs(1));
+    // Now it calls again.
+    let message = passive.recv_timeout(PATIENCE).unwrap().expect("it had arrived");
+    assert_eq!((&message[..], message.from()), (&b"the last"[..], to));
+    let ended = passive.completion_timeout(PATIENCE).unwrap().expect("the other end has closed");
+    let closed = gigae::OpError::Lost(gigae::Reason::Reset);
+    assert_eq!((ended.peer, ended.result), (Some(to), Err(closed)));
+    assert!(passive.take_failure().is_none());
+    assert!(passive.counters().progress_turns > 0);
+}
+
 fn a_peer_that_does_not_receive_is_not_lost_and_loses_nothing() {
     let fabric = testing::fabric("stop", |_| ());
     let (ends, peer) = pair(&fabric, &options(Backend::Auto));
@@ -543,6 +573,10 @@ fn main() {
         (
             "an_endpoint_that_closes_waits_for_messages_though_another_has_failed",
             an_endpoint_that_closes_waits_for_messages_though_another_has_failed,
+        ),
+        (
+            "an_endpoint_that_closes_is_answered_while_its_peer_computes",
+            an_endpoint_that_closes_is_answered_while_its_peer_computes,
         ),
         (
             "a_peer_that_does_not_receive_is_not_lost_and_loses_nothing",

@@ -362,6 +362,10 @@ fn main() {
             "operations_with_oneself_pass_in_the_udp_envelope",
             operations_with_oneself_pass_in_the_udp_envelope,
         ),
+        (
+            "no_key_of_a_registered_memory_follows_from_another",
+            no_key_of_a_registered_memory_follows_from_another,
+        ),
         ("operations_fill_jumbo_frames", operations_fill_jumbo_frames),
         (
             "a_switch_that_swallows_long_frames_is_found_out",

@@ -171,3 +171,42 @@ pub(crate) fn a_switch_that_swallows_long_frames_is_found_out() {
     let (frames, holes) = frames_of_a_write(&fabric);
     assert!(frames > 700 && holes == 1, "{frames} frames of 1,468 bytes, {holes} holes");
 }
+
+/// The state of the predictable generator that gives this key: its steps backwards.
+fn state_behind(key: u64) -> u64 {
+    let z = key ^ (key >> 31) ^ (key >> 62);
+    let z = z.wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let z = z ^ (z >> 27) ^ (z >> 54);
+    let z = z.wrapping_mul(0x96de_1b17_3f11_9089);
+    z ^ (z >> 30) ^ (z >> 60)
+}
+
+/// How many keys one can compute who knows the key before and takes the generator for predictable.
+fn foreseen(keys: &[u64]) -> usize {
+    let computed = |key| gigae_transfer::predictable_keys(state_behind(key))();
+    keys.windows(2).filter(|pair| computed(pair[0]) == pair[1]).count()
+}
+
+pub(crate) fn no_key_of_a_registered_memory_follows_from_another() {
+    const KEYS: usize = 64;
+    let predictable = std::iter::repeat_with(gigae_transfer::predictable_keys(7));
+    let predictable: Vec<u64> = predictable.take(KEYS).collect();
+    assert_eq!(foreseen(&predictable), KEYS - 1, "such keys would be noticed");
+    let fabric = testing::fabric("keys", |_| ());
+    let ends = [1, 2].map(|n| on(&fabric.node(n), options(Backend::Packet)).unwrap());
+    let keys = ends.each_ref().map(|end| -> Vec<u64> {
+        let register = || end.register(vec![0; 8], gigae::Rights::ALL).unwrap().0;
+        std::iter::repeat_with(register).take(KEYS).collect()
+    });
+    for keys in &keys {
+        let set = keys.iter().fold(0_u64, |all, key| all | key);
+        let clear = keys.iter().fold(0_u64, |all, key| all | !key);
+        assert_eq!((set, clear), (u64::MAX, u64::MAX), "every bit is random");
+        assert_eq!(foreseen(keys), 0);
+        let steps = keys.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+        let steps: std::collections::HashSet<u64> = steps.collect();
+        assert_eq!(steps.len(), KEYS - 1, "no two steps are the same");
+    }
+    let all: std::collections::HashSet<&u64> = keys.iter().flatten().collect();
+    assert_eq!(all.len(), 2 * KEYS, "two endpoints have no key in common");
+}

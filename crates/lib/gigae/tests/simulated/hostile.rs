@@ -226,3 +226,150 @@ fn a_proposer_in_a_nodes_name_from_another_mac_address_gets_nothing() {
         }
     }
 }
+
+/// The number of a stranger's own session.
+const STRANGERS: gigae_wire::Epoch = gigae_wire::Epoch(1000);
+
+/// A frame as a whole, as the node with the first of these addresses would send it to the other.
+fn framed([from, to]: [gigae::MacAddr; 2], header: &gigae_wire::Header, payload: &[u8]) -> Vec<u8> {
+    use gigae_wire::{Envelope, HEADER_LEN, Route};
+    let route = Route::new(Envelope::DEFAULT, from.into(), to.into()).unwrap();
+    let mut frame = vec![0; route.len() + HEADER_LEN];
+    frame.extend_from_slice(payload);
+    header.seal(&mut frame[route.len()..]);
+    route.write(&mut frame);
+    frame
+}
+
+/// The header of a session's first frame.
+fn first(
+    kind: gigae_wire::Kind,
+    src_epoch: gigae_wire::Epoch,
+    dst_epoch: gigae_wire::Epoch,
+) -> gigae_wire::Header {
+    gigae_wire::Header {
+        kind,
+        channel: 0,
+        src_port: 0,
+        dst_port: 0,
+        src_epoch,
+        dst_epoch,
+        seq: src_epoch.first_seq(),
+        ack: dst_epoch.first_seq(),
+        credit: 64,
+        flags: gigae_wire::Flags::NONE,
+    }
+}
+
+/// The payload of a frame of the handshake that repeats this token.
+fn repeating(echo: u64) -> [u8; gigae_wire::Handshake::LONGEST] {
+    use gigae_wire::{Handshake, Hello, Paths};
+    let hello = Hello { max_payload: 1468, reorder_window: 256, max_operations: 1468 };
+    let mut payload = [0; Handshake::LONGEST];
+    Handshake { hello, token: 7, echo, links: Paths::None }.write(&mut payload);
+    payload
+}
+
+/// A write of one byte into a memory.
+fn write_into(key: gigae::RegionKey) -> Vec<u8> {
+    use gigae_wire::op::{MAX_OP_HEADER, Op};
+    let op = Op::Write { id: 1, key: key.0, offset: 0, total: 1, at: 0, notice: None };
+    let mut payload = vec![0; MAX_OP_HEADER];
+    let header = op.write(1, &mut payload);
+    payload.truncate(header);
+    payload.push(9);
+    payload
+}
+
+/// A stranger has a session of its own with a node, so it knows how that chooses epochs and tokens.
+/// It sees no frame of a peer, whose name it uses.
+#[test]
+fn a_stranger_in_a_peers_name_adds_nothing_to_its_session_and_does_not_end_it() {
+    use gigae_wire::{Envelope, Epoch, Flags, Handshake, Header, Kind, NodeAddr};
+    let net = Network::new(1, faults());
+    let (a, b, to_b, to_a) = warm(&net, &Options::new("sim").linger(Duration::ZERO));
+    let key = a.register(vec![0; 8], gigae::Rights::ALL).unwrap();
+    let (stranger, own) = net.add_port();
+    let [mac_a, mac_b] = [&a, &b].map(|end| end.link().mac);
+    let send = |from, header: &Header, payload: &[u8]| {
+        net.send(stranger, &framed([from, mac_a], header, payload));
+    };
+    let offers: Vec<(Epoch, u64)> = (0..8)
+        .map(|src_port| {
+            let hello = Header { src_port, ..first(Kind::Hello, STRANGERS, Epoch::UNKNOWN) };
+            send(own, &hello, &repeating(0));
+            run(&net, [&a, &b], Duration::from_micros(50));
+            let answer = net.receive(stranger).expect("an offer");
+            let (_, inner) = Envelope::open(Envelope::DEFAULT, &answer).unwrap();
+            let (offer, said) = Header::parse(inner).unwrap();
+            assert_eq!(offer.kind, Kind::HelloAck);
+            (offer.src_epoch, Handshake::parse(said).unwrap().token)
+        })
+        .collect();
+    let (epoch, token) = offers[0];
+    send(own, &first(Kind::Confirm, STRANGERS, epoch), &repeating(token));
+    send(own, &first(Kind::Data, STRANGERS, epoch), b"in its own name");
+    run(&net, [&a, &b], Duration::from_micros(50));
+    let message = a.try_recv().unwrap().expect("the stranger has a session");
+    assert!(&message[..] == b"in its own name" && message.from() != to_b);
+    drop(message);
+
+    let before = [&a, &b].map(|end| end.counters().protocol);
+    let mut refused = 0;
+    for &(epoch, token) in &offers {
+        for by in 0..=128 {
+            let near = Epoch(epoch.0.wrapping_add(by).wrapping_sub(64));
+            for src_epoch in [STRANGERS, near] {
+                let hello = first(Kind::Hello, src_epoch, Epoch::UNKNOWN);
+                send(mac_b, &hello, &repeating(0));
+                for kind in [Kind::Confirm, Kind::HelloAck] {
+                    send(mac_b, &first(kind, src_epoch, near), &repeating(token));
+                    refused += 1;
+                }
+                for flags in [Flags::NONE, Flags::ASK, Flags::ANSWER] {
+                    let forged = |kind| Header { flags, ..first(kind, src_epoch, near) };
+                    send(mac_b, &forged(Kind::Data), b"forged");
+                    send(mac_b, &forged(Kind::Op), &write_into(key));
+                    send(mac_b, &forged(Kind::Ack), &[]);
+                    send(mac_b, &forged(Kind::Reset), &[]);
+                    refused += 4;
+                }
+                run(&net, [&a, &b], Duration::from_micros(5));
+            }
+        }
+    }
+    run(&net, [&a, &b], Duration::from_millis(1));
+    let epoch = a.counters().protocol.epoch;
+    assert_eq!(epoch - before[0].epoch, refused, "each was refused for its epochs");
+    b.send(to_a, b"from b").unwrap();
+    a.send(to_b, b"to b").unwrap();
+    run(&net, [&a, &b], Duration::from_millis(1));
+    for (end, from, sent) in [(&a, to_b, &b"from b"[..]), (&b, to_a, &b"to b"[..])] {
+        let message = end.try_recv().unwrap().expect("the session is up");
+        assert_eq!((&message[..], message.from()), (sent, from));
+        assert!(end.try_recv().unwrap().is_none(), "nothing else came");
+        assert!(end.take_failure().is_none());
+    }
+    assert_eq!(before.map(|counted| counted.sessions), [2, 1]);
+    assert_eq!([&a, &b].map(|end| end.counters().protocol.sessions), [2, 1]);
+    assert_eq!(a.region_writes(key), Some(0));
+
+    // Who sees the frames of b forges others like these, and they are taken.
+    net.mirror_to(stranger);
+    b.send(to_a, b"seen").unwrap();
+    run(&net, [&a, &b], Duration::from_millis(1));
+    let seen = std::iter::from_fn(|| net.receive(stranger)).find_map(|frame| {
+        let (from, inner) = Envelope::open(Envelope::DEFAULT, &frame).ok()?;
+        let (header, _) = Header::parse(inner).ok()?;
+        (from == NodeAddr::from(mac_b) && header.kind == Kind::Data).then_some(header)
+    });
+    let seen = seen.expect("a copy of the frame");
+    send(mac_b, &Header { seq: seen.seq + 1, ..seen }, b"forged");
+    send(mac_b, &Header { kind: Kind::Op, seq: seen.seq + 2, ..seen }, &write_into(key));
+    run(&net, [&a, &b], Duration::from_micros(50));
+    for sent in [&b"seen"[..], b"forged"] {
+        let message = a.try_recv().unwrap().expect("it is taken");
+        assert_eq!((&message[..], message.from()), (sent, to_b));
+    }
+    assert_eq!(a.region_writes(key), Some(1));
+}
