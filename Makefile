@@ -29,7 +29,7 @@ BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 DEB_COMPRESSION ?= xz
 DEB_OUT ?=
 
-.PHONY: eval bench mpi niclab niclab-ci test torture simulate model chaos fuzz search miri loom check docs build install uninstall static deb bpf fmt clean help
+.PHONY: eval bench mpi niclab niclab-ci test torture simulate model chaos fuzz search miri loom check docs build install uninstall static deb reproducible bpf fmt clean help
 
 help:
 	@echo "make eval    lay a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
@@ -58,6 +58,7 @@ help:
 	@echo "             (DESTDIR=$(DESTDIR)); make uninstall removes them"
 	@echo "make deb     the same as a Debian package; make static the command alone, for any Linux of this architecture;"
 	@echo "             beside both a bill of materials; the same sources make the same bytes"
+	@echo "make reproducible  builds both twice, in different directories, and compares them (two release builds)"
 	@echo "make bpf     compile the BPF objects anew (needs clang)"
 
 eval: build
@@ -124,6 +125,12 @@ static:
 	@tools/need cc=gcc readelf=binutils python3=python3
 	@tools/need-rust
 	@tools/static
+
+# Not part of CI: it takes two release builds and two static ones.
+reproducible:
+	@tools/need git=git tar=tar cmp=diffutils cc=gcc readelf=binutils strip=binutils dpkg-deb=dpkg python3=python3
+	@tools/need-rust
+	@tools/reproducible
 
 uninstall:
 	@crates/edge/capi/install --remove $(PREFIX) $(DESTDIR)

@@ -257,11 +257,10 @@ fn own_place() -> Option<(Cluster, String, Address)> {
 /// or its NIC. Otherwise the provider is one of many that libfabric tries.
 fn warn(why: &str) {
     static WARNED: Once = Once::new();
-    let variable = |name| std::env::var(name).unwrap_or_default();
-    let providers = variable("FI_PROVIDER");
+    let providers = std::env::var("FI_PROVIDER").unwrap_or_default();
     let named = !providers.starts_with('^')
         && providers.split([',', ';']).any(|name| name.trim() == provider::NAME);
-    if named || !variable("FI_GIGAE_IFACE").is_empty() {
+    if named || environment::variable("FI_GIGAE_IFACE").is_some() {
         WARNED.call_once(|| eprintln!("gigae: {why}"));
     }
 }

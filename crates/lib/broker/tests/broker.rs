@@ -8,7 +8,9 @@ use gigae_fabric::testing;
 use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
 use gigae_wire::MacAddr;
-use parts::{BOUND, CHANNEL, NOBODY, OTHER, TestProcess, Testbed, attacker, request, route, until};
+use parts::{
+    BOUND, CHANNEL, IGNORED, NOBODY, OTHER, TestProcess, Testbed, attacker, request, route, until,
+};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::thread::CapabilitySet;
@@ -464,21 +466,24 @@ fn a_broker_of_another_user_is_refused() {
     assert_eq!(fake.line(), "got 0 bytes", "nothing is said to it");
 }
 
-/// A set-user-id program of root's asks root's broker. It ignores the broker that its user names.
+/// A set-user-id program of root's asks root's broker. It ignores the broker that its user names,
+/// and the variables that every crate reads by the same function (`tools/security` checks that).
 fn set_user_id_programs() {
     let testbed = Testbed::new("secure", "");
-    let socket = Path::new("/nowhere/evil.sock");
+    let evil = "/nowhere/evil.sock";
     let copy = testbed.socket().with_file_name("secure");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    for (mode, asked) in [(0o755, "/nowhere/evil.sock"), (0o4755, gigae_broker::SOCKET)] {
+    for (mode, followed) in [(0o755, Some(evil)), (0o4755, None)] {
         std::fs::set_permissions(&copy, PermissionsExt::from_mode(mode)).unwrap();
         let mut command = testbed.fabric.node(1).command("setpriv").unwrap();
         let user = NOBODY.to_string();
         command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(&copy);
-        command.env("GIGAE_TEST_ROLE", "secure").env(gigae_broker::VARIABLE, socket);
+        command.env("GIGAE_TEST_ROLE", "secure").envs(IGNORED.map(|name| (name, evil)));
         let output = command.output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(said.trim(), format!("Some({asked:?})"), "mode {mode:o}");
+        let asked = followed.unwrap_or(gigae_broker::SOCKET);
+        let expected = format!("Some({asked:?}) {:?}", [followed; IGNORED.len()]);
+        assert_eq!(said.trim(), expected, "mode {mode:o}");
     }
 }
 
