@@ -26,12 +26,15 @@ pub(super) fn down(mut scene: Scene<'_>) -> StepResult<Figures> {
     for _ in 0..if long { 1 } else { 2 } {
         let side = bench.side();
         bench.pass(50);
-        let before = bench.logs[side].history().errors_of("down");
+        // `ip` may return long after the interface is down, and messages fail meanwhile.
+        let (before, failed) = {
+            let history = bench.logs[side].history();
+            (history.errors_of("down"), history.failed)
+        };
         let since = Instant::now();
         bench.ip(side, "link set eth0 down")?;
         bench.figures.faults += 1;
         bench.wait(side, "error", PATIENCE, |history| history.errors_of("down") > before)?;
-        let failed = bench.logs[side].history().failed;
         match long {
             true => failures(&bench, 1 - side)?,
             false => bench.pass(1_000),
