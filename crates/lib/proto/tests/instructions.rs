@@ -48,6 +48,9 @@ fn a_count_that_has_changed_in_either_direction_is_reported() {
     };
     let snapshot = counts("rustc 1", &[("long", 1000.0), ("short", 10.0)]);
     assert_eq!(Counts::parse(&snapshot.text()), snapshot);
+    assert_eq!(snapshot.loosely(&snapshot), None);
+    let line = counts("rustc 2", &[]).loosely(&snapshot).expect("another compiler is named");
+    assert!(line.contains("'rustc 1'") && line.contains("'rustc 2'"), "{line}");
     let wrong =
         |compiler: &str, cases: &[(&str, f64)]| counts(compiler, cases).compare(&snapshot).len();
     assert_eq!(wrong("rustc 1", &[("long", 1029.0), ("short", 11.0)]), 0);
