@@ -124,8 +124,8 @@ pub trait Link: Send {
     fn provide(&mut self, _frames: usize) {}
 
     /// What the link has counted so far; by default nothing. The conformance suite checks
-    /// `tx_frames`, `rx_frames` and `rx_dropped`. No system call beyond what the kernel's
-    /// own counters need.
+    /// `tx_frames`, `rx_frames` and `rx_dropped`, and of a link with a descriptor `doorbells`. No
+    /// system call beyond what the kernel's own counters need.
     fn counters(&self) -> LinkCounters {
         LinkCounters::default()
     }
