@@ -76,9 +76,10 @@ pub fn hundredths(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// A share that somebody has set, with all its digits: `0.001 %`.
+/// A share that somebody has set, with all its digits: `0.001 %`. Nine decimals are more than
+/// anybody sets, and fewer than what multiplying adds.
 pub fn set_share(share: f64) -> String {
-    format!("{} %", share * 100.0)
+    format!("{} %", (share * 1e11).round() / 1e9)
 }
 
 /// By how much something is more or less, from a share of what it was; in whole percent and with
@@ -156,7 +157,7 @@ mod tests {
     fn shares_have_the_digits_of_their_kind() {
         assert_eq!([0.004, 0.97, 1.5].map(percent), ["0 %", "97 %", "150 %"]);
         assert_eq!([tenths(0.997), hundredths(0.0025)], ["99.7 %", "0.25 %"]);
-        assert_eq!([set_share(0.001), set_share(0.25)], ["0.1 %", "25 %"]);
+        assert_eq!([0.00001, 0.07, 0.25].map(set_share), ["0.001 %", "7 %", "25 %"]);
         assert_eq!([0.5, -0.2].map(change), ["+50 %", "-20 %"]);
         assert_eq!([3.16, -99.94, -99.96].map(signed), ["+3.2", "-99.9", "-100"]);
     }

@@ -77,8 +77,8 @@ pub struct UdpLink {
     socket: UdpSocket,
     /// Frames that go to one node may share a buffer: the kernel can cut it.
     joins: bool,
-    /// So many frames at the head of the queue were refused in one buffer and go one by one.
-    singly: usize,
+    /// The frames at the head of the queue were refused in one buffer: the first one goes alone.
+    singly: bool,
     /// Frames posted until the last look.
     posted_at_look: u64,
     /// Frames posted again until then.
@@ -144,7 +144,7 @@ impl UdpLink {
             arena,
             joins: socket.can_cut(),
             socket,
-            singly: 0,
+            singly: false,
             posted_at_look: 0,
             repeated_at_look: 0,
             alone_until: 0,
@@ -164,7 +164,7 @@ impl UdpLink {
             }
             // Perhaps it cannot cut buffers. If it takes one of these frames alone, it cannot.
             _ if frames > 1 => {
-                self.singly = frames;
+                self.singly = true;
                 return Ok(true);
             }
             Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
@@ -173,7 +173,7 @@ impl UdpLink {
         }
         // A frame alone is refused, too: perhaps it is longer than the MTU, and a shorter one
         // behind it is not.
-        self.singly = 0;
+        self.singly = false;
         self.interface.check()?;
         self.tx.complete(frames);
         Ok(true)
@@ -182,10 +182,10 @@ impl UdpLink {
     /// So many frames have left.
     fn on_sent(&mut self, frames: usize) {
         self.tx.complete(frames);
-        if frames > 0 && self.singly > 0 {
+        if frames > 0 && self.singly {
             let interface = &self.info.interface;
             info!(%interface, "segmentation offload refused: frames go one by one");
-            (self.joins, self.singly) = (false, 0);
+            (self.joins, self.singly) = (false, false);
         }
     }
 }
@@ -210,7 +210,7 @@ impl UdpLink {
                 self.alone_until = now + FRAMES_ALONE;
             }
         }
-        self.joins && self.singly == 0 && now >= self.alone_until
+        self.joins && !self.singly && now >= self.alone_until
     }
 }
 

@@ -49,7 +49,7 @@ fn a_buffer_that_is_refused_for_its_frames_costs_those_alone() {
     for _ in 0..2 {
         assert!(link.on_refusal(Errno::NETUNREACH, 1).unwrap());
     }
-    assert!(link.joins && link.singly == 0, "buffers are tried again");
+    assert!(link.joins && !link.singly, "buffers are tried again");
     burst(&mut link, &to);
 }
 
@@ -101,7 +101,7 @@ fn a_kernel_that_joins_no_datagrams_costs_calls_and_no_frame() {
 fn a_full_socket_keeps_frames_for_the_next_flush() {
     let (mut link, _) = to_itself();
     assert!(!link.on_refusal(Errno::AGAIN, 3).unwrap(), "later");
-    assert!(link.joins && link.singly == 0);
+    assert!(link.joins && !link.singly);
 }
 
 #[test]
