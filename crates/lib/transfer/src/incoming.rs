@@ -376,7 +376,7 @@ impl<M: Bytes> Transfer<M> {
             return found;
         }
         let found = self.find(peer, part.key)?;
-        match part.notice.is_none() || self.notices.reserve(peer) {
+        match part.notice.is_none() || !self.held && self.notices.reserve(peer) {
             true => Ok(found),
             false => Err(Status::Busy),
         }

@@ -131,6 +131,8 @@ pub struct Transfer<M> {
     pub(crate) completions: VecDeque<TransferCompletion<M>>,
     /// Receives of several messages that wait for room.
     pub(crate) stalled: Vec<u32>,
+    /// See [`hold_back`](Self::hold_back).
+    pub(crate) held: bool,
     /// Messages of receives of several that were not reported yet, in the order in which they were
     /// matched.
     parts: VecDeque<MultiReceivePart<M>>,
@@ -174,6 +176,7 @@ impl<M: Bytes> Transfer<M> {
             now: Instant(0),
             completions: VecDeque::new(),
             stalled: Vec::new(),
+            held: false,
             parts: VecDeque::new(),
             counters: TransferCounters::default(),
             asked: 0,

@@ -552,3 +552,30 @@ fn what_comes_while_messages_wait_for_a_receive_of_several_waits_behind_them() {
     }
     assert_eq!(tags, (0..16_395).collect::<Vec<_>>());
 }
+
+#[test]
+fn while_peers_are_held_back_they_cause_no_completions_and_notices() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
+    victim.hand(ATTACKER, EPOCH, eager(0), &[]);
+    victim.transfer.hold_back(true);
+    for n in 1..10 {
+        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
+    }
+    victim.hand(ATTACKER, EPOCH, write(1, key, 0, 0, Some(1)), &[]);
+    assert_eq!(victim.statuses(), [Status::Busy]);
+    assert_eq!(victim.notices(), 0);
+    // What has ended is reported, and the rest waits.
+    assert_eq!(victim.transfer.poll_completion().unwrap().tag, 0);
+    assert!(victim.transfer.poll_completion().is_none());
+    assert_eq!(victim.transfer.unexpected(), 9);
+    victim.transfer.hold_back(false);
+    let tags: Vec<_> =
+        std::iter::from_fn(|| victim.transfer.poll_completion()).map(|done| done.tag).collect();
+    assert_eq!(tags, (1..10).collect::<Vec<_>>());
+    victim.hand(ATTACKER, EPOCH, write(2, key, 0, 0, Some(1)), &[]);
+    assert_eq!(victim.statuses(), [Status::Ok]);
+    assert_eq!(victim.notices(), 1);
+}

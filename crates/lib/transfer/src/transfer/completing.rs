@@ -20,12 +20,27 @@ impl<M: Bytes> Transfer<M> {
     #[inline(never)]
     fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
         let completion = self.completions.pop_front();
-        if !self.stalled.is_empty() && self.completions.len() <= MOST_COMPLETIONS / 2 {
+        self.resume();
+        completion
+    }
+
+    /// Receives of several messages that wait for room go on, once there is enough.
+    fn resume(&mut self) {
+        let may_go_on = !self.held && self.completions.len() <= MOST_COMPLETIONS / 2;
+        if may_go_on && !self.stalled.is_empty() {
             for id in std::mem::take(&mut self.stalled) {
                 self.take_unexpected(id);
             }
         }
-        completion
+    }
+
+    /// While this is on, peers cause no further completions and notices of their own accord:
+    /// receives of several messages take no more, and writes that bring a notice are refused. What
+    /// has begun goes on, and so do all other operations. This is for a caller that takes
+    /// completions faster than its program reads them.
+    pub fn hold_back(&mut self, on: bool) {
+        self.held = on;
+        self.resume();
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)

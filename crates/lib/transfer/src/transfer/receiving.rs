@@ -86,6 +86,7 @@ impl<M: Bytes> Transfer<M> {
     pub(crate) fn is_open(&self, id: u32) -> bool {
         let Some(Operation::MultiReceive(several)) = self.operations.get(id) else { return false };
         several.state == MultiReceiveState::Open
+            && !self.held
             && self.operations.len() < crate::slot_table::MOST
             && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
     }
