@@ -579,3 +579,34 @@ fn while_peers_are_held_back_they_cause_no_completions_and_notices() {
     assert_eq!(victim.statuses(), [Status::Ok]);
     assert_eq!(victim.notices(), 1);
 }
+
+#[test]
+fn messages_that_waited_for_a_receive_of_several_go_to_those_behind_it_when_it_is_over() {
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    for cancelled in [false, true] {
+        let mut victim = Victim::new(TransferConfig::default());
+        // Room for one message, for three, and a receive of one.
+        let [first, second] =
+            [100, 200].map(|room| victim.transfer.receive_several(any, vec![0; room], 60).unwrap());
+        let last = victim.transfer.receive(any, vec![0; 60]).unwrap();
+        victim.transfer.hold_back(true);
+        for n in 0..5 {
+            victim.hand(ATTACKER, EPOCH, eager(n), &[1; 60]);
+        }
+        assert!(!cancelled || victim.transfer.cancel(first));
+        victim.transfer.hold_back(false);
+        let mut taken = Vec::new();
+        while let Some(done) = victim.transfer.poll_completion() {
+            if done.result.is_ok() {
+                taken.push((done.tag, done.id));
+            }
+        }
+        let receives = if cancelled {
+            vec![second, second, second, last]
+        } else {
+            vec![first, second, second, second, last]
+        };
+        assert_eq!(taken, (0..).zip(receives).collect::<Vec<_>>());
+        assert_eq!(victim.transfer.unexpected(), usize::from(cancelled));
+    }
+}

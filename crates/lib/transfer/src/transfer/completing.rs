@@ -28,9 +28,7 @@ impl<M: Bytes> Transfer<M> {
     fn resume(&mut self) {
         let may_go_on = !self.held && self.completions.len() <= MOST_COMPLETIONS / 2;
         if may_go_on && !self.stalled.is_empty() {
-            for id in std::mem::take(&mut self.stalled) {
-                self.take_unexpected(id);
-            }
+            self.match_again();
         }
     }
 

@@ -67,7 +67,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Gives kept messages to a posted receive of several, as long as it takes any.
-    pub(super) fn take_unexpected(&mut self, id: u32) {
+    fn take_unexpected(&mut self, id: u32) {
         let Some(selector) = self.matching.selector(id) else { return };
         while self.is_open(id) {
             let Some(taken) = self.matching.unexpected.take(&selector) else { return };
@@ -78,6 +78,23 @@ impl<M: Bytes> Transfer<M> {
         }
         if self.matching.selector(id).is_some() {
             self.stalled.push(id);
+        }
+    }
+
+    /// Matches the kept messages again, in their order: receives of several that waited take theirs.
+    /// If one of these is full or was cancelled, the receives behind it take the rest.
+    pub(super) fn match_again(&mut self) {
+        self.stalled.clear();
+        let mut next = self.matching.unexpected.after(None);
+        while let Some(slot) = next {
+            next = self.matching.unexpected.after(Some(slot));
+            let Some(message) = self.matching.unexpected.message(slot) else { return };
+            let (peer, matched) = (message.peer, message.matched());
+            if let Some(id) = self.receive_for(matched) {
+                let taken = self.matching.unexpected.remove(slot);
+                self.give(id, taken);
+                self.settle(peer);
+            }
         }
     }
 

@@ -98,6 +98,9 @@ impl<M: Bytes> Transfer<M> {
                 several.state = MultiReceiveState::Cancelled;
                 let arriving = several.arriving;
                 self.matching.withdraw(id);
+                if self.stalled.contains(&id) {
+                    self.match_again();
+                }
                 if arriving > 0 {
                     return true;
                 }
