@@ -51,7 +51,8 @@ impl CompletionEntry {
     };
 }
 
-/// See the module's description. It grows if the reader is slow: nothing is ever lost.
+/// See the module's description. It grows if the reader is slow: nothing is ever lost. What peers
+/// can make of it is bounded ([`MOST_UNREAD`](crate::state::MOST_UNREAD)).
 pub(crate) struct Completions {
     entries: Mutex<VecDeque<CompletionEntry>>,
     /// Number of entries, so a read of an empty queue takes no lock.
@@ -88,6 +89,11 @@ impl Completions {
         if let Some(wait) = &self.wait {
             wait.signal();
         }
+    }
+
+    /// Number of entries. Takes no lock.
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -88,22 +88,29 @@ impl<M: Bytes> Transfer<M> {
     /// Matches a message that begins to arrive with a receive.
     fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
         let matched = Matched { peer, label, total, got: 0, source: DataSource::Parts };
-        let found = self.matching.receive_for(peer, label);
-        if let Some(id) = found {
-            if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
-                receive.matched = Some(matched);
-                *self.engaged_with(peer) += 1;
-                return found;
-            }
-            // While messages are kept for it, later ones wait behind them.
-            if !self.stalled.contains(&id) {
-                if self.is_open(id) {
-                    return Some(self.part(id, matched));
-                }
-                self.stalled.push(id);
-            }
+        let found = self.receive_for(matched);
+        if found.is_none() {
+            self.counters.unexpected += 1;
         }
-        self.counters.unexpected += 1;
+        found
+    }
+
+    /// The receive that takes a message now; `None` if the message is to be kept.
+    pub(crate) fn receive_for(&mut self, matched: Matched) -> Option<u32> {
+        let Matched { peer, label, .. } = matched;
+        let id = self.matching.receive_for(peer, label)?;
+        if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
+            receive.matched = Some(matched);
+            *self.engaged_with(peer) += 1;
+            return Some(id);
+        }
+        // While messages are kept for it, later ones wait behind them.
+        if !self.stalled.contains(&id) {
+            if self.is_open(id) {
+                return Some(self.part(id, matched));
+            }
+            self.stalled.push(id);
+        }
         None
     }
 
@@ -376,7 +383,7 @@ impl<M: Bytes> Transfer<M> {
             return found;
         }
         let found = self.find(peer, part.key)?;
-        match part.notice.is_none() || self.notices.reserve(peer) {
+        match part.notice.is_none() || !self.held && self.notices.reserve(peer) {
             true => Ok(found),
             false => Err(Status::Busy),
         }

@@ -29,6 +29,7 @@ mod memory;
 mod notices;
 mod operation;
 mod outgoing;
+mod parts;
 mod peer;
 mod pool;
 mod slot_table;

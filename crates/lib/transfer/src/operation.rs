@@ -182,6 +182,8 @@ pub(crate) enum ReceiveTarget<M> {
     Part {
         of: u32,
         at: u32,
+        /// See [`Parts`](crate::parts::Parts).
+        number: u32,
     },
     /// Nowhere: the program cancelled the receive.
     Dropped,
@@ -198,15 +200,6 @@ pub(crate) struct MultiReceive<M> {
     /// Messages that are arriving.
     pub(crate) arriving: u32,
     pub(crate) state: MultiReceiveState,
-}
-
-/// One message of a receive of several.
-#[derive(Debug)]
-pub(crate) struct MultiReceivePart<M> {
-    pub(crate) id: u32,
-    pub(crate) peer: PeerId,
-    /// It has ended, but an earlier one of the same sender has not.
-    pub(crate) ended: Option<TransferCompletion<M>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +274,17 @@ impl<M: Bytes> Operation<M> {
         }
     }
 
+    /// The number of a message of a receive of several.
+    #[inline]
+    pub(crate) fn part_number(&self) -> Option<u32> {
+        match self {
+            Self::Receive(Receive { target: ReceiveTarget::Part { number, .. }, .. }) => {
+                Some(*number)
+            }
+            _ => None,
+        }
+    }
+
     /// The completion of it. `None` if the program cancelled it earlier: it was reported then.
     pub(crate) fn complete(
         self,
@@ -301,7 +305,7 @@ impl<M: Bytes> Operation<M> {
             Self::Receive(Receive { target, room, matched }) => {
                 let (id, at, memory) = match target {
                     ReceiveTarget::Own(memory) => (OpId(id), 0, Some(memory)),
-                    ReceiveTarget::Part { of, at } => (OpId(of), at as usize, None),
+                    ReceiveTarget::Part { of, at, .. } => (OpId(of), at as usize, None),
                     ReceiveTarget::Dropped => return None,
                 };
                 let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched

@@ -11,7 +11,8 @@ use crate::guesses::GuessLimiter;
 use crate::matching::Matching;
 use crate::memory::{Accesses, Bytes, RegionKey, Regions, Rights};
 use crate::notices::Notices;
-use crate::operation::{MultiReceivePart, OpId, Operation, TransferCompletion};
+use crate::operation::{OpId, Operation, TransferCompletion};
+use crate::parts::Parts;
 use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::{LONGEST_UNASKED, Pool};
 use crate::slot_table::SlotTable;
@@ -131,9 +132,10 @@ pub struct Transfer<M> {
     pub(crate) completions: VecDeque<TransferCompletion<M>>,
     /// Receives of several messages that wait for room.
     pub(crate) stalled: Vec<u32>,
-    /// Messages of receives of several that were not reported yet, in the order in which they were
-    /// matched.
-    parts: VecDeque<MultiReceivePart<M>>,
+    /// See [`hold_back`](Self::hold_back).
+    pub(crate) held: bool,
+    /// Messages of receives of several that were not reported yet.
+    parts: Parts<M>,
     pub(crate) notices: Notices,
     pub(crate) pool: Pool,
     pub(crate) counters: TransferCounters,
@@ -174,7 +176,8 @@ impl<M: Bytes> Transfer<M> {
             now: Instant(0),
             completions: VecDeque::new(),
             stalled: Vec::new(),
-            parts: VecDeque::new(),
+            held: false,
+            parts: Parts::default(),
             counters: TransferCounters::default(),
             asked: 0,
             started: 0,

@@ -145,7 +145,22 @@ impl UnexpectedQueue {
         Some(self.remove(slot))
     }
 
-    fn remove(&mut self, slot: u32) -> Taken {
+    /// The slot of the first message, or of the one after another.
+    pub(crate) fn after(&self, slot: Option<u32>) -> Option<u32> {
+        let next = match slot {
+            None => self.all.first,
+            Some(slot) => self.nodes[slot as usize].as_ref()?.links[List::All as usize].after,
+        };
+        (next != NONE).then_some(next)
+    }
+
+    /// The message in a slot.
+    pub(crate) fn message(&self, slot: u32) -> Option<&UnexpectedMessage> {
+        Some(&self.nodes[slot as usize].as_ref()?.message)
+    }
+
+    /// Takes out the message in a slot.
+    pub(crate) fn remove(&mut self, slot: u32) -> Taken {
         let node = self.nodes[slot as usize].take().expect("it is in a list");
         let QueueNode { message, former, links: [all, own] } = node;
         self.free.push(slot);

@@ -1,67 +1,13 @@
 //! What a peer that keeps to no rule can make an endpoint keep.
 #![allow(missing_docs)]
 
+mod victim;
+
 use gigae_proto::{Instant, PeerId, Reason};
-use gigae_transfer::{RegionKey, Rights, Selector, Transfer, TransferConfig, predictable_keys};
+use gigae_transfer::{RegionKey, Rights, Selector, Transfer, TransferConfig};
 use gigae_wire::Epoch;
-use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
-
-const ATTACKER: PeerId = PeerId(0);
-const EPOCH: Epoch = Epoch(7);
-
-/// An endpoint, and what it sends to its peers.
-struct Victim {
-    transfer: Transfer<Vec<u8>>,
-}
-
-impl Victim {
-    fn new(config: TransferConfig) -> Self {
-        Self { transfer: Transfer::new(config, predictable_keys(1)) }
-    }
-
-    /// One operation of a peer.
-    fn hand(&mut self, from: PeerId, epoch: Epoch, op: Op, data: &[u8]) {
-        let mut frame = vec![0; MAX_OP_HEADER + data.len()];
-        let header = op.write(data.len() as u16, &mut frame);
-        frame.truncate(header);
-        frame.extend_from_slice(data);
-        self.transfer.handle(from, epoch, frame[..].into());
-    }
-
-    /// What it answers to a peer, all at once.
-    fn answers(&mut self, to: PeerId, epoch: Epoch) -> Vec<Op> {
-        let mut answers = Vec::new();
-        let mut frame = vec![0; 1468];
-        loop {
-            let len = self.transfer.fill(to, epoch, &mut frame);
-            if len == 0 {
-                return answers;
-            }
-            self.transfer.framed(to);
-            self.transfer.acknowledged(to);
-            let mut payload = frame[..len].into();
-            while let Some((op, _)) = Op::take(&mut payload).unwrap() {
-                answers.push(op);
-            }
-        }
-    }
-
-    fn statuses(&mut self) -> Vec<Status> {
-        let answers = self.answers(ATTACKER, EPOCH);
-        answers
-            .into_iter()
-            .filter_map(|op| if let Op::Done { status, .. } = op { Some(status) } else { None })
-            .collect()
-    }
-
-    fn notices(&mut self) -> usize {
-        std::iter::from_fn(|| self.transfer.poll_notice()).count()
-    }
-}
-
-fn write(id: u32, RegionKey(key): RegionKey, total: u32, at: u32, notice: Option<u64>) -> Op {
-    Op::Write { id, key, offset: 0, total, at, notice }
-}
+use gigae_wire::op::{Action, Change, Number, Op, Status};
+use victim::{ATTACKER, EPOCH, Victim, eager, offer, write};
 
 #[test]
 fn empty_parts_at_the_end_of_a_write_bring_no_notices() {
@@ -189,16 +135,8 @@ fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
     assert!(matches!(victim.answers(ATTACKER, Epoch(8))[..], [Op::Reply { id: 1, .. }]));
 }
 
-fn eager(tag: u64) -> Op {
-    Op::Eager { label: tag.into() }
-}
-
 fn first(tag: u64, total: u32) -> Op {
     Op::First { label: tag.into(), total }
-}
-
-fn offer(id: u32) -> Op {
-    Op::Offer { id, label: 5.into(), total: 1 << 20 }
 }
 
 fn receive(victim: &mut Victim, tag: u64) -> Option<Vec<u8>> {
@@ -505,50 +443,4 @@ fn a_peer_always_has_room_for_some_notices() {
     notices(&mut victim, PeerId(1), 7);
     notices(&mut victim, PeerId(1), 8);
     assert_eq!(victim.notices(), 514);
-}
-
-#[test]
-fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
-    let mut victim = Victim::new(TransferConfig::default());
-    let any = Selector { ignore: u64::MAX, ..Selector::default() };
-    let id = victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
-    for n in 0..40_000 {
-        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
-        if n % 100 == 0 {
-            victim.answers(ATTACKER, EPOCH);
-        }
-    }
-    assert_eq!(victim.transfer.unexpected(), (256 << 10) / 64);
-    // The program takes them, and the receive goes on with those that waited.
-    let mut tags = Vec::new();
-    while let Some(done) = victim.transfer.poll_completion() {
-        assert_eq!((done.id, done.len), (id, 0));
-        tags.push(done.tag);
-    }
-    assert_eq!(tags, (0..16_384 + 4096).collect::<Vec<_>>());
-    victim.hand(ATTACKER, EPOCH, eager(7), &[1; 100]);
-    assert_eq!(victim.transfer.poll_completion().unwrap().memory, Some(vec![1; 100]));
-}
-
-#[test]
-fn what_comes_while_messages_wait_for_a_receive_of_several_waits_behind_them() {
-    let mut victim = Victim::new(TransferConfig::default());
-    let any = Selector { ignore: u64::MAX, ..Selector::default() };
-    victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
-    let mut tags = Vec::new();
-    for n in 0..16_384 + 10 {
-        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
-        if n % 100 == 0 {
-            victim.answers(ATTACKER, EPOCH);
-        }
-    }
-    // There is room for a few completions again, and another message comes.
-    for _ in 0..5 {
-        tags.push(victim.transfer.poll_completion().unwrap().tag);
-    }
-    victim.hand(ATTACKER, EPOCH, eager(16_394), &[]);
-    while let Some(done) = victim.transfer.poll_completion() {
-        tags.push(done.tag);
-    }
-    assert_eq!(tags, (0..16_395).collect::<Vec<_>>());
 }

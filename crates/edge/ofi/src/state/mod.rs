@@ -42,6 +42,17 @@ use std::time::Instant;
 /// Completions taken per poll, so the poll of one thread ends while others cause new ones.
 const BATCH: usize = 256;
 
+/// Entries of the queue for receives from which on peers cause no more. A peer would otherwise fill
+/// the memory of a program that does not read this queue: with empty messages for a receive of
+/// several, or with writes that bring remote data.
+///
+/// Completions of the library are still taken then, so sends end in a queue that is read. In
+/// return the queue gets what the library has at that moment, too: up to 16,384 completions of
+/// receives of several, and its notices. Messages that come later wait, at their senders if there
+/// are many. Writes with remote data are refused, as the library does when nobody takes its
+/// notices: they cannot wait without those behind them.
+pub(crate) const MOST_UNREAD: usize = 16_384;
+
 /// Longest message in bytes that goes straight into a frame of the link while others wait for the
 /// doorbell.
 const MOST_IN_BURST: usize = 256;
@@ -72,6 +83,8 @@ pub(crate) struct EndpointState {
     pub(crate) remote: Remote,
     burst: Burst,
     polls: u32,
+    /// Peers cause no more entries.
+    held: bool,
 }
 
 impl EndpointState {
@@ -86,6 +99,7 @@ impl EndpointState {
             remote: Remote::default(),
             burst: Burst::default(),
             polls: 0,
+            held: false,
         }
     }
 
@@ -363,11 +377,23 @@ impl EndpointState {
             count += 1;
             next = if count < BATCH { self.endpoint.take_completion() } else { None };
         }
+        if count > 0 || self.held {
+            self.hold_back();
+        }
         if std::mem::take(&mut self.receives.awaited) {
             // The program may not call again for a long time.
             self.endpoint.prepare_to_wait()?;
         }
         Ok(count)
+    }
+
+    /// Holds peers back while the queue for receives is full. Calls the library only at a change.
+    fn hold_back(&mut self) {
+        let full = self.reports.rx.as_ref().is_some_and(|queue| queue.len() >= MOST_UNREAD);
+        if full != self.held {
+            self.held = full;
+            self.endpoint.hold_back(full);
+        }
     }
 
     /// Registers memory for peers, under this key or one that the library chooses.
@@ -430,6 +456,7 @@ impl EndpointState {
                 let (len, data) = (notice.len as usize, notice.value);
                 queue.push(CompletionEntry { flags, len, data, source, ..CompletionEntry::NONE });
             }
+            self.hold_back();
         }
     }
 }

@@ -392,6 +392,61 @@ fn what_peers_did_with_a_memory_is_reported_although_it_is_deregistered() {
 }
 
 #[test]
+fn writes_with_data_are_refused_while_the_queue_that_reports_them_is_full() {
+    const COUNT: usize = 40_000;
+    let p = EndpointPair::new();
+    let mut memory = vec![0_u8; 64];
+    let mr = register(&p, &mut memory, FI_REMOTE_WRITE);
+    // SAFETY: an open region.
+    let key = unsafe { (*mr).key };
+    let bytes = [1_u8; 8];
+    let write = || {
+        let at = bytes.as_ptr().cast();
+        call!(p.a.ep, rma, writedata, at, 8, null_mut(), 5, p.to_b, 0, key, context(1))
+    };
+    let (mut started, mut done, mut refused) = (0, 0, 0_usize);
+    for _ in 0..400_000 {
+        if done + refused == COUNT {
+            break;
+        }
+        while started < COUNT && write() == 0 {
+            started += 1;
+        }
+        loop {
+            match p.a.read() {
+                Ok(_) => done += 1,
+                Err(code) if code == minus(Code::AVAILABLE) => {
+                    assert_eq!(Code(p.a.error().err), Code::BUSY);
+                    refused += 1;
+                }
+                Err(code) => {
+                    assert_eq!(code, minus(Code::AGAIN));
+                    break;
+                }
+            }
+        }
+        // Makes progress, and takes nothing from the queue.
+        assert_eq!(call!(p.b.sends, ops, read), 0);
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    assert_eq!(done + refused, COUNT);
+    // What the queue may hold before the library is told, one poll, and what the library has then.
+    assert!((16_384..=16_384 + 2 * 4_112).contains(&done), "{done} entries");
+    let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+    for _ in 0..done {
+        let (entry, source) = p.b.read().unwrap();
+        assert_eq!((entry.flags, entry.data, source), (flags, 5, p.to_a));
+    }
+    assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
+    // There is room again.
+    assert_eq!(write(), 0);
+    p.done(&p.a, FI_RMA | FI_WRITE, context(1));
+    p.done(&p.b, flags, null_mut());
+    assert_eq!(general!(mr, close), 0);
+    p.close();
+}
+
+#[test]
 fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     let net = Network::new(1, Faults::default());
     let opened = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));

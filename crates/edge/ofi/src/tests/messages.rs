@@ -291,6 +291,74 @@ fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
     p.close();
 }
 
+/// Sends empty messages to `b`, each with its number as data, until one is refused or there are
+/// `count`. Returns how many there are then.
+fn send_empty(p: &EndpointPair, mut sent: u64, count: u64) -> u64 {
+    let nothing = [0_u8; 1];
+    let send = |n: u64| call!(p.a.ep, msg, injectdata, nothing.as_ptr().cast(), 0, n, p.to_b);
+    while sent < count && send(sent) == 0 {
+        sent += 1;
+    }
+    // Progress, also if no send made any.
+    assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)));
+    sent
+}
+
+#[test]
+fn a_peer_fills_a_queue_that_is_not_read_to_a_bound_and_nothing_is_lost() {
+    const COUNT: u64 = 60_000;
+    let p = EndpointPair::new();
+    let mut memory = vec![0_u8; 250];
+    post_several(&p.b, &mut memory, context(5));
+    // Until the peer can send no more. Reading the counter makes progress, as does reading a queue
+    // for sends, and leaves the receives where they are.
+    let (mut sent, mut idle) = (0, 0);
+    while idle < 5_000 {
+        let before = sent;
+        sent = send_empty(&p, sent, COUNT);
+        idle = if sent > before { 0 } else { idle + 1 };
+        assert_eq!(call!(p.b.sends, ops, read), 0);
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    // What the queue may hold before the library is told, one poll, and what the library has then.
+    let held = p.b.core().lock().reports.rx.as_ref().unwrap().len();
+    assert!((16_384..=16_384 + 256 + 16_384).contains(&held), "{held} entries");
+    assert!(sent < COUNT, "the rest waits at the sender");
+    // What this end sends ends meanwhile.
+    let (long, mut got) = (body(40_000, 1), vec![0_u8; 40_000]);
+    let (data, into) = (long.as_ptr().cast(), got.as_mut_ptr().cast());
+    assert_eq!(call!(p.a.ep, msg, recv, into, 40_000, null_mut(), UNSPECIFIED, context(1)), 0);
+    assert_eq!(call!(p.b.ep, msg, send, data, 40_000, null_mut(), p.to_a, context(2)), 0);
+    let has_ended = (0..200_000).any(|_| {
+        call!(p.a.receives, ops, read);
+        p.net.advance_to(p.net.now() + 1_000);
+        call!(p.b.sends, ops, read) == 1
+    });
+    assert!(has_ended);
+    p.done(&p.a, RECV, context(1));
+    assert!(got == long);
+    // Everything arrives in order once it is read.
+    let (mut arrived, mut idle) = (0, 0);
+    while arrived < COUNT {
+        match p.b.read() {
+            Ok((entry, _)) if entry.flags == SEND => assert_eq!(entry.op_context, context(2)),
+            Ok((entry, source)) => {
+                assert_eq!((entry.flags, entry.data), (RECV | FI_REMOTE_CQ_DATA, arrived));
+                assert_eq!((entry.op_context, source), (context(5), p.to_a));
+                (arrived, idle) = (arrived + 1, 0);
+            }
+            Err(code) => {
+                assert_eq!(code, minus(Code::AGAIN), "after {arrived} messages");
+                assert!(idle < 200_000, "{arrived} of {sent} messages");
+                idle += 1;
+                sent = send_empty(&p, sent, COUNT);
+                p.net.advance_to(p.net.now() + 1_000);
+            }
+        }
+    }
+    p.close();
+}
+
 /// Messages of 40,000 bytes with the tags 0, 1 and so on, which `b` knows of and has not received.
 fn offered(p: &EndpointPair, count: usize) -> Vec<Vec<u8>> {
     let sent: Vec<_> = (0..count).map(|n| body(40_000, n)).collect();

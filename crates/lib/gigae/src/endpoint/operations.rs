@@ -302,6 +302,15 @@ impl Endpoint {
         self.take(|engine| engine.transfer.poll_completion()).map(Completion::from)
     }
 
+    /// While this is on, peers cause no further completions and notices of their own accord:
+    /// receives of several messages take no more, as if none were posted, and writes of peers that
+    /// bring a notice are refused. What has begun goes on, and so do all other operations. This is
+    /// for a program that takes completions and keeps them for another part of it, which may be
+    /// slow. Off at first.
+    pub fn hold_back(&self, on: bool) {
+        self.engine().operations().hold_back(on);
+    }
+
     /// The next operation that has ended; waits for it as the endpoint's waiting style says. `None`
     /// if no operation is [outstanding](Self::outstanding).
     pub fn completion(&self) -> Result<Option<Completion>, RecvError> {

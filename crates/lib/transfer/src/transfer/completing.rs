@@ -20,12 +20,25 @@ impl<M: Bytes> Transfer<M> {
     #[inline(never)]
     fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
         let completion = self.completions.pop_front();
-        if !self.stalled.is_empty() && self.completions.len() <= MOST_COMPLETIONS / 2 {
-            for id in std::mem::take(&mut self.stalled) {
-                self.take_unexpected(id);
-            }
-        }
+        self.resume();
         completion
+    }
+
+    /// Receives of several messages that wait for room go on, once there is enough.
+    fn resume(&mut self) {
+        let may_go_on = !self.held && self.completions.len() <= MOST_COMPLETIONS / 2;
+        if may_go_on && !self.stalled.is_empty() {
+            self.match_again();
+        }
+    }
+
+    /// While this is on, peers cause no further completions and notices of their own accord:
+    /// receives of several messages take no more, and writes that bring a notice are refused. What
+    /// has begun goes on, and so do all other operations. This is for a caller that takes
+    /// completions faster than its program reads them.
+    pub fn hold_back(&mut self, on: bool) {
+        self.held = on;
+        self.resume();
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
@@ -58,22 +71,15 @@ impl<M: Bytes> Transfer<M> {
         if let Some(peer) = over.peer() {
             *self.engaged_with(peer) -= 1;
         }
+        let number = over.part_number();
         let Some(completion) = over.complete(id, result) else { return };
-        if completion.id == OpId(id) {
+        let (Some(number), Some(peer)) = (number, completion.peer) else {
             return self.completions.push_back(completion);
-        }
+        };
         // A message of a receive of several. Earlier messages of its sender are reported first.
-        let peer = completion.peer;
-        if let Some(part) = self.parts.iter_mut().find(|part| part.id == id) {
-            part.ended = Some(completion);
-        }
-        while let Some(at) = self.parts.iter().position(|part| Some(part.peer) == peer) {
-            if self.parts[at].ended.is_none() {
-                return;
-            }
-            if let Some(ended) = self.parts.remove(at).and_then(|part| part.ended) {
-                self.complete_part(ended);
-            }
+        self.parts.end(peer, number, completion);
+        while let Some(ended) = self.parts.take(peer) {
+            self.complete_part(ended);
         }
     }
 

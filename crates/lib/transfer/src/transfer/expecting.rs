@@ -127,7 +127,7 @@ impl<M: Bytes> Transfer<M> {
     /// Where `len` bytes of its data from `at` on belong, if they can be written in place.
     pub(super) fn place_of(&mut self, id: u32, at: usize, len: usize) -> Option<&mut [u8]> {
         let (of, first) = match self.operations.get(id)? {
-            Operation::Receive(Receive { target: ReceiveTarget::Part { of, at }, .. }) => {
+            Operation::Receive(Receive { target: ReceiveTarget::Part { of, at, .. }, .. }) => {
                 (*of, *at as usize)
             }
             _ => (id, 0),

@@ -4,8 +4,8 @@ use super::{LONGEST, MOST_COMPLETIONS, Start, TooLong, Transfer};
 use crate::matching::{Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
-    DataSource, Matched, MultiReceive, MultiReceivePart, MultiReceiveState, Offer, OpId, Operation,
-    Receive, ReceiveTarget,
+    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpId, Operation, Receive,
+    ReceiveTarget,
 };
 use crate::peer::{OperationReply, ReassemblyBuffer, cost};
 use crate::unexpected_queue::Taken;
@@ -67,7 +67,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Gives kept messages to a posted receive of several, as long as it takes any.
-    pub(super) fn take_unexpected(&mut self, id: u32) {
+    fn take_unexpected(&mut self, id: u32) {
         let Some(selector) = self.matching.selector(id) else { return };
         while self.is_open(id) {
             let Some(taken) = self.matching.unexpected.take(&selector) else { return };
@@ -81,11 +81,30 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
+    /// Matches the kept messages again, in their order: receives of several that waited take
+    /// theirs.
+    /// If one of these is full or was cancelled, the receives behind it take the rest.
+    pub(super) fn match_again(&mut self) {
+        self.stalled.clear();
+        let mut next = self.matching.unexpected.after(None);
+        while let Some(slot) = next {
+            next = self.matching.unexpected.after(Some(slot));
+            let Some(message) = self.matching.unexpected.message(slot) else { return };
+            let (peer, matched) = (message.peer, message.matched());
+            if let Some(id) = self.receive_for(matched) {
+                let taken = self.matching.unexpected.remove(slot);
+                self.give(id, taken);
+                self.settle(peer);
+            }
+        }
+    }
+
     /// Whether a receive of several messages takes another now, and there is room for an operation
     /// and its completion. Otherwise the messages are kept like unexpected ones.
     pub(crate) fn is_open(&self, id: u32) -> bool {
         let Some(Operation::MultiReceive(several)) = self.operations.get(id) else { return false };
         several.state == MultiReceiveState::Open
+            && !self.held
             && self.operations.len() < crate::slot_table::MOST
             && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
     }
@@ -103,11 +122,11 @@ impl<M: Bytes> Transfer<M> {
             several.state = MultiReceiveState::Full;
             self.matching.withdraw(of);
         }
-        let receive =
-            Receive { target: ReceiveTarget::Part { of, at }, room, matched: Some(matched) };
+        let number = self.parts.begin(matched.peer);
+        let target = ReceiveTarget::Part { of, at, number };
+        let receive = Receive { target, room, matched: Some(matched) };
         let id = self.operations.insert(Operation::Receive(receive)).ok().expect("there is room");
         *self.engaged_with(matched.peer) += 1;
-        self.parts.push_back(MultiReceivePart { id, peer: matched.peer, ended: None });
         id
     }
 
@@ -168,7 +187,7 @@ impl<M: Bytes> Transfer<M> {
         let Some(fitting) = data.split(room).filter(|fitting| !fitting.is_empty()) else { return };
         match &mut receive.target {
             ReceiveTarget::Own(memory) => memory.write_pieces(at, fitting),
-            &mut ReceiveTarget::Part { of, at: first } => {
+            &mut ReceiveTarget::Part { of, at: first, .. } => {
                 if let Some(Operation::MultiReceive(several)) = self.operations.get_mut(of) {
                     several.memory.write_pieces(first as usize + at, fitting);
                 }

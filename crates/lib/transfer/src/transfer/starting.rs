@@ -98,6 +98,9 @@ impl<M: Bytes> Transfer<M> {
                 several.state = MultiReceiveState::Cancelled;
                 let arriving = several.arriving;
                 self.matching.withdraw(id);
+                if self.stalled.contains(&id) {
+                    self.match_again();
+                }
                 if arriving > 0 {
                     return true;
                 }
@@ -115,10 +118,8 @@ impl<M: Bytes> Transfer<M> {
     /// receives, reads and atomic changes. Nothing is written there any more. Bytes that still
     /// arrive for them are dropped.
     pub fn cancel_incoming(&mut self) {
-        for part in std::mem::take(&mut self.parts) {
-            if let Some(ended) = part.ended {
-                self.complete_part(ended);
-            }
+        for ended in self.parts.take_all() {
+            self.complete_part(ended);
         }
         let mut all: Vec<u32> = self.operations.iter().map(|(id, _)| id).collect();
         all.sort_unstable();

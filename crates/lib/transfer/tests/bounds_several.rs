@@ -1,0 +1,147 @@
+//! What a peer that keeps to no rule can make of receives of several messages.
+#![allow(missing_docs)]
+
+mod victim;
+
+use gigae_proto::PeerId;
+use gigae_transfer::{Rights, Selector, TransferConfig};
+use gigae_wire::op::{Op, Status};
+use victim::{ATTACKER, EPOCH, Victim, eager, write};
+
+#[test]
+fn messages_behind_one_that_is_awaited_are_reported_in_order_however_many_there_are() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    let [first, middle] = [0, 5_000].map(|tag| Op::Offer { id: 1, label: tag.into(), total: 1 });
+    let mut pulls = Vec::new();
+    for n in 0..10_000 {
+        let op = match n {
+            0 => first,
+            5_000 => middle,
+            _ => eager(n),
+        };
+        victim.hand(ATTACKER, EPOCH, op, &[]);
+        for answer in victim.answers(ATTACKER, EPOCH) {
+            if let Op::Pull { id, .. } = answer {
+                pulls.push(id);
+            }
+        }
+    }
+    let tags = |victim: &mut Victim| -> Vec<u64> {
+        std::iter::from_fn(|| victim.transfer.poll_completion()).map(|done| done.tag).collect()
+    };
+    // No long lists in the error text.
+    assert!(tags(&mut victim).is_empty());
+    victim.hand(ATTACKER, EPOCH, Op::Reply { id: pulls[0], at: 0 }, &[1]);
+    assert!(tags(&mut victim).into_iter().eq(0..5_000), "those before the second one, in order");
+    // Another sender waits for nobody.
+    victim.hand(PeerId(1), EPOCH, eager(7), &[]);
+    assert_eq!(tags(&mut victim), [7]);
+    victim.hand(ATTACKER, EPOCH, Op::Reply { id: pulls[1], at: 0 }, &[1]);
+    assert!(tags(&mut victim).into_iter().eq(5_000..10_000), "the others, in order");
+}
+
+#[test]
+fn empty_messages_for_a_receive_of_several_wait_when_their_completions_do() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    let id = victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    for n in 0..40_000 {
+        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
+        if n % 100 == 0 {
+            victim.answers(ATTACKER, EPOCH);
+        }
+    }
+    assert_eq!(victim.transfer.unexpected(), (256 << 10) / 64);
+    // The program takes them, and the receive goes on with those that waited.
+    let mut tags = Vec::new();
+    while let Some(done) = victim.transfer.poll_completion() {
+        assert_eq!((done.id, done.len), (id, 0));
+        tags.push(done.tag);
+    }
+    assert_eq!(tags, (0..16_384 + 4096).collect::<Vec<_>>());
+    victim.hand(ATTACKER, EPOCH, eager(7), &[1; 100]);
+    assert_eq!(victim.transfer.poll_completion().unwrap().memory, Some(vec![1; 100]));
+}
+
+#[test]
+fn what_comes_while_messages_wait_for_a_receive_of_several_waits_behind_them() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    let mut tags = Vec::new();
+    for n in 0..16_384 + 10 {
+        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
+        if n % 100 == 0 {
+            victim.answers(ATTACKER, EPOCH);
+        }
+    }
+    // There is room for a few completions again, and another message comes.
+    for _ in 0..5 {
+        tags.push(victim.transfer.poll_completion().unwrap().tag);
+    }
+    victim.hand(ATTACKER, EPOCH, eager(16_394), &[]);
+    while let Some(done) = victim.transfer.poll_completion() {
+        tags.push(done.tag);
+    }
+    assert_eq!(tags, (0..16_395).collect::<Vec<_>>());
+}
+
+#[test]
+fn while_peers_are_held_back_they_cause_no_completions_and_notices() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    victim.transfer.receive_several(any, vec![0; 100], 1).unwrap();
+    let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
+    victim.hand(ATTACKER, EPOCH, eager(0), &[]);
+    victim.transfer.hold_back(true);
+    for n in 1..10 {
+        victim.hand(ATTACKER, EPOCH, eager(n), &[]);
+    }
+    victim.hand(ATTACKER, EPOCH, write(1, key, 0, 0, Some(1)), &[]);
+    assert_eq!(victim.statuses(), [Status::Busy]);
+    assert_eq!(victim.notices(), 0);
+    // What has ended is reported, and the rest waits.
+    assert_eq!(victim.transfer.poll_completion().unwrap().tag, 0);
+    assert!(victim.transfer.poll_completion().is_none());
+    assert_eq!(victim.transfer.unexpected(), 9);
+    victim.transfer.hold_back(false);
+    let tags: Vec<_> =
+        std::iter::from_fn(|| victim.transfer.poll_completion()).map(|done| done.tag).collect();
+    assert_eq!(tags, (1..10).collect::<Vec<_>>());
+    victim.hand(ATTACKER, EPOCH, write(2, key, 0, 0, Some(1)), &[]);
+    assert_eq!(victim.statuses(), [Status::Ok]);
+    assert_eq!(victim.notices(), 1);
+}
+
+#[test]
+fn messages_that_waited_for_a_receive_of_several_go_to_those_behind_it_when_it_is_over() {
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    for cancelled in [false, true] {
+        let mut victim = Victim::new(TransferConfig::default());
+        // Room for one message, for three, and a receive of one.
+        let [first, second] =
+            [100, 200].map(|room| victim.transfer.receive_several(any, vec![0; room], 60).unwrap());
+        let last = victim.transfer.receive(any, vec![0; 60]).unwrap();
+        victim.transfer.hold_back(true);
+        for n in 0..5 {
+            victim.hand(ATTACKER, EPOCH, eager(n), &[1; 60]);
+        }
+        assert!(!cancelled || victim.transfer.cancel(first));
+        victim.transfer.hold_back(false);
+        let mut taken = Vec::new();
+        while let Some(done) = victim.transfer.poll_completion() {
+            if done.result.is_ok() {
+                taken.push((done.tag, done.id));
+            }
+        }
+        let receives = if cancelled {
+            vec![second, second, second, last]
+        } else {
+            vec![first, second, second, second, last]
+        };
+        assert_eq!(taken, (0..).zip(receives).collect::<Vec<_>>());
+        assert_eq!(victim.transfer.unexpected(), usize::from(cancelled));
+    }
+}
