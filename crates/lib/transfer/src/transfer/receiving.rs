@@ -82,8 +82,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Matches the kept messages again, in their order: receives of several that waited take
-    /// theirs.
-    /// If one of these is full or was cancelled, the receives behind it take the rest.
+    /// theirs. If one of these is full or was cancelled, the receives behind it take the rest.
     pub(super) fn match_again(&mut self) {
         self.stalled.clear();
         let mut next = self.matching.unexpected.after(None);
