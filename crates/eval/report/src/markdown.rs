@@ -5,7 +5,7 @@ use super::tables::{self};
 use super::{asked, found, incast, machine, programs, sweeps, tuning};
 use crate::ratios as compare;
 use gigae_eval_model::results::Results;
-use gigae_eval_page::markdown::{escape, names_and_values, table};
+use gigae_eval_page::markdown::{code, escape, method, names_and_values, table, to_repeat};
 use std::fmt::Write;
 
 /// The page.
@@ -24,8 +24,7 @@ pub fn page(results: &Results) -> String {
     );
     findings(results, &mut page);
     for (title, lines) in tuning::commands(results) {
-        let lines = lines.replace('<', "&lt;").replace('\n', "\n    ");
-        let _ = writeln!(page, "{}:\n\n    {lines}\n", escape(&title));
+        let _ = writeln!(page, "{}:\n\n{}\n", escape(&title), code(lines.split('\n')));
     }
     if let Some(figures) = asked::table(results, true) {
         table(&figures, &mut page);
@@ -57,14 +56,8 @@ pub fn page(results: &Results) -> String {
     doubts(results, &mut page);
     names_and_values("Environment", tables::environment_rows(results), &mut page);
     machine::inventory(results).iter().for_each(|content| table(content, &mut page));
-    page.push_str("## Method\n\n");
-    for paragraph in METHOD {
-        let _ = writeln!(page, "{}\n", escape(paragraph));
-    }
-    // A block of code shows its characters as they are, but some readers let HTML through even
-    // there.
-    let command = environment.command.replace(char::is_control, " ").replace('<', "&lt;");
-    let _ = writeln!(page, "To repeat it:\n\n    {command}");
+    method(METHOD, &mut page);
+    to_repeat(&environment.command, &mut page);
     page
 }
 

@@ -14,7 +14,6 @@ use gigae_eval_page::svg::key;
 use gigae_eval_page::table::{NamedValue, Table};
 use gigae_eval_page::time::TimeChart;
 use maud::{Markup, html};
-use std::fmt::Write;
 
 const TITLE: &str = "Soak report";
 
@@ -65,12 +64,8 @@ pub fn markdown(state: &SoakState) -> String {
     tables(state).iter().for_each(|table| text::table(table, &mut page));
     text::table(&over_time(state), &mut page);
     text::names_and_values("Heading", conditions(state), &mut page);
-    page.push_str("## Method\n\n");
-    for paragraph in METHOD {
-        let _ = writeln!(page, "{}\n", text::escape(paragraph));
-    }
-    let command = state.command.replace(char::is_control, " ").replace('<', "&lt;");
-    let _ = writeln!(page, "To repeat it:\n\n    {command}");
+    text::method(METHOD, &mut page);
+    text::to_repeat(&state.command, &mut page);
     page
 }
 
