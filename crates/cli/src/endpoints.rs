@@ -1,6 +1,7 @@
 //! The endpoints of this machine, for the commands that look at them.
 
 use clap::Args;
+use gigae_host::proc::process;
 use gigae_observe::{FoundEndpoints, ObservedEndpoint, find};
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ impl EndpointSelector {
             );
         }
         match (self.pid, found.denied) {
-            (Some(pid), 0) if !std::path::Path::new(&format!("/proc/{pid}")).exists() => {
+            (Some(pid), 0) if !process::exists(pid) => {
                 format!("there is no process {pid}; leave --pid out to see all endpoints")
             }
             (Some(pid), 0) => {

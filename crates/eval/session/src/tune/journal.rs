@@ -9,6 +9,7 @@ use super::interface::TunedInterface;
 use super::knob::Knob;
 use super::list::by_name;
 use gigae_fabric::OwnerProcess;
+use gigae_host::proc::process;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -178,9 +179,9 @@ pub(super) fn all() -> Vec<PathBuf> {
 /// Half-written ones of processes that are gone: what they would have said had not been done yet.
 pub(super) fn drafts() -> Vec<PathBuf> {
     let gone = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         let pid = name.split('-').next().unwrap_or_default();
-        !fs::exists(format!("/proc/{pid}")).unwrap_or(true)
+        pid.parse::<u32>().is_ok_and(|pid| !process::exists(pid))
     };
     files(DRAFT).into_iter().filter(gone).collect()
 }

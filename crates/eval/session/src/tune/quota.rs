@@ -9,6 +9,7 @@
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
 use gigae_eval_model::knobs::Belongs;
+use gigae_host::proc::process;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -119,8 +120,8 @@ pub(super) fn sweep() {
     let Ok(parent) = parent(Path::new("/proc")) else { return };
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix(PREFIX).unwrap_or("self");
-        if !fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
+        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !process::exists(pid)) {
             let _ = fs::remove_dir(entry.path());
         }
     }

@@ -1,6 +1,7 @@
 //! Files of a process.
 
 use super::{read, value};
+use std::fs;
 use std::time::Duration;
 
 /// Parts of `/proc/PID/stat` (proc_pid_stat(5)).
@@ -38,6 +39,12 @@ impl Stat {
             started: number(22)?,
         })
     }
+}
+
+/// Whether there is a process of this number, be it a zombie. True where that cannot be told: who
+/// asks may take away what the process left behind.
+pub fn exists(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap_or(true)
 }
 
 /// Whether a process runs, and is not a zombie that only waits to be noticed.
@@ -116,7 +123,7 @@ mod tests {
     #[test]
     fn this_process_is_alive_and_has_a_name() {
         let pid = std::process::id();
-        assert!(is_alive(pid) && !command(pid).is_empty());
-        assert!(!is_alive(0) && Stat::of(0).is_none());
+        assert!(exists(pid) && is_alive(pid) && !command(pid).is_empty());
+        assert!(!exists(0) && !is_alive(0) && Stat::of(0).is_none());
     }
 }
