@@ -1,7 +1,7 @@
 //! What the kernel says of this host outside of netlink, each thing in one home: the CPUs of a
 //! thread ([`affinity`]) and its signals ([`signals`]), files of proc(5) ([`proc`]), interfaces by
-//! ioctl ([`netdevice`]), users ([`user`]), what the environment may say ([`environment`]), and
-//! installed programs ([`path`]).
+//! ioctl ([`netdevice`]), the namespace and the other end of a socket ([`socket`]), users
+//! ([`user`]), what the environment may say ([`environment`]), and installed programs ([`path`]).
 //!
 //! Parsers take text, so that tests need no machine of a certain kind. A file that cannot be read
 //! or that says something else than expected gives `None` or nothing: the callers describe a
@@ -13,4 +13,5 @@ pub mod netdevice;
 pub mod path;
 pub mod proc;
 pub mod signals;
+pub mod socket;
 pub mod user;

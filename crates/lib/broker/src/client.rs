@@ -1,7 +1,7 @@
 //! The client's side: asks for a port and keeps it.
 
+use crate::message;
 use crate::protocol::{ANSWER_LEN, Answer, DESCRIPTORS, Refusal, RefusalCode, Request, filled};
-use crate::{message, names};
 use gigae_host::environment::variable;
 use gigae_link::{Arena, ChannelSet, OpenError};
 use gigae_macvlan::Claim;
@@ -192,7 +192,7 @@ fn connect(path: &Path) -> Result<OwnedFd, BrokerError> {
     let address = SocketAddrUnix::new(path).map_err(absent)?;
     rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(absent)?;
     // The client trusts the answers, so it asks the kernel which user began to listen there.
-    let listener = names::credentials(&socket)
+    let listener = gigae_host::socket::peer(&socket)
         .map_err(|e| BrokerError::Broken(format!("asking who listens there: {e}")))?;
     match listener.uid {
         0 => Ok(socket),

@@ -1,11 +1,9 @@
 //! Users and groups: their numbers by name, and the process at the other end of a connection.
 
+use gigae_host::socket;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-
-/// linux/sockios.h: the network namespace of a socket, as a descriptor.
-const SIOCGSKNS: libc::Ioctl = 0x894c;
+use std::os::fd::{AsFd, AsRawFd};
 
 /// Room for an entry of the user database. Larger entries (groups with very many members) also
 /// work.
@@ -37,13 +35,7 @@ impl Namespace {
     /// connecting socket. So the kernel says where a client is, whatever the client says or does
     /// later. Three system calls; needs `CAP_NET_ADMIN` there.
     pub(crate) fn of(socket: &impl AsFd) -> io::Result<Self> {
-        // SAFETY: this ioctl has no argument; what it returns is a descriptor or an error.
-        let file = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SIOCGSKNS) };
-        if file < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that the kernel has just made for us.
-        let about = rustix::fs::fstat(unsafe { OwnedFd::from_raw_fd(file) })?;
+        let about = rustix::fs::fstat(socket::namespace(socket)?)?;
         Ok(Self(about.st_dev, about.st_ino))
     }
 }
@@ -51,28 +43,12 @@ impl Namespace {
 impl PeerProcess {
     /// The process that connected to this socket, seen from this namespace. Five system calls.
     pub(crate) fn of(connection: &impl AsFd, here: Namespace) -> io::Result<Self> {
-        let credentials = credentials(connection)?;
+        let credentials = socket::peer(connection)?;
         let mut groups = further_groups(connection)?;
         groups.push(credentials.gid);
         // If asking is not permitted, it is elsewhere.
         let elsewhere = Namespace::of(connection).ok() != Some(here);
         Ok(Self { uid: credentials.uid, groups, pid: credentials.pid, elsewhere })
-    }
-}
-
-/// The credentials of the other end of a connection: of the process that connected, or that listens
-/// there.
-pub(crate) fn credentials(connection: &impl AsFd) -> io::Result<libc::ucred> {
-    let mut credentials = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut length = size_of_val(&credentials) as libc::socklen_t;
-    // SAFETY: pointer and length describe one structure that lives across the call.
-    let result = unsafe {
-        let (fd, at) = (connection.as_fd().as_raw_fd(), (&raw mut credentials).cast());
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, at, &raw mut length)
-    };
-    match result {
-        0 => Ok(credentials),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -156,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_who_is_there() {
+    fn the_kernel_says_which_groups_who_is_there_has() {
         let (ours, _theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -164,10 +140,6 @@ mod tests {
             None,
         )
         .unwrap();
-        let peer = credentials(&ours).unwrap();
-        assert_eq!(peer.uid, rustix::process::getuid().as_raw());
-        assert_eq!(peer.gid, rustix::process::getgid().as_raw());
-        assert_eq!(peer.pid, std::process::id() as i32);
         let own: Vec<_> = rustix::process::getgroups().unwrap();
         let own: Vec<_> = own.into_iter().map(|group| group.as_raw()).collect();
         assert_eq!(further_groups(&ours).unwrap(), own);

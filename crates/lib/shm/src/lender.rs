@@ -5,7 +5,6 @@
 //! the ring, and reads it at the address where the neighbour says that it has mapped the ring. If
 //! the same number is there, the process is the right one.
 
-use crate::rendezvous;
 use crate::ring::Ring;
 use rustix::fd::OwnedFd;
 use std::collections::hash_map::RandomState;
@@ -19,7 +18,7 @@ impl Lender {
     /// The process at the other end of a connection, if its memory can be read. It has told at
     /// which address it has mapped the ring. Two system calls.
     pub(crate) fn new(socket: &OwnedFd, ring: &Ring, ring_at: u64) -> Option<Self> {
-        let process = rendezvous::peer_of(socket)?.pid;
+        let process = gigae_host::socket::peer(socket).ok()?.pid;
         // Zero is a process that is not visible here.
         let lender = Some(Self { process }).filter(|_| process > 0)?;
         let number = RandomState::new().build_hasher().finish();

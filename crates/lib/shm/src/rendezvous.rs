@@ -3,7 +3,7 @@
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
 use gigae_wire::{Envelope, MacAddr, port_within_node};
-use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -19,9 +19,6 @@ use std::mem::MaybeUninit;
 const BACKLOG: i32 = 4096;
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
-
-/// linux/sockios.h, `SIOCGSKNS`: a descriptor of a socket's network namespace.
-const NAMESPACE_OF: libc::Ioctl = 0x894c;
 
 /// The first bytes of a hello: what it is, and its version and that of the ring.
 const MAGIC: [u8; 8] = *b"gigaeshm";
@@ -75,7 +72,7 @@ pub(crate) fn in_namespace_of<T>(
 ) -> Result<T, Errno> {
     let (read, mode) = (OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let own = rustix::fs::open("/proc/thread-self/ns/net", read, mode)?;
-    let other = namespace_of(socket).ok_or(Errno::XDEV)?;
+    let other = gigae_host::socket::namespace(socket).map_err(|_| Errno::XDEV)?;
     let enter = |namespace: &OwnedFd| {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
     };
@@ -87,32 +84,9 @@ pub(crate) fn in_namespace_of<T>(
     result
 }
 
-/// The network namespace of a socket; `None` without the right to enter it. One system call.
-#[expect(unsafe_code, reason = "rustix does not have this request")]
-fn namespace_of(socket: &OwnedFd) -> Option<OwnedFd> {
-    // SAFETY: the request takes nothing but the descriptor.
-    let fd = unsafe { libc::ioctl(socket.as_raw_fd(), NAMESPACE_OF) };
-    // SAFETY: a descriptor that the kernel has just made for us.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Process and user of the other end. The process is zero if it is not visible here (another PID
-/// namespace), which rustix has no value for. One system call.
-pub(crate) fn peer_of(socket: &OwnedFd) -> Option<libc::ucred> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut len = size_of_val(&peer) as libc::socklen_t;
-    let place = (&raw mut peer).cast();
-    // SAFETY: the kernel writes at most `len` bytes to `peer`, all of whose values are valid.
-    #[expect(unsafe_code, reason = "rustix takes the process for a number above zero")]
-    let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, place, &mut len)
-    };
-    (result == 0 && len as usize == size_of_val(&peer)).then_some(peer)
-}
-
 /// Whether the other end belongs to this process's user.
 fn is_own(socket: &OwnedFd) -> bool {
-    peer_of(socket).is_some_and(|peer| gigae_host::user::is_own(peer.uid))
+    gigae_host::socket::peer(socket).is_ok_and(|peer| gigae_host::user::is_own(peer.uid))
 }
 
 /// Connects to the endpoint that listens for an address, if it belongs to this process's user.
