@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use gigae_host::proc::net::NAMESPACE;
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
@@ -24,9 +25,6 @@ use crate::{FabricError, tool};
 
 /// Where ip-netns(8) keeps the names.
 const DIRECTORY: &str = "/run/netns";
-
-/// The namespace of the calling thread.
-const OWN: &str = "/proc/thread-self/ns/net";
 
 /// `f_type` of a namespace's file, `NSFS_MAGIC` of linux/magic.h.
 const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
@@ -89,7 +87,7 @@ pub(crate) fn create(
             _ => FabricError::system(format!("naming the namespace {name}"), error),
         };
         OpenOptions::new().write(true).create_new(true).open(&target).map_err(taken)?;
-        rustix::mount::mount_bind(OWN, &target).map_err(|error| {
+        rustix::mount::mount_bind(NAMESPACE, &target).map_err(|error| {
             let _ = fs::remove_file(&target);
             FabricError::system(format!("naming the namespace {name}"), error)
         })
@@ -186,7 +184,7 @@ impl Drop for NetnsGuard {
 pub(crate) fn enter(name: &str) -> Result<NetnsGuard, FabricError> {
     let fail =
         |error: io::Error| FabricError::privileged(format!("entering the namespace {name}"), error);
-    let former = File::open(OWN).map_err(fail)?;
+    let former = File::open(NAMESPACE).map_err(fail)?;
     set(open(name)?.as_fd()).map_err(fail)?;
     Ok(NetnsGuard { former, _of_this_thread: PhantomData })
 }

@@ -1,5 +1,6 @@
 //! How two endpoints of one node find each other: names, users, and the first message.
 
+use gigae_host::proc::net::NAMESPACE;
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
 use gigae_wire::{Envelope, MacAddr, port_within_node};
@@ -59,7 +60,7 @@ pub fn listen(name: OwnedFd) -> std::io::Result<OwnedFd> {
 /// The network namespace of the calling thread, which decides where names are looked up. `None`
 /// without `/proc`. One system call.
 pub(crate) fn namespace() -> Option<(u64, u64)> {
-    let stat = rustix::fs::stat("/proc/thread-self/ns/net").ok()?;
+    let stat = rustix::fs::stat(NAMESPACE).ok()?;
     Some((stat.st_dev, stat.st_ino))
 }
 
@@ -71,7 +72,7 @@ pub(crate) fn in_namespace_of<T>(
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let (read, mode) = (OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let own = rustix::fs::open("/proc/thread-self/ns/net", read, mode)?;
+    let own = rustix::fs::open(NAMESPACE, read, mode)?;
     let other = gigae_host::socket::namespace(socket).map_err(|_| Errno::XDEV)?;
     let enter = |namespace: &OwnedFd| {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))

@@ -15,9 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The namespace of the calling thread.
-const OWN: &str = "/proc/thread-self/ns/net";
-
 /// A card negotiates its link in seconds; of virtual time, which a sleeping machine passes over.
 const CARRIER_WITHIN: Duration = Duration::from_secs(20);
 
@@ -170,7 +167,7 @@ impl GuestEnd {
 
     /// Moves the calling thread to this end.
     pub(super) fn enter(&self) -> io::Result<Inside> {
-        let former = File::open(OWN)?;
+        let former = File::open(net::NAMESPACE)?;
         set(&self.namespace)?;
         Ok(Inside { former })
     }
@@ -280,7 +277,7 @@ fn namespace() -> io::Result<File> {
             // Absent where the kernel has no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             Rtnetlink::open()?.set(1, &[Setting::Up(true)])?;
-            File::open(OWN)
+            File::open(net::NAMESPACE)
         };
         scope.spawn(make).join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
     })

@@ -9,7 +9,7 @@ use super::interface::TunedInterface;
 use super::knob::Knob;
 use super::list::by_name;
 use gigae_fabric::OwnerProcess;
-use gigae_host::proc::process;
+use gigae_host::proc::{net, process};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -24,9 +24,6 @@ pub(super) const DIRECTORY: &str = "/run/gigae-tuning";
 
 /// Extension of one that is not yet written whole.
 const DRAFT: &str = "partial";
-
-/// The network namespace of the calling thread.
-pub(super) const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 /// The file's content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -217,5 +214,5 @@ impl Lock {
 
 /// The calling thread's namespace.
 pub(super) fn namespace() -> io::Result<u64> {
-    Ok(fs::metadata(NAMESPACE)?.ino())
+    Ok(fs::metadata(net::NAMESPACE)?.ino())
 }

@@ -1,7 +1,8 @@
 //! Puts back what a dead run left changed.
 
-use super::journal::{self, JournalEntry, JournalRecord, Lock, NAMESPACE, RestoreResult};
+use super::journal::{self, JournalEntry, JournalRecord, Lock, RestoreResult};
 use super::quota;
+use gigae_host::proc::net;
 use rustix::thread::LinkNameSpaceType;
 use std::fs::{self, File};
 use std::io;
@@ -88,7 +89,7 @@ fn find(inode: u64) -> Option<File> {
     let named = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|one| one.path());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = processes.map(|one| one.path().join("ns/net"));
-    let mut places = std::iter::once(PathBuf::from(NAMESPACE)).chain(named).chain(processes);
+    let mut places = std::iter::once(PathBuf::from(net::NAMESPACE)).chain(named).chain(processes);
     let found = places.find(|path| fs::metadata(path).is_ok_and(|found| found.ino() == inode))?;
     File::open(found).ok()
 }
