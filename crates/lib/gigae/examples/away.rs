@@ -7,6 +7,9 @@
 //! itself and takes them away again: `cargo run --release -p gigae --example away` as root. With a
 //! number behind it, there are only messages and writes, spread over so many seconds.
 
+mod common;
+
+use common::median;
 use gigae::{Endpoint, Options, Peer, RegionKey, Rights, Wait};
 use gigae_fabric::{Fabric, FabricConfig};
 use std::error::Error;
@@ -180,12 +183,9 @@ fn first_message(sender: Endpoint, receiver: Endpoint) -> ExampleResult<f64> {
     })
 }
 
-fn say(what: &str, mut times: Vec<f64>, asked: f64) {
-    times.sort_by(f64::total_cmp);
-    let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
+fn say(what: &str, times: Vec<f64>, asked: f64) {
+    let (count, longest) = (times.len(), times.iter().copied().fold(0.0, f64::max));
+    let median = median(times);
     let reached = if longest <= asked { "reached" } else { "missed" };
-    println!(
-        "{what:28} {median:7.3} {longest:7.3}  (asked <= {asked}: {reached}, {} times)",
-        times.len()
-    );
+    println!("{what:28} {median:7.3} {longest:7.3}  (asked <= {asked}: {reached}, {count} times)");
 }

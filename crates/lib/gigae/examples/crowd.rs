@@ -6,6 +6,9 @@
 //! for each GB that programs received; so nothing else may run. Lays its nodes for itself and takes
 //! them away again: `cargo run --release -p gigae --example crowd`.
 
+mod common;
+
+use common::median;
 use gigae::{Address, Endpoint, Memory, OpId, Options, Peer, Wanted};
 use gigae_fabric::{Fabric, FabricConfig, Node, Rate};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -72,8 +75,7 @@ fn main() -> ExampleResult<()> {
             gigae / tcp
         );
     }
-    ratios.sort_by(f64::total_cmp);
-    let median = ratios[ROUNDS / 2];
+    let median = median(ratios);
     let word = if median <= ASKED { "reached" } else { "missed" };
     println!("gigae / TCP: {median:.2} (target <= {ASKED}: {word})");
     Ok(())

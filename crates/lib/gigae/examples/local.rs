@@ -5,6 +5,9 @@
 //! Lays a node for itself and takes it away again: `cargo run --release -p gigae --example local`
 //! as root. Ratios of one run mean something, and figures only on a machine that does nothing else.
 
+mod common;
+
+use common::median;
 use gigae::{Address, Completion, Endpoint, Memory, Options, Sharing, Wait, Wanted};
 use gigae_fabric::{Fabric, FabricConfig, Node};
 use std::error::Error;
@@ -83,12 +86,6 @@ fn main() -> ExampleResult<()> {
     rings(&node, rounds)
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 /// Two endpoints on the ends of a wire, with memory between them or not.
 fn ends(node: &Node, memory: bool) -> ExampleResult<Figures> {
     let _inside = node.enter()?;
@@ -136,7 +133,7 @@ fn measure(end: &Endpoint, to: Address) -> ExampleResult<Figures> {
         end.start_send(peer, 1, bytes).map_err(|error| error.to_string())?;
         bytes = back(end.completion_timeout(PATIENCE)?)?;
     }
-    Ok([median(times.into_iter()), stream, rate(LARGES * LARGE, start)])
+    Ok([median(times), stream, rate(LARGES * LARGE, start)])
 }
 
 fn answer(end: Endpoint, to: Address) -> ExampleResult<()> {
@@ -242,7 +239,7 @@ fn sockets(mut a: impl Socket, mut b: impl Socket) -> ExampleResult<Figures> {
         }
         let large = rate(LARGES * LARGE, start);
         answering.join().map_err(|_| "the other end failed")??;
-        Ok([median(times.into_iter()), stream, large])
+        Ok([median(times), stream, large])
     })
 }
 
