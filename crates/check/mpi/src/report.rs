@@ -83,7 +83,8 @@ pub fn text(figures: &Figures) -> String {
     }
     text.push('\n');
     if let Some(own) = median(&figures.own) {
-        let _ = writeln!(text, "the library's own round trip of 8 bytes: {own:.2} us");
+        let own = number(Some(own));
+        let _ = writeln!(text, "the library's own round trip of 8 bytes: {own} us");
     }
     for condition in &figures.conditions {
         let _ = writeln!(text, "{condition}");

@@ -1,6 +1,6 @@
 //! What follows from the lab's results, in sentences by fixed rules, beside what the papers found.
 
-use super::markdown::kernel;
+use super::markdown::{kernel, number};
 use super::record::{LabRecord, Run};
 use crate::job::Interrupts;
 use gigae_eval_model::plan::{Experiment, Wait};
@@ -59,6 +59,11 @@ fn stream(run: &Run, transport: &str) -> Option<f64> {
     run.median(Experiment::Stream, transport, Wait::Sleep, 1400)
 }
 
+/// Microseconds and MB/s, with the digits that the lab's tables and the papers have.
+fn said(value: f64) -> String {
+    number(Some(value), 1)
+}
+
 fn cpus(two: &Run, one: Option<&Run>) -> Option<String> {
     let one = one?;
     let (a, b) = (trip(one, "tcp")?, trip(two, "tcp")?);
@@ -70,8 +75,9 @@ fn cpus(two: &Run, one: Option<&Run>) -> Option<String> {
         (false, true) => "that one carries more holds here, that it answers sooner does not",
         (false, false) => "neither holds here",
     };
+    let [a, b, c, d, e, f] = [a, b, c, d, e, f].map(said);
     Some(format!(
-        "{} ({}): TCP carries {c:.1} MB/s on one CPU and {d:.1} on two, and answers 8 bytes in {a:.1} us on one and {b:.1} on two (gigae {e:.1} and {f:.1}), all ends sleeping. {PAPER_CPUS} So {verdict}; but here both ends are in the one machine.",
+        "{} ({}): TCP carries {c} MB/s on one CPU and {d} on two, and answers 8 bytes in {a} us on one and {b} on two (gigae {e} and {f}), all ends sleeping. {PAPER_CPUS} So {verdict}; but here both ends are in the one machine.",
         two.model,
         kernel(two)
     ))
@@ -90,19 +96,14 @@ fn interrupts(own: &Run, other: Option<&Run>, first: Option<&Run>) -> Option<Str
         true => "That it matters where they go holds here, too",
         false => "Here it does not matter",
     };
+    let [rates, trips, gigae] = [rates, trips, gigae].map(|all| {
+        let [own, other, first] = all.map(said);
+        format!("{own}, {other} and {first}")
+    });
     Some(format!(
-        "{} ({}): with each card's interrupts at its end's CPU, at the other one, and all at the first, TCP carries {:.1}, {:.1} and {:.1} MB/s and answers in {:.1}, {:.1} and {:.1} us (gigae {:.1}, {:.1} and {:.1}). {PAPER_INTERRUPTS} {verdict}.",
+        "{} ({}): with each card's interrupts at its end's CPU, at the other one, and all at the first, TCP carries {rates} MB/s and answers in {trips} us (gigae {gigae}). {PAPER_INTERRUPTS} {verdict}.",
         own.model,
-        kernel(own),
-        rates[0],
-        rates[1],
-        rates[2],
-        trips[0],
-        trips[1],
-        trips[2],
-        gigae[0],
-        gigae[1],
-        gigae[2],
+        kernel(own)
     ))
 }
 
@@ -123,8 +124,9 @@ fn memory(usual: &Run, less: &[&Run]) -> Option<String> {
         true => "It makes a difference",
         false => "It makes none beyond what runs differ by",
     };
+    let (least, most) = (said(least), said(most));
     Some(format!(
-        "{} ({}): with {} MiB of memory TCP answers in {least:.1} to {most:.1} us. {verdict}; the papers varied memory from 128 to 192 MB.",
+        "{} ({}): with {} MiB of memory TCP answers in {least} to {most} us. {verdict}; the papers varied memory from 128 to 192 MB.",
         usual.model,
         kernel(usual),
         sizes.join(", ")
@@ -145,9 +147,9 @@ fn kernels(record: &LabRecord) -> Vec<String> {
             .filter(|run| run.model == first.model)
             .filter_map(|run| {
                 let of = |transport| run.median(Experiment::Rtt, transport, Wait::Spin, 8);
-                let (ours, tcp) = (of("gigae")?, of("tcp")?);
+                let [ours, tcp] = [of("gigae")?, of("tcp")?].map(said);
                 let mode = run.chosen().and_then(|opened| opened.mode.clone()).unwrap_or_default();
-                Some(format!("{}: gigae {ours:.1} us ({mode}), TCP {tcp:.1}", kernel(run)))
+                Some(format!("{}: gigae {ours} us ({mode}), TCP {tcp}", kernel(run)))
             })
             .collect();
         if same.len() > 1 {
