@@ -36,7 +36,7 @@ use ratatui_core::terminal::Terminal;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Signal, getpid, kill_process};
-use screen::{Keyboard, Screen};
+use screen::TakenTerminal;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,25 +56,26 @@ const YIELDING: i32 = 19;
 /// A view that stands until it is dropped; then the terminal is as it was.
 pub struct View {
     events: Sender<Event>,
-    wake: Arc<OwnedFd>,
-    own: Arc<ViewUsage>,
+    shared: Arc<SharedView>,
     thread: Option<JoinHandle<()>>,
     course: run::Course,
     /// What was sent again in a soak, as it was reported last: GigaE's and TCP's.
     reported: [u64; 2],
 }
 
-/// What the view's thread says of itself.
-struct ViewUsage {
+/// What the view's thread says of itself, and how it is told to close.
+struct SharedView {
     begin: Instant,
     /// CPU time in nanoseconds.
     cpu: AtomicU64,
     /// Whether it has kept off the CPUs of the ends so far.
     separate_cpus: AtomicBool,
     closing: AtomicBool,
+    /// Ends its wait for keys.
+    wake: OwnedFd,
 }
 
-impl ViewUsage {
+impl SharedView {
     fn share(&self) -> f64 {
         let seconds = self.begin.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         self.cpu.load(Ordering::Relaxed) as f64 / 1e9 / seconds
@@ -94,25 +95,25 @@ impl View {
 
     fn open(model: Model) -> Result<Self, ViewError> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|e| ViewError::Io(e.into()))?;
-        let wake = Arc::new(wake);
-        let own = Arc::new(ViewUsage {
+        let shared = Arc::new(SharedView {
             begin: Instant::now(),
             cpu: AtomicU64::new(0),
             separate_cpus: AtomicBool::new(true),
             closing: AtomicBool::new(false),
+            wake,
         });
-        let (screen, keyboard) = screen::take()?;
+        let terminal = screen::take()?;
         let (events, received) = channel();
-        let shown = (Arc::clone(&wake), Arc::clone(&own));
+        let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("view".into()).spawn(move || {
             // Whatever it is that fails, the run goes on without a view, on a terminal as it was.
-            let _ = show(model, &received, (screen, keyboard), shown);
+            let _ = show(model, &received, terminal, &own);
             restore();
         });
         match thread {
             Ok(thread) => {
                 let (thread, course) = (Some(thread), run::Course::default());
-                Ok(Self { events, wake, own, thread, course, reported: [0, 0] })
+                Ok(Self { events, shared, thread, course, reported: [0, 0] })
             }
             Err(error) => {
                 restore();
@@ -129,16 +130,16 @@ impl View {
 
     fn took_so_far(&self) -> ViewCost {
         ViewCost {
-            share: self.own.share(),
-            separate_cpus: self.own.separate_cpus.load(Ordering::Relaxed),
+            share: self.shared.share(),
+            separate_cpus: self.shared.separate_cpus.load(Ordering::Relaxed),
         }
     }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.own.closing.store(true, Ordering::Relaxed);
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+        self.shared.closing.store(true, Ordering::Relaxed);
+        let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             // A panic there has been said.
             let _ = thread.join();
@@ -151,8 +152,8 @@ impl Drop for View {
 fn show(
     mut model: Model,
     received: &Receiver<Event>,
-    (screen, mut keyboard): (Screen, Option<Keyboard>),
-    (wake, own): (Arc<OwnedFd>, Arc<ViewUsage>),
+    TakenTerminal { screen, mut keyboard }: TakenTerminal,
+    own: &SharedView,
 ) -> io::Result<()> {
     // Where it may not yield, it still takes next to nothing.
     let _ = rustix::process::nice(YIELDING);
@@ -174,7 +175,7 @@ fn show(
         terminal.draw(|frame| draw::draw(&mut model, at, frame.buffer_mut()))?;
         own.cpu.store((cost::thread_seconds() * 1e9) as u64, Ordering::Relaxed);
         let next = Instant::now() + EVERY;
-        let pressed = screen::wait(&mut keyboard, wake.as_fd(), EVERY);
+        let pressed = screen::wait(&mut keyboard, own.wake.as_fd(), EVERY);
         for act in pressed.iter().filter_map(|key| model.press(*key)) {
             match act {
                 // The way that Ctrl-C takes without a view.

@@ -144,8 +144,7 @@ fn table(model: &mut Model, room: u16, page: &mut Page<'_>) {
         return;
     }
     let shown = &model.rows[model.top..model.rows.len().min(model.top + model.page)];
-    let widths = widths(&model.header, &model.rows, page.width.into());
-    let rest = usize::from(page.width) - widths.iter().map(|width| width + 2).sum::<usize>();
+    let columns = Columns::of(&model.header, &model.rows, page.width.into());
     let place = match model.rows.len() {
         all if all > shown.len() => {
             format!("{} {}-{} of {all}", model.header[0], model.top + 1, model.top + shown.len())
@@ -153,7 +152,7 @@ fn table(model: &mut Model, room: u16, page: &mut Page<'_>) {
         _ => model.header[0].to_owned(),
     };
     let heading = model.header[1..].iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    page.row(("  ", &place), &heading, (rest, &widths), FAINT);
+    page.row(&format!("  {place}"), &heading, &columns, FAINT);
     for row in shown {
         let now = row.title == model.now;
         let style = match (row.bad, now) {
@@ -163,27 +162,36 @@ fn table(model: &mut Model, room: u16, page: &mut Page<'_>) {
             (false, false) => PLAIN,
         };
         let mark = if now { "> " } else { "  " };
-        page.row((mark, &row.title), &row.cells, (rest, &widths), style);
+        page.row(&format!("{mark}{}", row.title), &row.cells, &columns, style);
     }
 }
 
-/// Widths of the columns after the first, from the left as far as they fit. All rows count, so that
-/// scrolling moves none.
-fn widths(header: &[&str], rows: &[Row], width: usize) -> Vec<usize> {
-    let titles = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0) + 2;
-    let mut left = width.saturating_sub(titles.clamp(TITLE, (width / 2).max(TITLE)));
-    let mut widths = Vec::new();
-    for (column, name) in header.iter().enumerate().skip(1) {
-        let cells = rows.iter().filter_map(|row| row.cells.get(column - 1));
-        let cells = cells.map(|cell| cell.chars().count());
-        let widest = cells.chain([name.chars().count()]).max().unwrap_or(0);
-        if widest + 2 > left {
-            break;
+/// How wide the columns of the table are.
+struct Columns {
+    /// The first one, with the titles: what the others leave.
+    first: usize,
+    /// Those after it, from the left as far as they fit.
+    others: Vec<usize>,
+}
+
+impl Columns {
+    /// All rows count, so that scrolling moves no column.
+    fn of(header: &[&str], rows: &[Row], width: usize) -> Self {
+        let titles = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0) + 2;
+        let mut left = width.saturating_sub(titles.clamp(TITLE, (width / 2).max(TITLE)));
+        let mut others = Vec::new();
+        for (column, name) in header.iter().enumerate().skip(1) {
+            let cells = rows.iter().filter_map(|row| row.cells.get(column - 1));
+            let cells = cells.map(|cell| cell.chars().count());
+            let widest = cells.chain([name.chars().count()]).max().unwrap_or(0);
+            if widest + 2 > left {
+                break;
+            }
+            left -= widest + 2;
+            others.push(widest);
         }
-        left -= widest + 2;
-        widths.push(widest);
+        Self { first: width - others.iter().map(|width| width + 2).sum::<usize>(), others }
     }
-    widths
 }
 
 /// Where the next line goes.
@@ -221,16 +229,11 @@ impl Page<'_> {
     }
 
     /// A title, then columns that end where they end in every row.
-    fn row(
-        &mut self,
-        (mark, title): (&str, &str),
-        cells: &[String],
-        (rest, widths): (usize, &[usize]),
-        style: Style,
-    ) {
-        let title: String = mark.chars().chain(title.chars()).take(rest).collect();
-        let mut line = format!("{title:rest$}");
-        for (place, width) in widths.iter().enumerate() {
+    fn row(&mut self, title: &str, cells: &[String], columns: &Columns, style: Style) {
+        let first = columns.first;
+        let title: String = title.chars().take(first).collect();
+        let mut line = format!("{title:first$}");
+        for (place, width) in columns.others.iter().enumerate() {
             let cell = cells.get(place).map_or("", |cell| &cell[..]);
             line += &format!("  {cell:>width$}");
         }

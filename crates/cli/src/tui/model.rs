@@ -112,6 +112,17 @@ pub(super) struct Row {
     pub(super) bad: bool,
 }
 
+/// A new value of a figure.
+#[derive(Clone, Debug)]
+pub(super) struct NewValue {
+    pub(super) of: Of,
+    pub(super) value: f64,
+    /// The same in words.
+    pub(super) now: String,
+    /// What there is room for on a wide screen only.
+    pub(super) more: String,
+}
+
 /// What a run or a soak reports to the view.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
@@ -129,7 +140,7 @@ pub(super) enum Event {
     /// It is somewhere else now: what that is, its rows, and what to read there.
     Link { about: String, rows: Vec<String>, source: Box<Source> },
     /// A figure.
-    Value { of: Of, value: f64, now: String, more: String },
+    Value(NewValue),
     /// Frames of GigaE and segments of TCP that were sent again.
     Again { gigae: u64, tcp: u64 },
     /// A row has something new.
@@ -223,7 +234,7 @@ impl Model {
                     self.top = first;
                 }
             }
-            Event::Value { of, value, now, more } => self.value(of, at, value, (now, more)),
+            Event::Value(new) => self.value(new, at),
             Event::Again { gigae, tcp } => self.sent_again(at, [gigae, tcp]),
             Event::Row(row) => match self.row(&row.title) {
                 Some(place) => self.rows[place] = row,
@@ -244,7 +255,8 @@ impl Model {
                 megabytes(received),
                 many(frames + more_frames)
             );
-            self.value(Of::Wire, at, (sent + received) / 1e6, (now, more));
+            let value = (sent + received) / 1e6;
+            self.value(NewValue { of: Of::Wire, value, now, more }, at);
         }
         let places = if self.lines.iter().any(|line| line.of == Of::Cpu) {
             [Of::Cpu, Of::CpuThere]
@@ -253,7 +265,8 @@ impl Model {
         };
         for (of, share) in places.into_iter().zip(rates.cpus) {
             if let Some(share) = share {
-                self.value(of, at, share * 100.0, (percent(share), String::new()));
+                let (value, now) = (share * 100.0, percent(share));
+                self.value(NewValue { of, value, now, more: String::new() }, at);
             }
         }
         if rates.repeated > 0 {
@@ -261,19 +274,23 @@ impl Model {
         }
     }
 
-    fn value(&mut self, of: Of, at: Duration, value: f64, (now, more): (String, String)) {
-        if let Some(line) = self.lines.iter_mut().find(|line| line.of == of) {
-            (line.now, line.more) = (now, more);
-            line.push(at, value);
+    fn value(&mut self, new: NewValue, at: Duration) {
+        if let Some(line) = self.lines.iter_mut().find(|line| line.of == new.of) {
+            (line.now, line.more) = (new.now, new.more);
+            line.push(at, new.value);
         }
     }
 
     fn sent_again(&mut self, at: Duration, more: [u64; 2]) {
         self.again = [self.again[0] + more[0], self.again[1] + more[1]];
         let [gigae, tcp] = self.again;
-        let now = (gigae + tcp).to_string();
-        let words = (now, format!("gigae {gigae}, TCP {tcp}"));
-        self.value(Of::Again, at, (more[0] + more[1]) as f64, words);
+        let new = NewValue {
+            of: Of::Again,
+            value: (more[0] + more[1]) as f64,
+            now: (gigae + tcp).to_string(),
+            more: format!("gigae {gigae}, TCP {tcp}"),
+        };
+        self.value(new, at);
     }
 
     pub(super) fn row(&self, title: &str) -> Option<usize> {

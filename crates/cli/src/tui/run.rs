@@ -2,7 +2,7 @@
 
 use super::View;
 use super::live::Source;
-use super::model::{Event, Of, Row};
+use super::model::{Event, NewValue, Of, Row};
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::Kind;
@@ -71,19 +71,23 @@ impl RunProgress for View {
         };
         let now = with_unit(figure, experiment);
         if let Some(of) = of {
-            self.report(Event::Value { of, value: figure, now: now.clone(), more });
+            self.report(Event::Value(NewValue { of, value: figure, now: now.clone(), more }));
         }
         if !self.course.reads_there && answered.cost.seconds > 0.0 {
             let there = answered.cost.cpu();
-            let (of, value, now) = (Of::CpuThere, there * 100.0, percent(there));
-            self.report(Event::Value { of, value, now, more: "in the last repetition".into() });
+            self.report(Event::Value(NewValue {
+                of: Of::CpuThere,
+                value: there * 100.0,
+                now: percent(there),
+                more: "in the last repetition".into(),
+            }));
         }
         // TCP's are read live.
         if made.cell.transport.starts_with("gigae") && asked.repeated > 0 {
             self.report(Event::Again { gigae: asked.repeated, tcp: 0 });
         }
-        let text = last((made.title, &now), experiment.is_trip(), (asked, answered));
-        self.report(Event::Last(text));
+        let figure = format!("{}: {now}", made.title);
+        self.report(Event::Last(last(&figure, experiment.is_trip(), asked, answered)));
         let cells = row(made, &so_far);
         self.report(Event::Row(Row { title: made.title.into(), cells, bad: false }));
     }
@@ -132,13 +136,9 @@ fn messages(goodput: f64, size: usize) -> String {
     }
 }
 
-/// What the last repetition came to, in a line.
-fn last(
-    (title, figure): (&str, &str),
-    trip: bool,
-    (asked, answered): (&Asked, &Answered),
-) -> String {
-    let mut text = format!("last: {title}: {figure}");
+/// What the last repetition came to, in a line that begins with its figure.
+fn last(figure: &str, trip: bool, asked: &Asked, answered: &Answered) -> String {
+    let mut text = format!("last: {figure}");
     let cost = &asked.cost;
     // Costs of round trips are of the measured part, as the samples are.
     let messages = if trip { asked.samples.len() as u64 + asked.lost } else { asked.sent };
@@ -172,8 +172,7 @@ mod tests {
         let mut asked = Asked { sent: 1200, samples: vec![5000; 1000], ..Asked::default() };
         (asked.cost.seconds, asked.cost.cpu_thread) = (1.0, 0.5);
         (asked.cost.syscalls, asked.cost.tx_frames) = (2000, 1010);
-        let both = (&asked, &Answered::default());
-        let text = last(("cable rtt udp spin 8 B", "5.00 us"), true, both);
+        let text = last("cable rtt udp spin 8 B: 5.00 us", true, &asked, &Answered::default());
         let wanted =
             "last: cable rtt udp spin 8 B: 5.00 us; 2.00 calls, 1.01 frames each; CPU 50 %, 0 %";
         assert_eq!(text, wanted);

@@ -92,9 +92,16 @@ fn write_all(mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the terminal. What is drawn goes to [`Screen`]; keys come from [`Keyboard`], if there is
-/// one.
-pub(super) fn take() -> Result<(Screen, Option<Keyboard>), ViewError> {
+/// The terminal while it is taken.
+pub(super) struct TakenTerminal {
+    /// Where what is drawn goes.
+    pub(super) screen: Screen,
+    /// Where keys come from, if there is one.
+    pub(super) keyboard: Option<Keyboard>,
+}
+
+/// Takes the terminal.
+pub(super) fn take() -> Result<TakenTerminal, ViewError> {
     ready()?;
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -113,7 +120,8 @@ pub(super) fn take() -> Result<(Screen, Option<Keyboard>), ViewError> {
         restore();
         return Err(ViewError::Io(error));
     }
-    Ok((Screen { pending: Vec::new(), coloured: crate::terminal::coloured() }, keyboard))
+    let screen = Screen { pending: Vec::new(), coloured: crate::terminal::coloured() };
+    Ok(TakenTerminal { screen, keyboard })
 }
 
 /// Where keys come from.
@@ -195,7 +203,7 @@ pub(super) struct Screen {
 
 impl Screen {
     /// The sequence for a cell's colours and letters (ECMA-48, 8.3.117).
-    fn style(&mut self, (fg, bg, modifier): Style) {
+    fn style(&mut self, CellStyle { fg, bg, modifier }: CellStyle) {
         self.pending.extend(b"\x1b[0");
         for (wanted, number) in [(Modifier::BOLD, 1), (Modifier::DIM, 2), (Modifier::REVERSED, 7)] {
             if modifier.contains(wanted) {
@@ -216,8 +224,16 @@ impl Screen {
     }
 }
 
-/// Foreground, background, and how the letters are.
-type Style = (Color, Color, Modifier);
+/// How a cell looks.
+#[derive(Clone, Copy, PartialEq)]
+struct CellStyle {
+    /// Foreground.
+    fg: Color,
+    /// Background.
+    bg: Color,
+    /// How the letters are.
+    modifier: Modifier,
+}
 
 /// Those of a terminal's own colours that are used here.
 fn number(colour: Color) -> Option<u8> {
@@ -242,7 +258,7 @@ impl Backend for Screen {
             if at != Some((x, y)) {
                 self.write(format_args!("\x1b[{};{}H", u32::from(y) + 1, u32::from(x) + 1));
             }
-            let style = (cell.fg, cell.bg, cell.modifier);
+            let style = CellStyle { fg: cell.fg, bg: cell.bg, modifier: cell.modifier };
             if self.coloured && drawn != Some(style) {
                 self.style(style);
                 drawn = Some(style);

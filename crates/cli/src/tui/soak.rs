@@ -2,7 +2,7 @@
 
 use super::View;
 use super::live::Source;
-use super::model::{Event, Of, Row};
+use super::model::{Event, NewValue, Of, Row};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{many, megabytes, mib};
@@ -68,18 +68,18 @@ fn figures(point: &SoakPoint) -> Vec<Event> {
     let seconds = point.seconds.max(f64::MIN_POSITIVE);
     let rate = |of, bytes: u64, more| {
         let value = bytes as f64 / seconds;
-        Event::Value { of, value, now: format!("{} MB/s", megabytes(value)), more }
+        Event::Value(NewValue { of, value, now: format!("{} MB/s", megabytes(value)), more })
     };
     let messages = format!("{} messages/s", many(point.messages as f64 / seconds));
     vec![
         rate(Of::Gigae, point.gigae_bytes, messages),
         rate(Of::Tcp, point.tcp_bytes, String::new()),
-        Event::Value {
+        Event::Value(NewValue {
             of: Of::Memory,
             value: point.rss as f64,
             now: format!("{} MiB", mib(point.rss)),
             more: "the largest process's".into(),
-        },
+        }),
     ]
 }
 

@@ -3,7 +3,7 @@
 use super::draw::draw;
 use super::keys::KeyPress;
 use super::live::{Rates, Source};
-use super::model::{Act, Event, Line, Model, Of, Row};
+use super::model::{Act, Event, Line, Model, NewValue, Of, Row};
 use super::{run, soak};
 use ratatui_core::backend::TestBackend;
 use ratatui_core::terminal::Terminal;
@@ -57,8 +57,8 @@ fn midst() -> Model {
     for second in 0..30 {
         let at = seconds(second);
         let trip = 2.5 + (second % 5) as f64;
-        let words = (format!("{trip:.2} us"), "380k/s".to_owned());
-        model.update(Event::Value { of: Of::Trip, value: trip, now: words.0, more: words.1 }, at);
+        let (now, more) = (format!("{trip:.2} us"), "380k/s".to_owned());
+        model.update(Event::Value(NewValue { of: Of::Trip, value: trip, now, more }), at);
         let busy = if second < 15 { 1.0 } else { 0.4 };
         let wire = [[119e6, 84e3], [1e6, 9e3]];
         model.look(&Rates { wire: Some(wire), cpus: [Some(busy), Some(0.97)], repeated: 0 }, at);
@@ -242,9 +242,8 @@ fn the_last_minute_is_means_but_what_was_sent_again_adds_up() {
 #[test]
 fn what_is_long_past_is_forgotten() {
     let mut model = midst();
-    let value =
-        Event::Value { of: Of::Trip, value: 9.0, now: "9.00 us".into(), more: String::new() };
-    model.update(value, seconds(85));
+    let new = NewValue { of: Of::Trip, value: 9.0, now: "9.00 us".into(), more: String::new() };
+    model.update(Event::Value(new), seconds(85));
     let trips = &model.lines[0].past;
     assert!(trips.len() < 10 && trips.front().unwrap().0 >= seconds(25), "{trips:?}");
 }
