@@ -1,6 +1,6 @@
 //! `gigae broker`: ports on this machine's NICs for users without privileges.
 
-use crate::outcome::complain;
+use crate::outcome::end;
 use clap::Args;
 use gigae_broker::{CONFIG, SOCKET};
 use std::path::PathBuf;
@@ -25,8 +25,5 @@ pub struct BrokerArgs {
 /// Runs `gigae broker`.
 pub fn run(args: &BrokerArgs, interrupted: &AtomicBool) -> ExitCode {
     let mut say = |line: &str| eprintln!("gigae: {line}");
-    match gigae_broker::run(&args.config, &args.socket, interrupted, &mut say) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&*error),
-    }
+    end(gigae_broker::run(&args.config, &args.socket, interrupted, &mut say))
 }

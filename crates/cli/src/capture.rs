@@ -1,7 +1,7 @@
 //! `gigae capture`: the frames of endpoints as a pcapng file.
 
 use crate::endpoints::EndpointSelector;
-use crate::outcome::complain;
+use crate::outcome::end;
 use clap::Args;
 use gigae_observe::pcapng::{CaptureWriter, CapturedFrame, InterfaceDescription};
 use gigae_observe::{Activity, Capture, CaptureRecord, ObservedEndpoint};
@@ -68,10 +68,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs `gigae capture`.
 pub fn run(args: &CaptureArgs, interrupted: &AtomicBool) -> ExitCode {
-    match capture(args, interrupted) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error),
-    }
+    end(capture(args, interrupted))
 }
 
 fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {

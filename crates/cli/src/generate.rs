@@ -1,9 +1,8 @@
 //! `gigae completions` and `gigae man`: what a shell and `man` must know of the command, made from
 //! its own definition, so that neither can fall behind it.
 
-use crate::outcome::complain;
+use crate::outcome::{complain, finish, say};
 use clap::{Args, Command, ValueEnum};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -43,12 +42,7 @@ pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
         Shell::Fish => clap_complete::Shell::Fish,
     };
     clap_complete::generate(shell, &mut command, "gigae", &mut text);
-    match std::io::stdout().lock().write_all(public(&text).as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            complain(&format!("cannot write to standard output: {error}"))
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    finish(say(&public(&text)))
 }
 
 /// Without the option that only the command itself says, which is hidden from people but not from

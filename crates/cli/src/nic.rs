@@ -1,6 +1,6 @@
 //! `gigae nic`: what network cards this machine has, and what AF_XDP makes of one.
 
-use crate::outcome::complain;
+use crate::outcome::end;
 use clap::Args;
 use gigae::{Backend, Cluster, Options};
 use gigae_nic::{inventory, table};
@@ -22,10 +22,7 @@ pub struct NicArgs {
 
 /// Runs `gigae nic`.
 pub fn run(args: &NicArgs) -> ExitCode {
-    match show(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&*error),
-    }
+    end(show(args))
 }
 
 fn show(args: &NicArgs) -> Result<(), Box<dyn std::error::Error>> {

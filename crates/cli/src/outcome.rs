@@ -36,6 +36,11 @@ pub fn finish(outcome: Result<(), CommandError>) -> ExitCode {
     code
 }
 
+/// The same for a command that does not say whether it was interrupted.
+pub fn end<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
+    outcome.map_or_else(|error| complain(&error), |()| ExitCode::SUCCESS)
+}
+
 /// Says an error in one line; the exit code for it.
 pub fn complain(error: &dyn std::fmt::Display) -> ExitCode {
     finish(Err(CommandError::Error(error.to_string())))

@@ -4,7 +4,7 @@ mod show;
 
 use crate::capture::seconds;
 use crate::endpoints::EndpointSelector;
-use crate::outcome::complain;
+use crate::outcome::end;
 use clap::Args;
 use gigae_eval_model::duration::tenths;
 use gigae_observe::{Activity, ObservedEndpoint, PeerStatistics, Statistics, now};
@@ -49,10 +49,7 @@ pub struct StatArgs {
 
 /// Runs `gigae stat`.
 pub fn run(args: &StatArgs, interrupted: &AtomicBool) -> ExitCode {
-    match stat(args, interrupted) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(&error),
-    }
+    end(stat(args, interrupted))
 }
 
 /// What is kept of an endpoint between two looks.

@@ -8,6 +8,7 @@
 
 use crate::channel::JOIN_TIMEOUT;
 use crate::site::Site;
+use crate::transport::common::try_again;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use gigae_host::affinity;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -121,7 +122,7 @@ fn source(mut socket: &Socket, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         match socket.write(&chunk) {
             Ok(_) => {}
-            Err(error) if again(&error) => {}
+            Err(error) if try_again(&error) => {}
             Err(_) => return,
         }
     }
@@ -138,15 +139,10 @@ fn sink(mut socket: &Socket, stop: &AtomicBool) {
         match socket.read(&mut chunk) {
             Ok(0) => return,
             Ok(_) => {}
-            Err(error) if again(&error) => {}
+            Err(error) if try_again(&error) => {}
             Err(_) => return,
         }
     }
-}
-
-fn again(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! below, and say in `gigae_eval_model::transport` what it can do.
 
 mod bulk;
-mod common;
+pub(crate) mod common;
 mod gigae;
 mod icmp;
 mod raw;

@@ -1,9 +1,7 @@
 //! `report.html`: one self-contained file with nothing from a network. Everything is there without
 //! scripts; one of its own adds hovering, keys, hiding lines and copying commands.
 
-use super::{
-    asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tips, tuning,
-};
+use super::{asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tuning};
 use crate::ratios as compare;
 use gigae_eval_model::duration;
 use gigae_eval_model::experiment::Experiment;
@@ -225,8 +223,11 @@ fn figure(results: &Results, series: &[&Series], rate: Option<f64>, numbers: Tab
         .map(|rate| (rate / 8e6, format!("link rate {} MB/s", number::short(rate / 8e6))));
     let labels = gigae_eval_page::table::labels(series.iter().copied());
     let line = |name: &String| {
-        let mut points: Vec<SvgPoint> =
-            series.iter().filter(|one| one.label() == *name).map(|one| point(one)).collect();
+        let mut points: Vec<SvgPoint> = series
+            .iter()
+            .filter(|one| one.label() == *name)
+            .map(|one| sweeps::point(one.size as f64, one))
+            .collect();
         points.sort_by(|a, b| a.size.total_cmp(&b.size));
         SvgLine { style: look(results, name), name: name.clone(), points }
     };
@@ -254,16 +255,6 @@ fn commands(results: &Results, series: &[&Series], labels: &[String]) -> Vec<(St
     };
     let whole = repeat::command(results, &all).map(|command| ("all lines".to_owned(), command));
     whole.into_iter().chain(labels.iter().filter_map(of)).collect()
-}
-
-fn point(series: &Series) -> SvgPoint {
-    SvgPoint {
-        size: series.size as f64,
-        value: series.median,
-        low: series.ci95[0],
-        high: series.ci95[1],
-        tip: tips::of(series),
-    }
 }
 
 /// Number of a transport's colour and marker.

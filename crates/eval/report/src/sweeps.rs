@@ -168,7 +168,8 @@ fn buffers(
     settings.chain(repeat::size(results, column.size)).collect()
 }
 
-fn point(at: f64, series: &Series) -> SvgPoint {
+/// A series' median and its interval, drawn at this place of the axis.
+pub(super) fn point(at: f64, series: &Series) -> SvgPoint {
     SvgPoint {
         size: at,
         value: series.median,

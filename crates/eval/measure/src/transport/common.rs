@@ -9,7 +9,7 @@ use gigae_link::{Info, LinkCounters};
 use std::io;
 
 /// Nothing to do now, try again: a full or empty socket, a nap that ended, a signal.
-pub(super) fn try_again(error: &io::Error) -> bool {
+pub(crate) fn try_again(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
