@@ -53,6 +53,7 @@ impl Endpoint {
     }
 }
 
+/// # Opening
 impl Options {
     /// Opens the endpoint.
     pub fn open(self) -> Result<Endpoint, OpenError> {

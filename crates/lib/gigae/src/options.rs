@@ -70,6 +70,10 @@ pub enum Progress {
 const SIMULATED_FRAMES: usize = 1024;
 
 /// Options for opening an [`Endpoint`](crate::Endpoint).
+///
+/// [`new`](Options::new) or [`trunk`](Options::trunk) comes first. The options follow in any order;
+/// if one is given twice, the last one counts. [`open`](Options::open) comes last: it checks them
+/// together and makes the endpoint.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) interfaces: Vec<String>,
@@ -94,6 +98,7 @@ pub struct Options {
     pub(crate) bulk: Option<bool>,
 }
 
+/// # Beginning
 impl Options {
     /// Everything at its default for an interface: port id 0, channel 0, EtherType 0x88B5, the best
     /// backend, adaptive waiting, selective repeat, a peer timeout of 10 s, a linger of 1 s.
@@ -134,7 +139,10 @@ impl Options {
         let interfaces = interfaces.into_iter().map(Into::into).collect();
         Self { interfaces, ..Self::new("") }
     }
+}
 
+/// # Whose frames they are
+impl Options {
     /// This endpoint's port id, by which endpoints on one node differ. In the UDP envelope, port
     /// ids from 32,769 on stand for UDP ports of their own, 1 and so on beyond that of the
     /// envelope.
@@ -159,7 +167,10 @@ impl Options {
         self.envelope = envelope;
         self
     }
+}
 
+/// # The way to the NIC
+impl Options {
     /// The kernel interface to use.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
@@ -191,11 +202,30 @@ impl Options {
         self.queue = queue;
         self
     }
+}
 
+/// # Waiting, and time
+impl Options {
     /// How blocking calls wait.
     #[must_use]
     pub fn wait(mut self, wait: Wait) -> Self {
         self.wait = wait;
+        self
+    }
+
+    /// Whether an empty receive ring makes the endpoint drive the driver itself instead of waiting
+    /// for its interrupt (003 §4.4). Means nothing to AF_PACKET and AF_XDP in generic mode.
+    #[must_use]
+    pub fn busy_poll(mut self, busy_poll: BusyPoll) -> Self {
+        self.busy_poll = busy_poll;
+        self
+    }
+
+    /// Who acknowledges, retransmits and answers while the program makes no calls: by default a
+    /// background thread. A simulated network has no such thread.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
         self
     }
 
@@ -215,7 +245,10 @@ impl Options {
         self.linger = linger;
         self
     }
+}
 
+/// # Frames
+impl Options {
     /// Recovers from loss by go-back-N, as the papers do, instead of selective repeat.
     #[must_use]
     pub fn go_back_n(mut self) -> Self {
@@ -231,14 +264,6 @@ impl Options {
         self
     }
 
-    /// Who acknowledges, retransmits and answers while the program makes no calls: by default a
-    /// background thread. A simulated network has no such thread.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
-
     /// Whether the checksum of sent frames covers the messages (default) or only the header. That
     /// saves 20 to 30 ns per KB at each end. Ethernet's own FCS covers every wire, but neither
     /// memory, bus nor switch. What goes by the UDP socket for bulk data is covered always.
@@ -247,32 +272,10 @@ impl Options {
         self.protocol.payload_checksum = payload_checksum;
         self
     }
+}
 
-    /// Whether an empty receive ring makes the endpoint drive the driver itself instead of waiting
-    /// for its interrupt (003 §4.4). Means nothing to AF_PACKET and AF_XDP in generic mode.
-    #[must_use]
-    pub fn busy_poll(mut self, busy_poll: BusyPoll) -> Self {
-        self.busy_poll = busy_poll;
-        self
-    }
-
-    /// What this node is called in answers to [`Endpoint::ask`](crate::Endpoint::ask) instead of
-    /// its host name: 1 to 63 letters, digits, `-`, `_` and `.`; any other name is ignored.
-    #[must_use]
-    pub fn name(mut self, name: &str) -> Self {
-        self.name = Some(name.into()).filter(|name: &String| is_node_name(name));
-        self
-    }
-
-    /// Whether `gigae stat` and `gigae capture`, run by the same user or root, can look at this
-    /// endpoint: by default, unless the network is simulated. Needs one descriptor and 8.1 MiB of
-    /// addresses, and nearly no memory until `gigae capture` captures frames.
-    #[must_use]
-    pub fn observable(mut self, observable: bool) -> Self {
-        self.observable = Some(observable);
-        self
-    }
-
+/// # Ways beside the link
+impl Options {
     /// Whether frames to endpoints of this node go through memory instead of the NIC, where both
     /// ends say so: default `false`.
     ///
@@ -313,7 +316,29 @@ impl Options {
         self.bulk = Some(bulk);
         self
     }
+}
 
+/// # What others see
+impl Options {
+    /// What this node is called in answers to [`Endpoint::ask`](crate::Endpoint::ask) instead of
+    /// its host name: 1 to 63 letters, digits, `-`, `_` and `.`; any other name is ignored.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.into()).filter(|name: &String| is_node_name(name));
+        self
+    }
+
+    /// Whether `gigae stat` and `gigae capture`, run by the same user or root, can look at this
+    /// endpoint: by default, unless the network is simulated. Needs one descriptor and 8.1 MiB of
+    /// addresses, and nearly no memory until `gigae capture` captures frames.
+    #[must_use]
+    pub fn observable(mut self, observable: bool) -> Self {
+        self.observable = Some(observable);
+        self
+    }
+}
+
+impl Options {
     /// For simulations: frames of a simulated link each way (more than 64), and parameters of the
     /// protocol that no program has to know.
     #[doc(hidden)]

@@ -55,6 +55,7 @@ pub struct PeerSnapshot {
     pub out_of_order: u32,
 }
 
+/// # A peer as it is now
 impl<T, R> Protocol<T, R> {
     /// A peer as it is now. Takes some tens of nanoseconds. Nothing is counted only for this.
     ///

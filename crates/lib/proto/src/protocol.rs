@@ -53,7 +53,32 @@ enum ReplyKind {
     HelloAck { token: u64, echo: u64 },
 }
 
-/// See the crate's description. `T` is a transmit buffer, `R` a received one.
+/// The state machine of one endpoint. `T` is a transmit buffer, `R` a received one. The crate's
+/// description says what goes in and what comes out.
+///
+/// The caller calls the methods in this order:
+///
+/// 1. [`new`](Protocol::new), and [`advance`](Protocol::advance) with the present time.
+/// 2. [`peer`](Protocol::peer) for each peer that the program knows, before the first message to
+///    it.
+/// 3. Again and again, until the endpoint closes:
+///    1. [`handle`](Protocol::handle) for each frame that has arrived. Then
+///       [`poll_replaced`](Protocol::poll_replaced): the sender may have got another peer's entry.
+///    2. [`advance`](Protocol::advance): once per some tens of frames, before a sleep and after it.
+///       A sleep ends at [`next_deadline`](Protocol::next_deadline) at the latest.
+///    3. [`poll_acknowledged`](Protocol::poll_acknowledged),
+///       [`poll_failure`](Protocol::poll_failure), [`poll_spent`](Protocol::poll_spent) and
+///       [`poll_discarded`](Protocol::poll_discarded), which return buffers.
+///    4. [`poll_delivery`](Protocol::poll_delivery) and
+///       [`poll_operations`](Protocol::poll_operations), and only then
+///       [`poll_ended`](Protocol::poll_ended). [`release`](Protocol::release) comes after each
+///       delivery, once the program is done with it.
+///    5. [`send`](Protocol::send), or one of the methods like it, for each message.
+///    6. [`poll_path`](Protocol::poll_path) if there are several links, and then
+///       [`poll_transmit`](Protocol::poll_transmit), each until it has nothing more.
+/// 4. [`close`](Protocol::close). Then [`handle`](Protocol::handle),
+///    [`advance`](Protocol::advance) and [`poll_transmit`](Protocol::poll_transmit) while
+///    [`is_closing`](Protocol::is_closing).
 #[derive(Clone, Debug)]
 pub struct Protocol<T, R> {
     config: ProtocolConfig,
@@ -81,6 +106,7 @@ pub struct Protocol<T, R> {
     counters: ProtocolCounters,
 }
 
+/// # Making one, and what it has counted
 impl<T, R> Protocol<T, R> {
     /// A protocol without peers. `secret` must be random, and no other process may know it: a
     /// process that knows it can pretend to be any peer. It must differ from the secret of every
@@ -125,7 +151,10 @@ impl<T, R> Protocol<T, R> {
     pub fn config(&self) -> &ProtocolConfig {
         &self.config
     }
+}
 
+/// # The table of peers
+impl<T, R> Protocol<T, R> {
     /// How many peers are in the table. Their ids run from zero.
     #[inline]
     pub fn peers(&self) -> usize {
@@ -146,7 +175,9 @@ impl<T, R> Protocol<T, R> {
     pub fn key(&self, peer: PeerId) -> PeerKey {
         self.session(peer).key
     }
+}
 
+impl<T, R> Protocol<T, R> {
     #[inline]
     pub(crate) fn session(&self, peer: PeerId) -> &Session<T, R> {
         &self.sessions[peer.0 as usize]
@@ -166,7 +197,10 @@ impl<T, R> Protocol<T, R> {
         self.table.last = id;
         Some(id)
     }
+}
 
+/// # Questions outside of a session
+impl<T, R> Protocol<T, R> {
     /// An epoch for a question that belongs to no session. No other node can guess it.
     pub fn fresh_epoch(&mut self) -> Epoch {
         self.questions = self.questions.wrapping_add(1);
@@ -182,7 +216,10 @@ impl<T, R> Protocol<T, R> {
             self.replies.push_back(reply);
         }
     }
+}
 
+/// # Links and paths
+impl<T, R> Protocol<T, R> {
     /// The next path of a session that came up, and its address. Call this before transmitting
     /// anything.
     pub fn poll_path(&mut self) -> Option<PathTo> {

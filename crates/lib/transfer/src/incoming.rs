@@ -28,6 +28,7 @@ struct RegionPlace {
 
 type OpResult = Result<(), Invalid>;
 
+/// # Frames that arrived
 impl<M: Bytes> Transfer<M> {
     /// Takes in the payload of an Op frame of a peer, in the order of the session with this epoch.
     /// Counts and drops what is invalid.

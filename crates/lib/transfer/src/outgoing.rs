@@ -19,6 +19,7 @@ const LIMIT_LEN: usize = Op::Limit { until: 0, entries: 0 }.header_len();
 /// Longer messages are offered to a peer that reads them in this process's memory.
 const LEND_ABOVE: usize = 12 << 10;
 
+/// # Frames to send
 impl<M: Bytes> Transfer<M> {
     /// The next peer for which there may be something to send. It comes up again only after it was
     /// [filled](Self::fill) for or something new began. [`postpone`](Self::postpone) it if nothing

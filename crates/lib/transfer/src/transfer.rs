@@ -114,7 +114,30 @@ impl<M> fmt::Display for TooLong<M> {
 /// The result of starting an operation.
 pub type Start<M> = Result<OpId, TooLong<M>>;
 
-/// See the crate's description.
+/// All operations of one endpoint. The crate's description says what kinds there are.
+///
+/// The caller calls the methods in this order:
+///
+/// 1. [`new`](Transfer::new), once.
+/// 2. [`advance`](Transfer::advance), whenever the protocol gets the time.
+/// 3. What the program asks for: [`register`](Transfer::register) for a memory,
+///    [`receive`](Transfer::receive) for a message, and [`send`](Transfer::send),
+///    [`write`](Transfer::write), [`read`](Transfer::read) or [`atomic`](Transfer::atomic), which
+///    start an operation.
+/// 4. For each peer that [`poll_ready`](Transfer::poll_ready) returns:
+///    [`fill`](Transfer::fill), once or several times for one frame, and then
+///    [`framed`](Transfer::framed). If no frame can go to it now:
+///    [`postpone`](Transfer::postpone).
+/// 5. [`acknowledged`](Transfer::acknowledged) for each of these frames that the peer has
+///    acknowledged, in their order.
+/// 6. [`handle`](Transfer::handle) for each frame with operations that has arrived, in the order of
+///    its session.
+/// 7. [`ended`](Transfer::ended) for each session that has ended, after all that it acknowledged
+///    and brought.
+/// 8. [`poll_completion`](Transfer::poll_completion) and [`poll_notice`](Transfer::poll_notice),
+///    each until it has nothing more.
+///
+/// Steps 2 to 8 come again and again.
 #[derive(Debug)]
 pub struct Transfer<M> {
     pub(crate) config: TransferConfig,
@@ -148,12 +171,8 @@ pub struct Transfer<M> {
     pub(crate) expecting: VecDeque<u32>,
 }
 
+/// # Making one, and what is going on
 impl<M: Bytes> Transfer<M> {
-    /// Operations that the program has started so far, other than receives.
-    pub fn started(&self) -> u64 {
-        self.started
-    }
-
     /// An endpoint without operations. `keys` gives the key of each memory that is registered. Some
     /// of its numbers must not reveal the others, as with the random numbers of the operating
     /// system.
@@ -207,6 +226,11 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
+    /// Operations that the program has started so far, other than receives.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
     /// Operations that are not completed.
     pub fn outstanding(&self) -> usize {
         self.operations.len()
@@ -229,7 +253,10 @@ impl<M: Bytes> Transfer<M> {
     pub fn unexpected(&self) -> usize {
         self.matching.unexpected.len()
     }
+}
 
+/// # Registered memory
+impl<M: Bytes> Transfer<M> {
     /// Lets other endpoints use a memory. Hands it back if there are too many.
     pub fn register(&mut self, memory: M, rights: Rights) -> Result<RegionKey, TooLong<M>> {
         self.regions.register(memory, rights).map_err(TooLong)

@@ -6,6 +6,7 @@ use crate::session::{Session, SessionState};
 use crate::{EndedSession, FailedSend, PeerId, Reason};
 use gigae_wire::Kind;
 
+/// # Closing
 impl<T, R> Protocol<T, R> {
     /// Ends a peer's session. Its unacknowledged messages fail, in order.
     pub(super) fn fail(&mut self, peer: PeerId, reason: Reason) {

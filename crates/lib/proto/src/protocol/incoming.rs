@@ -30,6 +30,7 @@ struct Origin<'a> {
     node: &'a NodeAddr,
 }
 
+/// # Frames that arrived
 impl<T, R> Protocol<T, R> {
     /// Takes in a received frame and the buffer that holds it. If the protocol keeps the buffer, it
     /// takes it out. The buffer comes back by [`poll_delivery`](Self::poll_delivery) or

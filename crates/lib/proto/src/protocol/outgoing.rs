@@ -9,6 +9,7 @@ use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind};
 /// Bytes of an Ack's payload that is no report.
 const NO_REPORT: u16 = 4 + AckReport::MAX_BITMAP as u16 + 1;
 
+/// # Frames to transmit
 impl<T, R> Protocol<T, R> {
     /// Whether [`poll_transmit`](Self::poll_transmit) may have something.
     #[inline]

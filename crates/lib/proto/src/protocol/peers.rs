@@ -24,6 +24,7 @@ const MOST_OF_A_NODE: u32 = 256;
 /// session of the former peer is no longer valid then.
 const REPLACEABLE_AFTER: u64 = 3;
 
+/// # Peers
 impl<T, R> Protocol<T, R> {
     /// The peer with this key, entered in the table if it is new. `None` if the table is full. The
     /// peer stays in the table. Sends nothing.

@@ -5,6 +5,7 @@ use super::outputs::pop;
 use crate::{Delivery, EndedSession, FailedSend, PeerId};
 use gigae_wire::Epoch;
 
+/// # Taking messages out, and buffers back
 impl<T, R> Protocol<T, R> {
     /// Whether [`poll_delivery`](Self::poll_delivery) would return something.
     #[inline]

@@ -10,6 +10,7 @@ use crate::session::SessionState;
 use crate::{PeerId, Unsent};
 use gigae_wire::{Epoch, Kind};
 
+/// # Sending
 impl<T, R> Protocol<T, R> {
     /// Admits a message of `len` bytes for a peer. It goes out by
     /// [`poll_transmit`](Self::poll_transmit). Its buffer comes back by

@@ -6,6 +6,7 @@ use crate::log;
 use crate::session::SessionState;
 use crate::{Instant, PeerId, Reason};
 
+/// # Time
 impl<T, R> Protocol<T, R> {
     #[inline]
     pub(super) fn enqueue(&mut self, peer: PeerId) {

@@ -6,6 +6,7 @@ use crate::operation::{
     MultiReceiveState, OpError, OpId, Operation, TransferCompletion, TransferNotice,
 };
 
+/// # What has ended
 impl<M: Bytes> Transfer<M> {
     /// The next operation that has ended.
     #[inline]

@@ -47,6 +47,7 @@ impl Expected {
     }
 }
 
+/// # Data that a link puts where they belong
 impl<M: Bytes> Transfer<M> {
     /// The data that should come next, and the memory where they belong: at most so many come.
     pub fn expect(&mut self) -> Option<(Expected, &mut [u8])> {

@@ -11,6 +11,7 @@ use crate::peer::{OperationReply, PeerEntry};
 use gigae_proto::PeerId;
 use gigae_wire::op::Op;
 
+/// # Messages in another process's memory
 impl<M: Bytes> Transfer<M> {
     /// Whether a peer reads long messages in this process's memory, from now on.
     pub fn lend(&mut self, peer: PeerId, lends: bool) {

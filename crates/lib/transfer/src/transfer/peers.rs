@@ -15,6 +15,7 @@ const MOST_KEPT: usize = 16;
 /// Spare states for other peers.
 const MOST_SPARE: usize = 16;
 
+/// # Peers
 impl<M: Bytes> Transfer<M> {
     /// The peers with operations, matched receives included. Looks at all operations.
     pub fn engaged(&self) -> Vec<PeerId> {

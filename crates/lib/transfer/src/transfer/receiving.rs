@@ -13,6 +13,7 @@ use gigae_proto::PeerId;
 use gigae_wire::Pieces;
 use gigae_wire::op::{Label, Op};
 
+/// # Receiving messages
 impl<M: Bytes> Transfer<M> {
     /// Receives the first matching message. A message longer than the memory is
     /// [truncated](crate::OpError::Truncated).

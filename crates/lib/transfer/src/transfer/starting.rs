@@ -9,6 +9,7 @@ use crate::operation::{
 use gigae_proto::PeerId;
 use gigae_wire::op::{Change, Label};
 
+/// # Starting and cancelling operations
 impl<M: Bytes> Transfer<M> {
     fn begin(&mut self, peer: PeerId, operation: Operation<M>) -> Result<OpId, Operation<M>> {
         let id = self.operations.insert(operation)?;
