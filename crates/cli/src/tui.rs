@@ -31,7 +31,7 @@ use gigae_eval_model::number::hundredths;
 use gigae_eval_run::ViewCost;
 use gigae_host::affinity;
 use live::{Live, Source};
-use model::{Act, Event, Model};
+use model::{Event, KeyAction, Model};
 use ratatui_core::terminal::Terminal;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -59,7 +59,7 @@ pub struct View {
     wake: Arc<OwnedFd>,
     own: Arc<ViewUsage>,
     thread: Option<JoinHandle<()>>,
-    course: run::Course,
+    run_state: run::RunState,
     /// What was sent again in a soak, as it was reported last: GigaE's and TCP's.
     reported: [u64; 2],
 }
@@ -111,8 +111,8 @@ impl View {
         });
         match thread {
             Ok(thread) => {
-                let (thread, course) = (Some(thread), run::Course::default());
-                Ok(Self { events, wake, own, thread, course, reported: [0, 0] })
+                let (thread, run_state) = (Some(thread), run::RunState::default());
+                Ok(Self { events, wake, own, thread, run_state, reported: [0, 0] })
             }
             Err(error) => {
                 restore();
@@ -178,7 +178,7 @@ fn show(
         for act in pressed.iter().filter_map(|key| model.press(*key)) {
             match act {
                 // The way that Ctrl-C takes without a view.
-                Act::End => kill_process(getpid(), Signal::INT)?,
+                KeyAction::End => kill_process(getpid(), Signal::INT)?,
             }
         }
         if !pressed.is_empty() {

@@ -14,7 +14,7 @@ const MOST_VALUES: usize = 4096;
 
 /// A line of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum Metric {
     /// Round trips, by repetition.
     Trip,
     /// Goodput, by repetition.
@@ -37,7 +37,7 @@ pub(super) enum Of {
     Memory,
 }
 
-impl Of {
+impl Metric {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Trip => "round trip",
@@ -62,7 +62,7 @@ impl Of {
 /// A figure with its past.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    pub(super) of: Of,
+    pub(super) metric: Metric,
     /// The last value in words.
     pub(super) now: String,
     /// What there is room for on a wide screen only.
@@ -94,7 +94,7 @@ impl Line {
         }
         let one = |(sum, count): (f64, u32)| match count {
             0 => None,
-            _ if self.of.adds() => Some(sum),
+            _ if self.metric.adds() => Some(sum),
             _ => Some(sum / f64::from(count)),
         };
         found.into_iter().map(one).collect()
@@ -129,7 +129,7 @@ pub(super) enum Event {
     /// It is somewhere else now: what that is, its rows, and what to read there.
     Link { about: String, rows: Vec<String>, source: Box<Source> },
     /// A figure.
-    Value { of: Of, value: f64, now: String, more: String },
+    Value { metric: Metric, value: f64, now: String, more: String },
     /// Frames of GigaE and segments of TCP that were sent again.
     Again { gigae: u64, tcp: u64 },
     /// A row has something new.
@@ -142,7 +142,7 @@ pub(super) enum Event {
 
 /// What the thread that shows the view must do for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum KeyAction {
     /// End the run.
     End,
 }
@@ -178,9 +178,13 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(title: String, lines: &[Of], header: &[&'static str]) -> Self {
-        let line =
-            |of: &Of| Line { of: *of, now: "-".into(), more: String::new(), past: VecDeque::new() };
+    pub(super) fn new(title: String, lines: &[Metric], header: &[&'static str]) -> Self {
+        let line = |metric: &Metric| Line {
+            metric: *metric,
+            now: "-".into(),
+            more: String::new(),
+            past: VecDeque::new(),
+        };
         Self {
             title,
             place: String::new(),
@@ -223,7 +227,7 @@ impl Model {
                     self.top = first;
                 }
             }
-            Event::Value { of, value, now, more } => self.value(of, at, value, (now, more)),
+            Event::Value { metric, value, now, more } => self.value(metric, at, value, (now, more)),
             Event::Again { gigae, tcp } => self.sent_again(at, [gigae, tcp]),
             Event::Row(row) => match self.row(&row.title) {
                 Some(place) => self.rows[place] = row,
@@ -244,16 +248,16 @@ impl Model {
                 megabytes(received),
                 many(frames + more_frames)
             );
-            self.value(Of::Wire, at, (sent + received) / 1e6, (now, more));
+            self.value(Metric::Wire, at, (sent + received) / 1e6, (now, more));
         }
-        let places = if self.lines.iter().any(|line| line.of == Of::Cpu) {
-            [Of::Cpu, Of::CpuThere]
+        let places = if self.lines.iter().any(|line| line.metric == Metric::Cpu) {
+            [Metric::Cpu, Metric::CpuThere]
         } else {
-            [Of::CpuHere, Of::CpuThere]
+            [Metric::CpuHere, Metric::CpuThere]
         };
-        for (of, share) in places.into_iter().zip(rates.cpus) {
+        for (metric, share) in places.into_iter().zip(rates.cpus) {
             if let Some(share) = share {
-                self.value(of, at, share * 100.0, (percent(share), String::new()));
+                self.value(metric, at, share * 100.0, (percent(share), String::new()));
             }
         }
         if rates.repeated > 0 {
@@ -261,8 +265,8 @@ impl Model {
         }
     }
 
-    fn value(&mut self, of: Of, at: Duration, value: f64, (now, more): (String, String)) {
-        if let Some(line) = self.lines.iter_mut().find(|line| line.of == of) {
+    fn value(&mut self, metric: Metric, at: Duration, value: f64, (now, more): (String, String)) {
+        if let Some(line) = self.lines.iter_mut().find(|line| line.metric == metric) {
             (line.now, line.more) = (now, more);
             line.push(at, value);
         }
@@ -273,7 +277,7 @@ impl Model {
         let [gigae, tcp] = self.again;
         let now = (gigae + tcp).to_string();
         let words = (now, format!("gigae {gigae}, TCP {tcp}"));
-        self.value(Of::Again, at, (more[0] + more[1]) as f64, words);
+        self.value(Metric::Again, at, (more[0] + more[1]) as f64, words);
     }
 
     pub(super) fn row(&self, title: &str) -> Option<usize> {
@@ -286,13 +290,13 @@ impl Model {
     }
 
     /// What a key does.
-    pub(super) fn press(&mut self, key: KeyPress) -> Option<Act> {
+    pub(super) fn press(&mut self, key: KeyPress) -> Option<KeyAction> {
         let last = self.rows.len().saturating_sub(self.page);
         let page = self.page.max(1);
         let top = match key {
             KeyPress::End => {
                 self.ending = true;
-                return Some(Act::End);
+                return Some(KeyAction::End);
             }
             KeyPress::Help => {
                 self.help = !self.help;

@@ -196,7 +196,7 @@ pub(super) fn charts(results: &Results) -> Vec<(String, Markup)> {
 }
 
 /// A point of the chart.
-struct Spot {
+struct ChartPoint {
     place: usize,
     x: f64,
     y: f64,
@@ -205,7 +205,7 @@ struct Spot {
 }
 
 fn chart(title: &str, all: &[Tried<'_>]) -> Option<Markup> {
-    let spot = |(place, one): (usize, &Tried<'_>)| {
+    let point = |(place, one): (usize, &Tried<'_>)| {
         let (trip, goodput) = (one.of.trip?, one.of.goodput?);
         let cpu = one.of.demand.map(|demand| demand.median);
         let tip = format!(
@@ -215,40 +215,40 @@ fn chart(title: &str, all: &[Tried<'_>]) -> Option<Markup> {
             said(goodput),
             one.of.demand.map_or(String::new(), |demand| format!(", {} us per KB", said(demand)))
         );
-        Some(Spot { place, x: trip.median, y: goodput.median, cpu, tip })
+        Some(ChartPoint { place, x: trip.median, y: goodput.median, cpu, tip })
     };
-    let spots: Vec<Spot> = all.iter().enumerate().filter_map(spot).collect();
-    if spots.len() < 2 {
+    let points: Vec<ChartPoint> = all.iter().enumerate().filter_map(point).collect();
+    if points.len() < 2 {
         return None;
     }
-    let span = |of: fn(&Spot) -> f64, from, to| {
-        let low = spots.iter().map(of).fold(f64::INFINITY, f64::min);
-        let high = spots.iter().map(of).fold(0.0, f64::max);
+    let span = |of: fn(&ChartPoint) -> f64, from, to| {
+        let low = points.iter().map(of).fold(f64::INFINITY, f64::min);
+        let high = points.iter().map(of).fold(0.0, f64::max);
         let room = (high / low).powf(0.12).max(1.05);
         Span { low: low / room, high: high * room, log: true, from, to }
     };
-    let x = span(|spot| spot.x, LEFT, WIDTH - RIGHT);
-    let y = span(|spot| spot.y, HEIGHT - BOTTOM, TOP);
-    let most = spots.iter().filter_map(|spot| spot.cpu).fold(0.0, f64::max);
-    let radius = |spot: &Spot| {
-        let share = spot.cpu.filter(|_| most > 0.0).map_or(0.2, |cpu| cpu / most);
+    let x = span(|point| point.x, LEFT, WIDTH - RIGHT);
+    let y = span(|point| point.y, HEIGHT - BOTTOM, TOP);
+    let most = points.iter().filter_map(|point| point.cpu).fold(0.0, f64::max);
+    let radius = |point: &ChartPoint| {
+        let share = point.cpu.filter(|_| most > 0.0).map_or(0.2, |cpu| cpu / most);
         (LARGEST * share.sqrt()).max(SMALLEST)
     };
     let content = html! {
         @for value in ticks(&y) { (across(y.at(value), x.to, &trimmed(value))) }
         @for value in ticks(&x) { (upright(x.at(value), &trimmed(value))) }
         (named(x.to, "round trip in microseconds", "MB/s at the receiver"))
-        path.level fill="none" d=(staircase(&spots, &x, &y)) {}
-        @for spot in &spots {
+        path.level fill="none" d=(staircase(&points, &x, &y)) {}
+        @for point in &points {
             // The present setting is a diamond.
-            @let style = if spot.place == 0 { 3 } else { 0 };
-            @let (px, py, radius) = (x.at(spot.x), y.at(spot.y), radius(spot));
+            @let style = if point.place == 0 { 3 } else { 0 };
+            @let (px, py, radius) = (x.at(point.x), y.at(point.y), radius(point));
             g class={ "line c" (style) } {
                 path.marker fill-opacity="0.55" d=(marker(style, px, py, radius)) {
-                    title { (spot.tip) }
+                    title { (point.tip) }
                 }
             }
-            text.note x=(At(px + radius + 2.0)) y=(At(py - 3.0)) { (spot.place) }
+            text.note x=(At(px + radius + 2.0)) y=(At(py - 3.0)) { (point.place) }
         }
     };
     Some(drawing(title, &content))
@@ -267,19 +267,19 @@ fn ticks(span: &Span) -> Vec<f64> {
 }
 
 /// The front of the two figures that the axes show, as stairs.
-fn staircase(spots: &[Spot], x: &Span, y: &Span) -> String {
-    let mut sorted: Vec<&Spot> = spots.iter().collect();
+fn staircase(points: &[ChartPoint], x: &Span, y: &Span) -> String {
+    let mut sorted: Vec<&ChartPoint> = points.iter().collect();
     sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(b.y.total_cmp(&a.y)));
     let (mut best, mut path) = (0.0, String::new());
-    for spot in sorted {
-        if spot.y > best {
+    for point in sorted {
+        if point.y > best {
             let step = if path.is_empty() {
-                format!("M{:.1} {:.1}", x.at(spot.x), y.from)
+                format!("M{:.1} {:.1}", x.at(point.x), y.from)
             } else {
-                format!("H{:.1}", x.at(spot.x))
+                format!("H{:.1}", x.at(point.x))
             };
-            let _ = write!(path, "{step}V{:.1}", y.at(spot.y));
-            best = spot.y;
+            let _ = write!(path, "{step}V{:.1}", y.at(point.y));
+            best = point.y;
         }
     }
     let _ = write!(path, "H{:.1}", x.to);

@@ -20,6 +20,6 @@ mod tuned;
 
 pub use config::{Config, ProgramRuns, RemoteEnd};
 pub use error::RunError;
-pub use gather::{Gathered, SoFar};
-pub use progress::{Made, MeasuredLink, RunProgress, ViewCost};
+pub use gather::{CellRepetitions, SoFar};
+pub use progress::{FinishedRepetition, MeasuredLink, RunProgress, ViewCost};
 pub use run::run;

@@ -7,7 +7,7 @@
 //! when it ends, however it does.
 
 use crate::error::{RunError, unexpected};
-use crate::gather::Gathered;
+use crate::gather::CellRepetitions;
 use crate::progress::title;
 use crate::repetition::{gather, repetition};
 use crate::rounds::{MOST_FAILURES, Running};
@@ -24,7 +24,7 @@ use gigae_eval_session::tune::{TuneError, Tuner};
 /// A setting and what is measured under it; the present one has no trial.
 struct Block {
     trial: Option<Trial>,
-    cells: Vec<Gathered>,
+    cells: Vec<CellRepetitions>,
 }
 
 /// Both ends while settings are tried.
@@ -77,7 +77,7 @@ impl Running<'_> {
     }
 
     fn series_of(&self, link: &str, block: &Block) -> Vec<Series> {
-        let series = |one: &Gathered| one.series(link, self.plan.precision, &self.overhead);
+        let series = |one: &CellRepetitions| one.series(link, self.plan.precision, &self.overhead);
         block.cells.iter().filter_map(series).collect()
     }
 
@@ -232,7 +232,7 @@ fn possible(stage: &Stage, wanted: Vec<WantedKnob>) -> (Vec<WantedKnob>, Vec<Kno
         wanted.into_iter().partition(|one| why(&one.knob).is_none());
     let state = |WantedKnob { knob, .. }: WantedKnob| KnobState {
         belongs: gigae_eval_session::tune::by_name(&knob)
-            .map_or(gigae_eval_model::knobs::Belongs::Kernel, |knob| knob.form().belongs),
+            .map_or(gigae_eval_model::knobs::KnobOwner::Kernel, |knob| knob.form().belongs),
         present: None,
         absent: why(&knob).map(str::to_owned),
         note: None,

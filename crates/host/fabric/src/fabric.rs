@@ -289,10 +289,10 @@ fn build(state: &mut FabricState) -> Result<(), FabricError> {
     let switch = topology::switch_name(&config.prefix);
     let numbers = || 1..=config.nodes;
     let with_ipv6 = fs::exists("/proc/sys/net/ipv6/conf/default").unwrap_or(false);
-    netns::create(&switch, &mark, || quieten(&topology::QUIET_SWITCH))?;
+    netns::create(&switch, &mark, || write_sysctls(&topology::QUIET_SWITCH))?;
     for number in numbers() {
         let name = topology::node_name(&config.prefix, number);
-        netns::create(&name, &mark, || quieten(&topology::QUIET_NODE))?;
+        netns::create(&name, &mark, || write_sysctls(&topology::QUIET_NODE))?;
     }
     netns::inside(&switch, || {
         tool::batch("ip", &topology::wire_up(config))?;
@@ -354,8 +354,8 @@ fn set_sending(config: &FabricConfig) -> Result<(), FabricError> {
 }
 
 /// Writes settings under `/proc/sys/net`, which shows the calling thread's namespace. A kernel
-/// without IPv6 has nothing to be quietened.
-fn quieten(settings: &[topology::KernelSetting]) -> Result<(), FabricError> {
+/// without IPv6 does not have the IPv6 settings.
+fn write_sysctls(settings: &[topology::KernelSetting]) -> Result<(), FabricError> {
     for topology::KernelSetting { file, value } in settings {
         let path = format!("/proc/sys/net/{file}");
         match fs::write(&path, value) {

@@ -7,7 +7,7 @@
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
 use super::steering::parts;
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl Knob for Frequency {
         &KnobForm {
             name: "cpu-frequency",
             about: "percent of their highest frequency that the CPUs may take: slower CPUs",
-            belongs: Belongs::Machine,
+            belongs: KnobOwner::Machine,
             values: "10 to 100 percent, or \"lowest\"",
         }
     }

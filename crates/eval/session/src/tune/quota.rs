@@ -8,7 +8,7 @@
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ impl Knob for Quota {
         &KnobForm {
             name: "cpu-quota",
             about: "percent of a CPU's time that the measuring process may have: a slower CPU",
-            belongs: Belongs::Program,
+            belongs: KnobOwner::Program,
             values: "5 to 95 percent, or \"off\"",
         }
     }

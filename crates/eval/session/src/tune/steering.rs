@@ -8,7 +8,7 @@
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::fs;
 use std::io;
 
@@ -118,7 +118,7 @@ impl Knob for Rps {
         &KnobForm {
             name: "rps",
             about: "CPUs to which the kernel hands received frames on (Receive Packet Steering)",
-            belongs: Belongs::Kernel,
+            belongs: KnobOwner::Kernel,
             values: "\"off\", \"same\" (the measuring thread's CPU), \"other\" or \"all\"",
         }
     }
@@ -191,7 +191,7 @@ impl Knob for Irq {
         &KnobForm {
             name: "irq-affinity",
             about: "CPUs that may have the interface's interrupts",
-            belongs: Belongs::Machine,
+            belongs: KnobOwner::Machine,
             values: "\"same\" (the measuring thread's CPU), \"other\", \"all\" or \"spread\"",
         }
     }
