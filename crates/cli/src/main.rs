@@ -50,12 +50,12 @@ impl Command {
         }
     }
 
-    /// Whether it lays a virtual network.
+    /// Whether it creates a virtual network.
     fn sets_up_fabric(&self) -> bool {
         match self {
             Self::Eval(args) => args.sets_up_fabric(),
             Self::Soak(args) => args.sets_up_fabric(),
-            Self::Fabric(command) => command.lays(),
+            Self::Fabric(command) => command.sets_up_fabric(),
             _ => false,
         }
     }

@@ -53,7 +53,7 @@ const AFTER_KEY: Duration = Duration::from_millis(60);
 /// The lowest priority that an ordinary thread can have (nice(2)).
 const YIELDING: i32 = 19;
 
-/// A view that stands until it is dropped; then the terminal is as it was.
+/// A view, which is there until it is dropped. Then the terminal is as it was.
 pub struct View {
     events: Sender<Event>,
     wake: Arc<OwnedFd>,

@@ -120,7 +120,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Says of everything on a link that cannot be laid here why it was not measured.
+    /// Says of everything on a link that cannot be created here why it was not measured.
     fn leave_out(&mut self, planned: Option<&str>, link: &LinkPlan, error: &FabricError) {
         let cells = self.plan.cells(planned, link.mtu as usize);
         let mut transports: Vec<String> = cells.iter().map(Cell::label).collect();

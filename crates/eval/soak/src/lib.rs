@@ -3,7 +3,7 @@
 //!
 //! One end, the server of the papers, has traffic with 1 to 15 others, in both directions at once:
 //! plain messages, tagged messages, remote memory, TCP streams, TCP requests. On a virtual network
-//! it lays it all itself; between machines the others are `gigae serve`, over the same control
+//! it starts all ends itself; between machines the others are `gigae serve`, over the same control
 //! connection.
 //!
 //! | file | is |

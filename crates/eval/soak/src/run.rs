@@ -43,7 +43,7 @@ pub fn run(
     interrupted: &AtomicBool,
     sink: &mut dyn ProgressSink,
 ) -> Result<SoakState, SoakError> {
-    let mut environment = SoakEnvironment::lay(&state.settings, serve)?;
+    let mut environment = SoakEnvironment::set_up(&state.settings, serve)?;
     let mut before = 0;
     environment.connect(&mut |waiting| {
         if before != waiting.before {

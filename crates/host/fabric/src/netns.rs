@@ -31,7 +31,7 @@ const OWN: &str = "/proc/thread-self/ns/net";
 /// `f_type` of a namespace's file, `NSFS_MAGIC` of linux/magic.h.
 const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 
-/// What stands under a name.
+/// What there is under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NetnsState {
     /// Nothing.
@@ -60,7 +60,7 @@ pub(crate) fn inode(name: &str) -> Result<u64, FabricError> {
         .map_err(|error| FabricError::system(format!("looking at the namespace {name}"), error))
 }
 
-/// Names that stand under `/run/netns` now.
+/// Names that are in `/run/netns` now.
 pub(crate) fn names() -> Result<Vec<String>, FabricError> {
     let entries = match fs::read_dir(DIRECTORY) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -125,7 +125,7 @@ pub(crate) fn inside<T: Send>(
     })
 }
 
-/// Looks at what stands under `name`.
+/// Looks at what there is under `name`.
 pub(crate) fn look(name: &str) -> Result<NetnsState, FabricError> {
     let metadata = match fs::symlink_metadata(path(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NetnsState::Nothing),

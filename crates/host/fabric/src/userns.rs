@@ -50,8 +50,8 @@ const FORBIDDING: [(&str, &str, &str); 3] = [
 /// Where the process's own `/run` keeps what `/run` was before.
 const FORMER: &str = "/run/host";
 
-/// Lets this process lay fabrics if it may not yet: moves it into a user namespace of its own. Does
-/// nothing for root.
+/// Lets this process create fabrics if it may not yet: moves it into a user namespace of its own.
+/// Does nothing for root.
 ///
 /// The process must have one thread. What it starts later is in the namespace, too.
 pub fn gain_privileges() -> Result<(), FabricError> {
