@@ -95,10 +95,10 @@ fn trial_table(results: &Results, tuning: &Tuning, by: &str) -> Table {
         title: format!("Settings tried ({}, {by})", tuning.link),
         note: "Round trip of the smallest message in microseconds, goodput of the largest in MB/s, microseconds of CPU \
                per KB of it at both ends together; medians with their 95 % intervals. Better and worse: the intervals do not \
-               meet. Front: no other setting surpasses its medians in all three."
+               overlap. Front: no other setting has better medians in all three."
             .into(),
         header: words(&[
-            "no", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
+"number", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
         ]),
         rows: all.iter().enumerate().map(row).collect(),
     }
@@ -120,13 +120,15 @@ fn changed(change: RatioChange) -> String {
 
 /// What each end has of the knobs that the plan names, a table for each link.
 pub fn knob_tables(results: &Results) -> Vec<Table> {
-    let table = |tuning: &Tuning| Table {
+    let table = |tuning: &Tuning| {
+        Table {
         title: format!("Knobs ({})", tuning.link),
         note:
-            "The values before anything was changed, which are set again now; or why there is none."
+            "The values before the run, which are set again now, or why the end does not have the knob."
                 .into(),
         header: words(&["knob", "belongs to", "measuring end", "answering end", "note"]),
         rows: tuning.local.iter().map(|state| knob_row(state, &tuning.remote)).collect(),
+    }
     };
     results.tuning.iter().map(table).collect()
 }
