@@ -78,7 +78,7 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let to_stdout = args.write.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
         return Err(
-            "frames are no text for a terminal; give -w FILE, or pipe into 'tshark -r -'".into()
+            "frames are not text for a terminal; give -w FILE, or pipe into 'tshark -r -'".into()
         );
     }
     let endpoints = args.which.some()?;

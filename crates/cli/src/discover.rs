@@ -104,8 +104,8 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         Err(OpenError::MissingCapability { .. }) if matches!(envelope, Envelope::Udp { .. }) => {
             options.backend(Backend::Udp).open()
         }
-        // A broker's port receives the answers as well. But its address is no node's, and goes into
-        // no file.
+        // A broker's port receives the answers as well. But its address is not a node's, and goes
+        // into no file.
         Err(missing @ OpenError::MissingCapability { .. }) if args.write.is_none() => {
             match broker_nics() {
                 Ok(_) => options.backend(Backend::Auto).broker(BrokerUse::Only).open(),

@@ -134,7 +134,7 @@ fn try_eval(
                 ))
             })?;
             Results::parse(&text).map_err(|error| {
-                CommandError::Error(format!("'{}' is no results.json: {error}", file.display()))
+                CommandError::Error(format!("'{}' is not a results.json: {error}", file.display()))
             })?
         }
         None => match args.repeat {

@@ -193,7 +193,7 @@ fn users_commands_work_over_a_broker() {
     // What commands had goes with them, once the broker has learnt of their end.
     nodes.until_no_port_is_left();
 
-    // A port's address is no node's: nothing is written with it.
+    // A port's address is not a node's: nothing is written with it.
     let file = nodes.directory.path().join("cluster.toml").display().to_string();
     let write = ["discover", "--interface", "eth0", "--write", &file];
     assert_eq!(nodes.run(NOBODY, &write).status.code(), Some(1));

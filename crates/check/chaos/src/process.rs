@@ -259,7 +259,7 @@ fn read_events(out: ChildStdout, log: &Arc<Log>) -> JoinHandle<()> {
         while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
             match line.strip_suffix('\n').map(serde_json::from_str) {
                 Some(Ok(event)) => log.add(event),
-                Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is no event: {error}"),
+                Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is not an event: {error}"),
                 None => {}
             }
             line.clear();

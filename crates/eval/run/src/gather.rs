@@ -281,7 +281,7 @@ impl CellRepetitions {
                 tenths(cost.steal / cost.seconds)
             ));
         }
-        // The other end is no disturbance where it is meant to be on the same CPU.
+        // The other end is not a disturbance where it is meant to be on the same CPU.
         let shared = self.cell.condition.cpus == Cpus::One;
         if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
             doubts.push(doubt!(

@@ -5,8 +5,8 @@
 //! has a name has the mark, at whatever moment a process may be killed, and the mark alone says
 //! whether it may be removed. The mark is the alias of its loopback interface.
 //!
-//! What can remain of a kill in between is an empty file under `/run/netns`, which is no namespace
-//! at all; [`remove`] takes it away when asked for that name.
+//! What can remain of a kill in between is an empty file under `/run/netns`, which is not a
+//! namespace at all; [`remove`] takes it away when asked for that name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

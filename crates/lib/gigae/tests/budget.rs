@@ -111,8 +111,8 @@ impl EndpointPair {
             let _inside = fabric.node(n).enter().unwrap();
             let options = Options::new(name).backend(backend).wait(Wait::Spin);
             // The way of a call is the same with the thread. What a call does besides when the
-            // machine took the processor from it for so long that the thread came is no cost of a
-            // message.
+            // machine took the processor from it for so long that the thread came is not a cost of
+            // a message.
             let options = options.progress(Progress::Manual);
             let options = options.local(by == By::Memory);
             options.linger(Duration::from_millis(100)).open().unwrap()

@@ -41,8 +41,8 @@ pub trait Link: Send {
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted;
 
     /// Rings the doorbell for all that was posted: one system call per batch, none where the driver
-    /// needs no wake-up. A NIC that is momentarily full is no error: the frames stay posted and the
-    /// next flush goes on with them. Returns whether the NIC took everything. If not, call this
+    /// needs no wake-up. A NIC that is momentarily full is not an error: the frames stay posted and
+    /// the next flush goes on with them. Returns whether the NIC took everything. If not, call this
     /// again soon: nothing else rings for the rest. It does not wait for a receiver. Frames that
     /// the receiver does not read are lost.
     ///

@@ -244,7 +244,8 @@ fn explain(error: Error, parent: &str) -> OpenError {
             OpenError::Io { what: "sharing the NIC", source: io::Error::other(text) }
         }
         Errno::INVAL => {
-            let text = format!("'{parent}' is no Ethernet that can be shared; name another NIC");
+            let text =
+                format!("'{parent}' is not an Ethernet NIC that can be shared; name another NIC");
             OpenError::Io { what: "sharing the NIC", source: io::Error::other(text) }
         }
         _ => OpenError::Io { what: "making an interface on the NIC", source: error.into() },

@@ -33,7 +33,7 @@ fn policies(nic: &TunedInterface) -> Result<Vec<String>, Absent> {
 fn khz(directory: &Path, file: &str) -> Result<u64, Absent> {
     let text = fs::read_to_string(directory.join(file)).map_err(|error| Absent::of(&error))?;
     let text = text.trim();
-    text.parse().map_err(|_| Absent(format!("'{text}' is no frequency")))
+    text.parse().map_err(|_| Absent(format!("'{text}' is not a frequency")))
 }
 
 impl Knob for Frequency {

@@ -133,7 +133,7 @@ impl Knob for Rps {
             let text = nic.sys_read(&format!("queues/{queue}/rps_cpus"));
             let text = text.map_err(|_| Absent::new("this kernel has no RPS"))?;
             let cpus =
-                unmask(&text).ok_or_else(|| Absent(format!("'{text}' is no set of CPUs")))?;
+                unmask(&text).ok_or_else(|| Absent(format!("'{text}' is not a set of CPUs")))?;
             all.push(format!("{queue}={}", list(&cpus)));
         }
         Ok(all.join(";"))

@@ -44,8 +44,8 @@ impl Endpoint {
     /// progress; those that go out together share frames.
     ///
     /// One copy, and a system call for each 32 frames: its bytes are in a frame when this returns.
-    /// It is no operation, and has no completion unless the peer is lost before it has acknowledged
-    /// it: then there is one for [`OpId::INJECTED`].
+    /// It is not an operation, and has no completion unless the peer is lost before it has
+    /// acknowledged it: then there is one for [`OpId::INJECTED`].
     pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
         let mut engine = self.engine();
         let injected = engine.inject(to.0, label.into(), message);

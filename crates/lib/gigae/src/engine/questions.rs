@@ -171,7 +171,7 @@ impl Engine {
         Ok(())
     }
 
-    /// `None` for who is no neighbour: a group, this node itself, an address of another subnet.
+    /// `None` for what is not a neighbour: a group, this node itself, an address of another subnet.
     fn route_to_requester(&self, path: usize, from: NodeAddr) -> Option<Route> {
         let own = self.links.info(path).mac;
         let is_own = |mac| self.links.all().any(|link| link.info().mac == mac);
