@@ -125,7 +125,7 @@ pub(crate) unsafe fn open(
         _domain: domain,
     };
     let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise: `cntr` is NULL or points to a pointer.
     unsafe { object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr) }
 }
 

@@ -30,7 +30,7 @@ macro_rules! call {
 macro_rules! general {
     ($object:expr, $entry:ident $(, $argument:expr)*) => {{
         let fid = $object.cast::<fid>();
-        // SAFETY: likewise.
+        // SAFETY: an open object, whose table has no empty place.
         unsafe { ((*(*fid).ops).$entry).unwrap()(fid $(, $argument)*) }
     }};
 }

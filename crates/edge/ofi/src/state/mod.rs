@@ -165,7 +165,8 @@ impl EndpointState {
         if iov_len > most || iov_base.is_null() {
             return false;
         }
-        // SAFETY: likewise; nothing writes there while the operation is started.
+        // SAFETY: the caller's promise, as above; nothing writes there while the operation is
+        // started.
         let message = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
         if !self.endpoint.inject(peer, label, message) {
             return false;

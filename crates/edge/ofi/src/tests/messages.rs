@@ -88,7 +88,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
     assert_eq!(call!(p.b.ep, tagged, recv, into, 60, null_mut(), UNSPECIFIED, 2, 0, context(2)), 0);
     // SAFETY: an open endpoint.
     let cancel = unsafe { (*(*p.b.ep).ops).cancel.unwrap() };
-    // SAFETY: likewise.
+    // SAFETY: an open endpoint.
     unsafe {
         assert_eq!(cancel(p.b.ep.cast(), context(3)), minus(Code::NO_ENTRY));
         assert_eq!(cancel(p.b.ep.cast(), context(2)), 0);
@@ -274,7 +274,7 @@ fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
     p.done(&p.b, RECV, context(5));
     // SAFETY: an open endpoint.
     let cancel = unsafe { (*(*p.b.ep).ops).cancel.unwrap() };
-    // SAFETY: likewise.
+    // SAFETY: an open endpoint.
     let codes = unsafe { [cancel(p.b.ep.cast(), context(5)), cancel(p.b.ep.cast(), context(5))] };
     assert_eq!(codes, [0, minus(Code::NO_ENTRY)]);
     let entry = p.failed(&p.b, Code::CANCELED, context(5));
