@@ -225,7 +225,7 @@ fn table(own: &Neighbour, found: &[Neighbour]) -> String {
     for (node, is_own) in std::iter::once((own, true)).chain(found.iter().map(|node| (node, false)))
     {
         let ip = node.ip.map_or_else(|| "-".into(), |ip| ip.to_string());
-        // What this command itself has open is nobody's to speak to.
+        // Other endpoints cannot use what this command itself has open.
         let (port, channels) = match is_own {
             true => ("(this node)".into(), String::new()),
             false => (node.port.to_string(), ranges(&node.channels)),

@@ -165,7 +165,7 @@ impl EndpointSample<'_> {
         Some(of(figures)?.wrapping_sub(of(former)?) as f64 * 1e9 / time as f64)
     }
 
-    /// The same of a peer; none where its session began anew meanwhile, and its counts with it.
+    /// The same of a peer; none where its session, and so its counts, began again meanwhile.
     fn peer_rate(&self, peer: &PeerStatistics, column: usize) -> Option<f64> {
         let same = |other: &&PeerStatistics| {
             (other.address, other.port, other.channel) == (peer.address, peer.port, peer.channel)

@@ -44,7 +44,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two drawings: more often than this nobody reads figures.
+/// Between two drawings: no one reads figures more often than this.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// After a key sooner, but a key that is held down is not worth more.

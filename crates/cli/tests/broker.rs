@@ -243,8 +243,8 @@ fn a_broker_ends_in_order_after_a_signal() {
     }
 }
 
-/// A client that hangs, stopped in the middle of its work, holds nobody up, and its port goes when
-/// it is killed.
+/// A client that hangs, stopped in the middle of its work, delays no other client, and its port
+/// goes when it is killed.
 fn a_client_that_hangs_holds_nobody_up() {
     let nodes = BrokerNodes::new("hangs");
     let broker = nodes.start_broker();

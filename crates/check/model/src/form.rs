@@ -51,7 +51,7 @@ pub struct Budget {
     /// Timers that fire while frames are on the way or the program has taken no notice of a
     /// message: that time passes then. They are free while nothing else can happen.
     pub early: u8,
-    /// Nodes that forget all and begin anew.
+    /// Nodes that forget all and begin again.
     pub restarts: u8,
     /// Paths by which nothing arrives any more.
     pub cuts: u8,

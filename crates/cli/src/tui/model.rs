@@ -169,7 +169,7 @@ pub(super) struct Model {
     pub(super) top: usize,
     /// Rows that there was room for.
     pub(super) page: usize,
-    /// Whether nobody has scrolled yet.
+    /// Whether the user has not scrolled yet.
     follows: bool,
     pub(super) help: bool,
     pub(super) ending: bool,

@@ -459,7 +459,7 @@ mod tests {
         unsafe {
             let bytes = given(shared.src_addr, shared.src_addrlen).unwrap().unwrap();
             assert_eq!(address::decode(&bytes).unwrap().to_string(), "02:00:00:00:00:07");
-            assert_eq!(source_of(shared), Ok(None), "nobody knows yet whose address it will be");
+            assert_eq!(source_of(shared), Ok(None), "it is not known yet whose address it will be");
         }
     }
 

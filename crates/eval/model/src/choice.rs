@@ -24,11 +24,11 @@ pub struct Objectives {
 /// How one figure compares with the present one: the ratio, seen so that more than 1 is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RatioChange {
-    /// The intervals do not overlap.
+    /// The intervals do not overlap, and it is better.
     Better(f64),
-    /// Likewise.
+    /// The intervals do not overlap, and it is worse.
     Worse(f64),
-    /// They do.
+    /// The intervals overlap.
     Same,
     /// One of them is missing.
     Unknown,

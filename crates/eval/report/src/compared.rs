@@ -152,7 +152,7 @@ pub fn figure_tables(comparison: &Comparison, against: &SideComparison) -> Vec<T
     tables(against, &against.figures.iter().collect::<Vec<_>>(), "", &note)
 }
 
-/// What a message costs, likewise; all of it, or what differs.
+/// What a message costs, a table for each link; all of it, or what differs.
 pub fn cost_tables(comparison: &Comparison, against: &SideComparison, all: bool) -> Vec<Table> {
     let is_shown = |one: &&Compared| match one.verdict {
         ComparisonVerdict::Same => all,

@@ -1,7 +1,7 @@
 //! A run: all cells of a plan, in random order, on every link of it.
 //!
 //! The order is that of a randomised block design: in each round every cell has one repetition, in
-//! an order drawn anew from the plan's seed, so that whatever changes over time (temperature,
+//! a new order drawn from the plan's seed, so that whatever changes over time (temperature,
 //! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
 //!

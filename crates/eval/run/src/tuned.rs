@@ -1,8 +1,8 @@
 //! The settings that a plan tries on a link: each is a block, in which every cell has one
 //! repetition.
 //!
-//! In each round the blocks come in an order drawn anew, the present setting among them, and the
-//! cells within a block likewise. Then the best ones together are tried in further rounds, again
+//! In each round the blocks come in a new random order, the present setting among them, and so do
+//! the cells within a block. Then the best ones together are tried in further rounds, again
 //! beside the present setting, whose new repetitions join the old ones. Both ends are as before
 //! when it ends, however it does.
 

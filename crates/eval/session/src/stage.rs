@@ -235,7 +235,7 @@ impl ServingProcess {
         let listen = SocketAddr::new(ip, 0).to_string();
         command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Nobody reads its standard error before it ends, so a log would fill the pipe and block
+        // Nothing reads its standard error before it ends, so a log would fill the pipe and block
         // it.
         command.env_remove("GIGAE_LOG");
         // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.

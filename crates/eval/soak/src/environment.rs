@@ -75,7 +75,7 @@ impl SoakEnvironment {
         Ok(Self { clients, servings, _inside: inside, fabric, site, peers, key, serve })
     }
 
-    /// Connects to all others, anew where there was a connection; on a virtual network their
+    /// Connects to all others, again where there was a connection; on a virtual network their
     /// processes are started for it. `turn` as in [`control::connect`].
     pub fn connect(&mut self, turn: &mut dyn FnMut(&Waiting) -> bool) -> Result<(), StageError> {
         self.clients.clear();

@@ -243,7 +243,7 @@ impl RunningRound<'_, '_> {
             }
             break;
         }
-        // The others leave first, this end's workers go on: nobody misses an answer.
+        // The others leave first, this end's workers go on: no end misses an answer.
         let mut last = Vec::new();
         for client in &mut self.environment.clients {
             match client.session.ask(&Request::Finish { bytes: 0 }, ANSWER) {

@@ -79,7 +79,7 @@ pub fn run(
     Ok(watcher.state)
 }
 
-/// Connects to the others anew, as often as it takes while there is time.
+/// Connects to the others again, as often as it takes while there is time.
 fn again(environment: &mut SoakEnvironment, watcher: &mut Watcher<'_>, interrupted: &AtomicBool) {
     while watcher.left() >= 1.0 && !interrupted.load(Ordering::Relaxed) {
         let until = Instant::now() + PAUSE;

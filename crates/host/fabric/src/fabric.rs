@@ -116,7 +116,7 @@ impl Fabric {
     }
 
     /// Changes what the switch does to frames, from the next frame on; counters and the sequence of
-    /// choices begin anew. [`Impairments::default`] takes the impairments away.
+    /// choices begin again. [`Impairments::default`] takes the impairments away.
     ///
     /// While the change is under way frames pass untouched. Costs one process and 1 ms per port.
     pub fn impair(&mut self, impairments: &Impairments) -> Result<(), FabricError> {

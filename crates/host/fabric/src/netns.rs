@@ -102,7 +102,7 @@ pub(crate) fn possible() -> Result<(), FabricError> {
     on_a_thread(leave_network)
 }
 
-/// Moves the calling thread into a new network namespace that nobody else has, and that has no
+/// Moves the calling thread into a new network namespace that no other thread has, and that has no
 /// name. Needs `CAP_SYS_ADMIN`.
 pub fn leave_network() -> Result<(), FabricError> {
     // SAFETY: the flags hold neither CLONE_FILES nor CLONE_FS, so no descriptor or path that

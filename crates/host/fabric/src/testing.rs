@@ -59,7 +59,7 @@ pub fn name(path: &'static str) -> &'static str {
 /// (descriptors, mappings) and changes (limits, processors) is its own, and what it closes is
 /// closed: a process copies all its descriptors when it forks, so in a common one a test that
 /// starts a program would hold the sockets, names and XDP programs of all the others until its
-/// child begins that program, on a busy machine for a second, and they could not be taken anew
+/// child begins that program, on a busy machine for a second, and they could not be taken again
 /// meanwhile.
 ///
 /// All of them need root.

@@ -301,7 +301,7 @@ fn within_the_budget(by: By) {
             let recovery = after.recovery - before.recovery;
             assert!(doorbells < MESSAGES / PER_DOORBELL + recovery, "{recovery} again; {said}");
         }
-        // Had nothing been sent, nothing would have been measured. Nobody sleeps: memory needs no
+        // Had nothing been sent, nothing would have been measured. No end sleeps: memory needs no
         // doorbell.
         let by_memory = after.by_memory - before.by_memory;
         let expected = if by == By::Memory { by_memory > 0 } else { by_memory == 0 };

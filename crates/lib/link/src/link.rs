@@ -80,8 +80,8 @@ pub trait Link: Send {
     /// only case with a system call.
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError>;
 
-    /// Returns a received frame so that the NIC can fill it anew: at once if it has few, else after
-    /// some more or with the next empty [`poll`](Self::poll) or [`wait`](Self::wait).
+    /// Returns a received frame so that the NIC can fill it again: at once if it has few, else
+    /// after some more or with the next empty [`poll`](Self::poll) or [`wait`](Self::wait).
     ///
     /// # Panics
     /// If the frame is another link's.
@@ -286,7 +286,7 @@ impl FromIterator<u8> for ChannelSet {
 pub struct LinkCounters {
     /// Frames posted, each counted once, however many segments it has.
     pub tx_frames: u64,
-    /// Frames polled, counted likewise.
+    /// Frames polled, each counted once, however many segments it has.
     pub rx_frames: u64,
     /// System calls made in order to transmit (`sendto`).
     pub doorbells: u64,

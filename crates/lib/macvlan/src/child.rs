@@ -135,7 +135,7 @@ pub struct Found {
     pub mac: MacAddr,
     /// Name of its NIC, or nothing if that lies in another namespace.
     pub parent: Option<String>,
-    /// Nobody has claimed its address: its process was killed.
+    /// No process has claimed its address: its process was killed.
     pub left_over: bool,
 }
 
@@ -188,7 +188,7 @@ fn sweep(kernel: &Rtnetlink, links: &[InterfaceInfo], on: Option<u32>) -> Vec<St
     removed
 }
 
-/// An address that nobody on this node has.
+/// An address that no interface of this node has.
 fn draw() -> io::Result<(MacAddr, Claim)> {
     for _ in 0..DRAWS {
         let mut bytes = [0; 6];

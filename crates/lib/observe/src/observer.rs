@@ -254,7 +254,7 @@ impl Drop for Capture {
     fn drop(&mut self) {
         let memory = &self.endpoint.memory;
         memory.words()[AT_CAPTURE_UNTIL].store(0, Ordering::Relaxed);
-        // What the endpoint still writes goes to new pages, which nobody reads.
+        // What the endpoint still writes goes to new pages, which no process reads.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let _ = fallocate(&memory.fd, flags, AT_RING as u64 * 8, RING_WORDS as u64 * 8);
     }

@@ -476,7 +476,7 @@ impl<L: Link> Link for ShmLink<L> {
         if let (Some(watch), Some(link)) = (&mut self.watch, self.link.fd())
             && !watch.add(link)
         {
-            // The kernel has no memory for that. Nobody sleeps then.
+            // The kernel has no memory for that. The caller does not sleep then.
             return true;
         }
         self.fall_asleep() || self.link.prepare_to_wait()

@@ -138,7 +138,7 @@ pub(super) fn over_xdp(context: &mut ScenarioContext<'_>) {
 }
 
 /// Another program with the rights takes the XDP program of either end off: that end gets an error,
-/// and opens its endpoint anew. What `ip` tries is refused.
+/// and opens its endpoint again. What `ip` tries is refused.
 pub(super) fn detach(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
     over_xdp(&mut context);
     context.setup.timeout = SHORT * 2;

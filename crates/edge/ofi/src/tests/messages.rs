@@ -99,7 +99,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
     let EndpointPair { net, a, b, to_b, .. } = p;
     b.close();
     let sent = body(100_000, 1);
-    // It has said that it is gone; from then on there is nobody.
+    // It has said that it is gone; from then on there is no endpoint.
     for why in [FI_ECONNRESET, FI_EHOSTUNREACH] {
         let data = sent.as_ptr().cast();
         assert_eq!(call!(a.ep, msg, send, data, 100_000, null_mut(), to_b, context(4)), 0);
@@ -107,7 +107,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
             match a.read() {
                 Err(code) if code == minus(Code::AGAIN) => net.advance_to(net.now() + 100_000),
                 Err(code) => break code,
-                Ok(_) => panic!("nobody is there"),
+                Ok(_) => panic!("no endpoint is there"),
             }
         };
         assert_eq!(error, minus(Code::AVAILABLE));
@@ -369,7 +369,7 @@ fn offered(p: &EndpointPair, count: usize) -> Vec<Vec<u8>> {
     }
     for _ in 0..100 {
         p.net.advance_to(p.net.now() + 1_000);
-        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "nobody has received them");
+        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "no receive has taken them");
         assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
     }
     sent
@@ -395,7 +395,7 @@ fn a_message_is_peeked_at_claimed_and_discarded() {
         let first = u64::from(flags == FI_PEEK | FI_CLAIM);
         assert_eq!((entry.tag, entry.len, source), (first, 40_000, p.to_a), "{flags:x}");
     }
-    // The claimed one is nobody else's.
+    // No other receive gets the claimed one.
     let (mut other, mut own) = (vec![0_u8; 40_000], vec![0_u8; 30_000]);
     let into = other.as_mut_ptr().cast();
     assert_eq!(

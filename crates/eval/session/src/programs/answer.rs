@@ -121,7 +121,8 @@ fn start(
     Ok((process, port))
 }
 
-/// A port that nobody has now. Somebody may take it before the program does, which then says so.
+/// A port that is free now. Another process may take it before the program does, which then says
+/// so.
 fn free_port(site: &Site, udp: bool) -> std::io::Result<u16> {
     let any = SocketAddr::new(site.ip, 0);
     let local = match udp {

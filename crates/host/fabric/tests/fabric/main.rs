@@ -202,7 +202,7 @@ fn run_one(through: &[&str], test: &str, settings: &[(&str, &str)]) -> (bool, St
 }
 
 /// Begins a program without any capability but the one that the kernel asks of root, though of
-/// nobody else, for a user namespace.
+/// no one else, for a user namespace.
 const WITHOUT: [&str; 3] = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"];
 
 fn skips_fail_under_ci() {

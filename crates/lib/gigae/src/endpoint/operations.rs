@@ -231,7 +231,7 @@ impl Endpoint {
     }
 
     /// Looks at a registered memory where it is; `None` if no memory is registered under the key,
-    /// or the memory is not the program's own bytes ([`Memory::Vec`]). Nobody answers the peers
+    /// or the memory is not the program's own bytes ([`Memory::Vec`]). The peers get no answer
     /// while `look` runs. If it takes longer than milliseconds, copy the bytes
     /// ([`read_region`](Self::read_region)) and compute with the copy.
     ///

@@ -431,7 +431,7 @@ impl<T, R> Protocol<T, R> {
     /// Whether another frame of a peer may be kept out of order. Half of the frames for which there
     /// is credit always remain for those in order, which release them. From half of what may be
     /// kept on, an unnamed peer keeps only its part of a quarter of it, and the last quarter is for
-    /// named peers, in parts. So gaps that nobody fills leave room for others.
+    /// named peers, in parts. So gaps that no sender fills leave room for others.
     fn may_keep(&self, peer: PeerId, is_bulk: bool) -> bool {
         let session = self.session(peer);
         let Some(receive) = &session.receive else { return false };
