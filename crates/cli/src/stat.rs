@@ -1,4 +1,4 @@
-//! `gigae stat`: what endpoints count, and how their peers stand.
+//! `gigae stat`: what endpoints count, and the state of their peers.
 
 mod show;
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it tells the endpoints that somebody looks, and looks for Ctrl-C.
+/// How often it says to the endpoints that it looks, and checks for Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Before the first look: in this time an endpoint that is used has written its figures.

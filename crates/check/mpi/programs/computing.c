@@ -22,7 +22,7 @@ static void tell(int step)
     CHECK(file && !fclose(file));
 }
 
-/* Computes until another rank has told so. */
+/* Computes until another rank says to stop. */
 static void compute_until(int step)
 {
     time_t end = time(NULL) + MOST_SECONDS;

@@ -18,7 +18,7 @@ pub(crate) struct Counter {
     pub(crate) count: Arc<Count>,
     pub(crate) sources: Sources,
     spin: Spin,
-    /// What the program knows: each number at its last read, or when it was last told not to sleep.
+    /// What the program knows: each number at its last read, or when a call last said not to sleep.
     seen: Count,
     _domain: KeepAlive,
 }

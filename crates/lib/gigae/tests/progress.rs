@@ -304,7 +304,7 @@ fn an_event_loop_wakes_for_what_the_thread_took_in() {
         }
         readable(receiver);
         assert_eq!(receiver.try_recv().unwrap().expect("taken in")[..], b"later"[..]);
-        // What was told is taken back before the next sleep.
+        // What was announced is taken back before the next sleep.
         while receiver.prepare_to_wait().unwrap().is_some() {}
         let fd = receiver.fd().unwrap();
         let none =

@@ -193,7 +193,7 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Copies bytes from an address of the process of a neighbour, which has told it. False if the
+    /// Copies bytes from an address of the process of a neighbour, which has named it. False if the
     /// kernel does not allow this, or the neighbour or its memory is gone. A system call for each 2
     /// GiB.
     pub fn read_from(&self, mac: MacAddr, at: u64, into: &mut [u8]) -> bool {

@@ -192,7 +192,7 @@ impl UdpSocket {
         if sockopt::set_socket_recv_buffer_size_force(&self.fd, received).is_err() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.fd, received);
         }
-        // The kernel says twice what it was told (socket(7)).
+        // The kernel reports twice the size that was set (socket(7)).
         let kept = sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2;
         if kept < received {
             info!(%interface, kept, asked = received, "the kernel keeps less than was asked: bursts may get lost; raise net.core.rmem_max");

@@ -430,7 +430,7 @@ fn writes_with_data_are_refused_while_the_queue_that_reports_them_is_full() {
         p.net.advance_to(p.net.now() + 1_000);
     }
     assert_eq!(done + refused, COUNT);
-    // What the queue may hold before the library is told, one poll, and what the library has then.
+    // What the queue may hold before the library knows, one poll, and what the library has then.
     assert!((16_384..=16_384 + 2 * 4_112).contains(&done), "{done} entries");
     let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
     for _ in 0..done {

@@ -320,7 +320,7 @@ fn a_peer_fills_a_queue_that_is_not_read_to_a_bound_and_nothing_is_lost() {
         assert_eq!(call!(p.b.sends, ops, read), 0);
         p.net.advance_to(p.net.now() + 1_000);
     }
-    // What the queue may hold before the library is told, one poll, and what the library has then.
+    // What the queue may hold before the library knows, one poll, and what the library has then.
     let held = p.b.core().lock().reports.rx.as_ref().unwrap().len();
     assert!((16_384..=16_384 + 256 + 16_384).contains(&held), "{held} entries");
     assert!(sent < COUNT, "the rest waits at the sender");
