@@ -340,7 +340,7 @@ fn receive_memory(facts: &Facts) -> Option<Check> {
     })
 }
 
-/// One AF_XDP endpoint per NIC; what stands there explains why another gets less.
+/// One AF_XDP endpoint per NIC; what is there explains why another gets less.
 fn users(facts: &Facts) -> Option<Check> {
     let users = &facts.users;
     (!users.is_empty()).then(|| Check::good("in use by", users.join(", ")))

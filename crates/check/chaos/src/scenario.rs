@@ -64,7 +64,11 @@ pub const ALL: &[Scenario] = &[
         run: |s| links::starve(sockets(s)),
     },
     Scenario { name: "busy", about: "loops take every processor", run: machine::busy },
-    Scenario { name: "slow", about: "a program keeps messages, or stands", run: processes::slow },
+    Scenario {
+        name: "slow",
+        about: "a program keeps messages, or makes no call",
+        run: processes::slow,
+    },
     Scenario { name: "clock", about: "the wall clock is stepped", run: machine::clock },
     Scenario { name: "disk", about: "the disk is full under eval", run: machine::disk },
 ];

@@ -218,7 +218,7 @@ pub(super) fn flooded(
 /// Datagrams of which no link's ring holds all: it has 4,096 frames.
 const MORE_THAN_A_RING: u64 = 20_000;
 
-/// A program stands while datagrams that pass its filter empty the ring into which its link
+/// A program makes no call while datagrams that pass its filter empty the ring into which its link
 /// receives: what comes then is dropped, and repeated once the program goes on.
 pub(super) fn starve(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
     context.setup.udp = true;
