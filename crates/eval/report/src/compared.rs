@@ -103,7 +103,7 @@ fn verdicts(all: &[Compared], who: &str, kind: &str, least: f64) -> Option<Strin
     }
     if tested == 0 {
         return Some(format!(
-            "{who}: too few runs to say whether a difference in {untested} {kind} is more than chance."
+            "{who}: too few runs: a difference in {untested} {kind} may be chance."
         ));
     }
     let mut text = match better + worse {

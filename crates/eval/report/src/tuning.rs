@@ -98,7 +98,7 @@ fn trial_table(results: &Results, tuning: &Tuning, by: &str) -> Table {
                overlap. Front: no other setting has better medians in all three."
             .into(),
         header: words(&[
-"number", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
+            "number", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
         ]),
         rows: all.iter().enumerate().map(row).collect(),
     }
@@ -120,15 +120,12 @@ fn changed(change: RatioChange) -> String {
 
 /// What each end has of the knobs that the plan names, a table for each link.
 pub fn knob_tables(results: &Results) -> Vec<Table> {
-    let table = |tuning: &Tuning| {
-        Table {
+    let table = |tuning: &Tuning| Table {
         title: format!("Knobs ({})", tuning.link),
-        note:
-            "The values before the run, which are set again now, or why the end does not have the knob."
-                .into(),
+        note: "The values before the run, which are set again now; or why an end has no such knob."
+            .into(),
         header: words(&["knob", "belongs to", "measuring end", "answering end", "note"]),
         rows: tuning.local.iter().map(|state| knob_row(state, &tuning.remote)).collect(),
-    }
     };
     results.tuning.iter().map(table).collect()
 }
