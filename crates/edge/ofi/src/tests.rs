@@ -314,6 +314,7 @@ const TRECV: u64 = FI_RECV | FI_TAGGED;
 mod budget;
 mod calls;
 mod closing;
+mod computing;
 mod memory;
 mod messages;
 mod objects;
