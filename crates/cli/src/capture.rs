@@ -75,7 +75,7 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let to_stdout = args.write.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
         return Err(
-            "frames are no text for a terminal; give -w FILE, or pipe into 'tshark -r -'".into()
+            "frames are not text for a terminal; give -w FILE, or pipe into 'tshark -r -'".into()
         );
     }
     let endpoints = args.which.some()?;
@@ -91,7 +91,7 @@ fn capture(args: &CaptureArgs, interrupted: &AtomicBool) -> Result<(), String> {
         writer,
         taken: Vec::new(),
         known: HashSet::new(),
-        held: Vec::new(),
+        pending: Vec::new(),
         frames: 0,
         gone: 0,
     };
@@ -120,7 +120,7 @@ struct Captured {
 }
 
 /// A frame that waits to be written.
-struct Held {
+struct PendingFrame {
     interface: u32,
     record: CaptureRecord,
     bytes: Vec<u8>,
@@ -132,7 +132,7 @@ struct Session<'a> {
     taken: Vec<Captured>,
     /// Endpoints that were taken or refused.
     known: HashSet<u64>,
-    held: Vec<Held>,
+    pending: Vec<PendingFrame>,
     frames: u64,
     /// Dropped frames of endpoints that are gone.
     gone: u64,
@@ -234,11 +234,11 @@ impl Session<'_> {
                 let mut bytes = Vec::new();
                 let Some(record) = capture.next(&mut bytes) else { break };
                 if let Some(&Some(interface)) = interfaces.get(record.link) {
-                    self.held.push(Held { interface, record, bytes });
+                    self.pending.push(PendingFrame { interface, record, bytes });
                 }
             }
         }
-        self.held.sort_by_key(|held| held.record.at);
+        self.pending.sort_by_key(|frame| frame.record.at);
     }
 
     /// Writes what is older than this, in the order of time.
@@ -246,8 +246,8 @@ impl Session<'_> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let limit =
             if age.is_zero() { u64::MAX } else { (now.saturating_sub(age)).as_nanos() as u64 };
-        let due = self.held.partition_point(|held| held.record.at <= limit);
-        for Held { interface, record, bytes } in self.held.drain(..due) {
+        let due = self.pending.partition_point(|frame| frame.record.at <= limit);
+        for PendingFrame { interface, record, bytes } in self.pending.drain(..due) {
             if self.args.count.is_some_and(|count| self.frames >= count) {
                 break;
             }

@@ -104,8 +104,8 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         Err(OpenError::MissingCapability { .. }) if matches!(envelope, Envelope::Udp { .. }) => {
             options.backend(Backend::Udp).open()
         }
-        // A broker's port receives the answers as well. But its address is no node's, and goes into
-        // no file.
+        // A broker's port receives the answers as well. But its address is not a node's, and goes
+        // into no file.
         Err(missing @ OpenError::MissingCapability { .. }) if args.write.is_none() => {
             match broker_nics() {
                 Ok(_) => options.backend(Backend::Auto).broker(BrokerUse::Only).open(),
@@ -225,7 +225,7 @@ fn table(own: &Neighbour, found: &[Neighbour]) -> String {
     for (node, is_own) in std::iter::once((own, true)).chain(found.iter().map(|node| (node, false)))
     {
         let ip = node.ip.map_or_else(|| "-".into(), |ip| ip.to_string());
-        // What this command itself has open is nobody's to speak to.
+        // Other endpoints cannot use what this command itself has open.
         let (port, channels) = match is_own {
             true => ("(this node)".into(), String::new()),
             false => (node.port.to_string(), ranges(&node.channels)),

@@ -314,7 +314,7 @@ fn sockets(facts: &Facts) -> Check {
         (Some(ip), _) if ip.is_ipv6() && facts.endpoint.as_ref().is_ok_and(|o| o.udp.is_some()) => {
             Check::doubt(
                 about,
-                format!("{ip}; IPv6 only, so 'gigae discover' finds nobody"),
+                format!("{ip}; IPv6 only, so 'gigae discover' finds no node"),
                 "name peers by address, or in the cluster file (docs/how-to/name-nodes.md)",
             )
         }
@@ -340,7 +340,7 @@ fn receive_memory(facts: &Facts) -> Option<Check> {
     })
 }
 
-/// One AF_XDP endpoint per NIC; what stands there explains why another gets less.
+/// One AF_XDP endpoint per NIC; what is there explains why another gets less.
 fn users(facts: &Facts) -> Option<Check> {
     let users = &facts.users;
     (!users.is_empty()).then(|| Check::good("in use by", users.join(", ")))

@@ -102,7 +102,7 @@ pub struct EvalArgs {
 
 impl EvalArgs {
     /// Whether this measures on a virtual network.
-    pub fn lays_fabric(&self) -> bool {
+    pub fn sets_up_fabric(&self) -> bool {
         self.peer.is_none() && self.render.is_none() && !self.list
     }
 }
@@ -134,7 +134,7 @@ fn try_eval(
                 ))
             })?;
             Results::parse(&text).map_err(|error| {
-                CommandError::Error(format!("'{}' is no results.json: {error}", file.display()))
+                CommandError::Error(format!("'{}' is not a results.json: {error}", file.display()))
             })?
         }
         None => match args.repeat {

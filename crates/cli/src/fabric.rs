@@ -108,8 +108,8 @@ pub struct Exec {
 }
 
 impl FabricCommand {
-    /// Whether it lays a fabric that goes with this process.
-    pub fn lays(&self) -> bool {
+    /// Whether it creates a fabric that goes with this process.
+    pub fn sets_up_fabric(&self) -> bool {
         matches!(self, Self::Run(_))
     }
 }

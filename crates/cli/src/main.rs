@@ -50,12 +50,12 @@ impl Command {
         }
     }
 
-    /// Whether it lays a virtual network.
-    fn lays_fabric(&self) -> bool {
+    /// Whether it creates a virtual network.
+    fn sets_up_fabric(&self) -> bool {
         match self {
-            Self::Eval(args) => args.lays_fabric(),
-            Self::Soak(args) => args.lays_fabric(),
-            Self::Fabric(command) => command.lays(),
+            Self::Eval(args) => args.sets_up_fabric(),
+            Self::Soak(args) => args.sets_up_fabric(),
+            Self::Fabric(command) => command.sets_up_fabric(),
             _ => false,
         }
     }
@@ -68,19 +68,19 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     gigae::log_to_stderr();
     // While this process has one thread.
-    if arguments.command.lays_fabric()
+    if arguments.command.sets_up_fabric()
         && let Err(error) = gigae_fabric::gain_privileges()
     {
         return complain(&error);
     }
     let interrupted = Arc::new(AtomicBool::new(false));
-    let minded = match &arguments.command {
+    let handled = match &arguments.command {
         // It passes them on.
         Command::Fabric(fabric::FabricCommand::Run(_)) => Ok(()),
-        command if command.has_view() => mind_signals_beside_view(&interrupted),
-        _ => mind_signals(&interrupted),
+        command if command.has_view() => handle_signals_with_view(&interrupted),
+        _ => handle_signals(&interrupted),
     };
-    if let Err(error) = minded {
+    if let Err(error) = handled {
         eprintln!("gigae: signals cannot be handled: {error}");
         return ExitCode::FAILURE;
     }
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
 
 /// Ctrl-C, a closed terminal and `kill` all ask for an orderly end; the second time they end the
 /// process at once.
-fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
+fn handle_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
     for signal in SIGNALS {
         signal_hook::flag::register_conditional_shutdown(
             signal,
@@ -121,7 +121,7 @@ fn mind_signals(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
 
 /// The same where a live view has the terminal. That is put back before anything ends at once,
 /// which is more than a signal handler may do.
-fn mind_signals_beside_view(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
+fn handle_signals_with_view(interrupted: &Arc<AtomicBool>) -> std::io::Result<()> {
     let mut signals = Signals::new(SIGNALS)?;
     let interrupted = Arc::clone(interrupted);
     std::thread::Builder::new().name("signals".into()).spawn(move || {

@@ -46,7 +46,7 @@ pub fn complain(error: &dyn std::fmt::Display) -> ExitCode {
     finish(Err(CommandError::Error(error.to_string())))
 }
 
-/// Writes to standard output; a reader that went away early is no error.
+/// Writes to standard output; a reader that went away early is not an error.
 pub fn say(text: &str) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

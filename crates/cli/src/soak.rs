@@ -98,7 +98,7 @@ pub fn soak(args: &SoakArgs, interrupted: &AtomicBool) -> ExitCode {
 
 impl SoakArgs {
     /// Whether the clients are on a virtual network.
-    pub fn lays_fabric(&self) -> bool {
+    pub fn sets_up_fabric(&self) -> bool {
         match &self.resume {
             Some(place) => {
                 SoakState::read(place).is_ok_and(|state| state.settings.peers.is_empty())

@@ -1,4 +1,4 @@
-//! `gigae stat`: what endpoints count, and how their peers stand.
+//! `gigae stat`: what endpoints count, and the state of their peers.
 
 mod show;
 
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it tells the endpoints that somebody looks, and looks for Ctrl-C.
+/// How often it says to the endpoints that it looks, and checks for Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Before the first look: in this time an endpoint that is used has written its figures.
@@ -53,7 +53,7 @@ pub fn run(args: &StatArgs, interrupted: &AtomicBool) -> ExitCode {
 }
 
 /// What is kept of an endpoint between two looks.
-struct Known {
+struct WatchedEndpoint {
     /// Since when it has been looked at, by the monotonic clock.
     since: u64,
     figures: Option<Statistics>,
@@ -73,14 +73,14 @@ fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let looks = if args.once { Some(1) } else { args.count };
     let live = io::stdout().is_terminal() && !args.json && looks != Some(1);
     let mut endpoints = args.which.some()?;
-    let mut known: HashMap<u64, Known> = HashMap::new();
+    let mut watched: HashMap<u64, WatchedEndpoint> = HashMap::new();
     let mut look = 0;
     while looks.is_none_or(|looks| look < looks) {
         let wait = if look == 0 { FIRST } else { args.interval };
-        if !keep_looking(&endpoints, &mut known, wait, interrupted) {
+        if !keep_looking(&endpoints, &mut watched, wait, interrupted) {
             break;
         }
-        let seen: Vec<_> = endpoints.iter().map(|endpoint| see(endpoint, &mut known)).collect();
+        let seen: Vec<_> = endpoints.iter().map(|endpoint| see(endpoint, &mut watched)).collect();
         let text = if args.json { show::json(&seen) } else { show::text(&seen, live) };
         match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -98,13 +98,15 @@ fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
 /// Passes the time, and says meanwhile that somebody looks. False after Ctrl-C.
 fn keep_looking(
     endpoints: &[ObservedEndpoint],
-    known: &mut HashMap<u64, Known>,
+    watched: &mut HashMap<u64, WatchedEndpoint>,
     time: Duration,
     interrupted: &AtomicBool,
 ) -> bool {
     let end = Instant::now() + time;
     for endpoint in endpoints {
-        known.entry(endpoint.key).or_insert_with(|| Known { since: now(), figures: None });
+        watched
+            .entry(endpoint.key)
+            .or_insert_with(|| WatchedEndpoint { since: now(), figures: None });
     }
     while !interrupted.load(Ordering::Relaxed) {
         endpoints.iter().for_each(ObservedEndpoint::look);
@@ -117,19 +119,24 @@ fn keep_looking(
     false
 }
 
-fn see<'a>(endpoint: &'a ObservedEndpoint, known: &mut HashMap<u64, Known>) -> EndpointSample<'a> {
+fn see<'a>(
+    endpoint: &'a ObservedEndpoint,
+    watched: &mut HashMap<u64, WatchedEndpoint>,
+) -> EndpointSample<'a> {
     let now = now();
-    let known = known.entry(endpoint.key).or_insert_with(|| Known { since: now, figures: None });
+    let watched = watched
+        .entry(endpoint.key)
+        .or_insert_with(|| WatchedEndpoint { since: now, figures: None });
     let figures = endpoint.statistics();
     let state = endpoint.activity();
-    let last = figures.as_ref().map_or(0, |figures| figures.at).max(known.since);
+    let last = figures.as_ref().map_or(0, |figures| figures.at).max(watched.since);
     let unused = now.saturating_sub(last);
     let stalled = state == Activity::Used && unused > STALLED.as_nanos() as u64;
     EndpointSample {
         endpoint,
         state,
         unused: stalled.then_some(unused),
-        former: std::mem::replace(&mut known.figures, figures.clone()),
+        former: std::mem::replace(&mut watched.figures, figures.clone()),
         figures,
     }
 }
@@ -155,7 +162,7 @@ impl EndpointSample<'_> {
         Some(of(figures)?.wrapping_sub(of(former)?) as f64 * 1e9 / time as f64)
     }
 
-    /// The same of a peer; none where its session began anew meanwhile, and its counts with it.
+    /// The same of a peer; none where its session, and so its counts, began again meanwhile.
     fn peer_rate(&self, peer: &PeerStatistics, column: usize) -> Option<f64> {
         let same = |other: &&PeerStatistics| {
             (other.address, other.port, other.channel) == (peer.address, peer.port, peer.channel)

@@ -31,7 +31,7 @@ use gigae_eval_model::number::hundredths;
 use gigae_eval_run::ViewCost;
 use gigae_host::affinity;
 use live::{Live, Source};
-use model::{Act, Event, Model};
+use model::{Event, KeyAction, Model};
 use ratatui_core::terminal::Terminal;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
@@ -44,7 +44,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two drawings: more often than this nobody reads figures.
+/// Between two drawings: no one reads figures more often than this.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// After a key sooner, but a key that is held down is not worth more.
@@ -53,12 +53,12 @@ const AFTER_KEY: Duration = Duration::from_millis(60);
 /// The lowest priority that an ordinary thread can have (nice(2)).
 const YIELDING: i32 = 19;
 
-/// A view that stands until it is dropped; then the terminal is as it was.
+/// A view, which is there until it is dropped. Then the terminal is as it was.
 pub struct View {
     events: Sender<Event>,
     shared: Arc<SharedView>,
     thread: Option<JoinHandle<()>>,
-    course: run::Course,
+    run_state: run::RunState,
     /// What was sent again in a soak, as it was reported last: GigaE's and TCP's.
     reported: [u64; 2],
 }
@@ -112,8 +112,8 @@ impl View {
         });
         match thread {
             Ok(thread) => {
-                let (thread, course) = (Some(thread), run::Course::default());
-                Ok(Self { events, shared, thread, course, reported: [0, 0] })
+                let (thread, run_state) = (Some(thread), run::RunState::default());
+                Ok(Self { events, shared, thread, run_state, reported: [0, 0] })
             }
             Err(error) => {
                 restore();
@@ -179,7 +179,7 @@ fn show(
         for act in pressed.iter().filter_map(|key| model.press(*key)) {
             match act {
                 // The way that Ctrl-C takes without a view.
-                Act::End => kill_process(getpid(), Signal::INT)?,
+                KeyAction::End => kill_process(getpid(), Signal::INT)?,
             }
         }
         if !pressed.is_empty() {

@@ -193,7 +193,7 @@ fn users_commands_work_over_a_broker() {
     // What commands had goes with them, once the broker has learnt of their end.
     nodes.until_no_port_is_left();
 
-    // A port's address is no node's: nothing is written with it.
+    // A port's address is not a node's: nothing is written with it.
     let file = nodes.directory.path().join("cluster.toml").display().to_string();
     let write = ["discover", "--interface", "eth0", "--write", &file];
     assert_eq!(nodes.run(NOBODY, &write).status.code(), Some(1));
@@ -243,8 +243,8 @@ fn a_broker_ends_in_order_after_a_signal() {
     }
 }
 
-/// A client that hangs, stopped in the middle of its work, holds nobody up, and its port goes when
-/// it is killed.
+/// A client that hangs, stopped in the middle of its work, delays no other client, and its port
+/// goes when it is killed.
 fn a_client_that_hangs_holds_nobody_up() {
     let nodes = BrokerNodes::new("hangs");
     let broker = nodes.start_broker();

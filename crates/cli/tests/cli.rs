@@ -37,8 +37,9 @@ fn namespaces() -> Vec<String> {
 fn a_fabric_is_laid_entered_shown_and_removed() {
     let prefix = testing::prefix();
     let prefix = prefix.as_str();
-    let laid = succeeds(&["fabric", "up", "--prefix", prefix, "--nodes", "3", "--rate", "100mbit"]);
-    assert!(laid.contains("3 nodes") && laid.contains("100mbit"), "{laid}");
+    let created =
+        succeeds(&["fabric", "up", "--prefix", prefix, "--nodes", "3", "--rate", "100mbit"]);
+    assert!(created.contains("3 nodes") && created.contains("100mbit"), "{created}");
     assert_eq!(succeeds(&["fabric", "status", "--prefix", prefix]).lines().count(), 5);
     let addresses = succeeds(&["fabric", "exec", "--prefix", prefix, "n3", "ip", "-4", "addr"]);
     assert!(addresses.contains("198.18.0.3/24"), "{addresses}");

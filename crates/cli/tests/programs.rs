@@ -82,7 +82,7 @@ fn fake(name: &str, words: &[String]) -> ExitCode {
         "iperf3" => println!("{{\"end\": {{}}}}\n\u{7}rubbish"),
         "NPtcp" => std::thread::sleep(PATIENCE * 10),
         _ => loop {
-            // Until nobody reads it any more.
+            // Until no process reads it any more.
             if std::io::stdout().write_all(&[b'x'; 4096]).is_err() {
                 return ExitCode::FAILURE;
             }

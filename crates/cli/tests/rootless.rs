@@ -235,7 +235,7 @@ fn a_fabric_stands_as_long_as_a_command_runs() {
     let user = User::new();
     let prefix = testing::prefix();
     let gigae = user.0.path().join("gigae").display().to_string();
-    // What an interface is called in a node, what stands, and what it ends with.
+    // What an interface is called in a node, what there is, and what it ends with.
     let script = format!(
         "{gigae} fabric exec --prefix {prefix} n2 ip -o link show eth0 && \
          {gigae} fabric status --prefix {prefix} && exit 7"
@@ -247,7 +247,7 @@ fn a_fabric_stands_as_long_as_a_command_runs() {
     assert!(said.contains("eth0") && said.contains("02:67:69:00:00:02"), "{said}");
     assert_eq!(seen_of(&prefix), Vec::<String>::new());
 
-    // By itself it stands for root alone.
+    // Without a command, only root can have one.
     let output = user.gigae(&["fabric", "up", "--prefix", &prefix]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     is_one_line(&output, &["needs root", "gigae fabric run -- COMMAND"]);

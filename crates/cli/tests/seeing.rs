@@ -227,7 +227,7 @@ fn frames_are_cut_counted_and_chosen_as_asked() {
         rows.len() == 20 && rows.iter().all(|row| row[0] == "60" && row[1] == "eth0"),
         "{rows:?}"
     );
-    // A second one has to wait for the first; one that was killed is waited for by nobody.
+    // A second one has to wait for the first. No one waits for one that was killed.
     let mut first = Capturing::start(directory.path(), &[]);
     let refused = gigae().args(["capture", "--pid", &own(), "-w", "/dev/null"]).output().unwrap();
     assert!(!refused.status.success() && says(&refused.stderr).contains("captured already"));
@@ -331,7 +331,7 @@ fn the_counters_and_peers_that_are_shown_are_those_of_the_endpoint() {
         |n: usize, what: &str| looks[1]["endpoints"][n]["peers"][0]["figures"][what].clone();
     assert_eq!(frames(0, "frames_sent"), frames(1, "frames_received"));
     assert_eq!(frames(1, "frames_received"), ends[1].counters().protocol.frames_delivered);
-    // Nobody calls them now.
+    // No program calls them now.
     assert!(
         look(&["--json", "--once"])[0]["endpoints"][0]["state"]
             .as_str()

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     ]);
 }
 
-/// Set where journals are seen by nobody else.
+/// Set where no other process sees the journals.
 const APART: &str = "GIGAE_TUNING_TEST_APART";
 
 /// Every start puts back what dead runs left, those of these tests included. So these tests see
@@ -469,7 +469,7 @@ fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since
     signal(guardian, Signal::KILL);
     signal(run.id(), Signal::KILL);
     run.wait().unwrap();
-    assert_eq!(values(&node), changed, "nobody is left who would put it back");
+    assert_eq!(values(&node), changed, "no process is left that would put it back");
     assert_eq!(journals(run.id()), 1);
     // Somebody else chooses an MTU meanwhile.
     let ip =

@@ -101,7 +101,7 @@ impl History {
 impl Log {
     /// What was said so far.
     pub fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().expect("nobody panics while it is locked")
+        self.history.lock().expect("no thread panics while it is locked")
     }
 
     fn add(&self, event: Event) {
@@ -110,7 +110,7 @@ impl Log {
     }
 
     fn add_line(&self, line: String) {
-        let mut lines = self.lines.lock().expect("nobody panics while it is locked");
+        let mut lines = self.lines.lock().expect("no thread panics while it is locked");
         if lines.len() == LINES {
             lines.pop_front();
         }
@@ -119,7 +119,7 @@ impl Log {
 
     /// The last lines that went to standard error.
     pub fn last_lines(&self) -> String {
-        let lines = self.lines.lock().expect("nobody panics while it is locked");
+        let lines = self.lines.lock().expect("no thread panics while it is locked");
         lines.iter().map(|line| format!("\n    {line}")).collect()
     }
 
@@ -135,7 +135,7 @@ impl Log {
             if left.is_zero() {
                 return false;
             }
-            history = self.changed.wait_timeout(history, left).expect("nobody panics with it").0;
+            history = self.changed.wait_timeout(history, left).expect("no thread panics with it").0;
         }
     }
 }
@@ -259,7 +259,7 @@ fn read_events(out: ChildStdout, log: &Arc<Log>) -> JoinHandle<()> {
         while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
             match line.strip_suffix('\n').map(serde_json::from_str) {
                 Some(Ok(event)) => log.add(event),
-                Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is no event: {error}"),
+                Some(Err(error)) => eprintln!("gigae-chaos: {line:?} is not an event: {error}"),
                 None => {}
             }
             line.clear();

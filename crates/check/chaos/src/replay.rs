@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(done_to(&memory, broken).unwrap_err().class, Class::Broken);
         let lost = vec![began(), EventKind::Done(0, AccessEnding::Lost, 0, Vec::new())];
         assert_eq!(done_to(&memory, lost).unwrap().remote, [0, 1, 0]);
-        // Nobody knows whether one whose process was killed was done.
+        // It is not known whether one whose process was killed was done.
         assert!(done_to(&memory, vec![began(), EventKind::Gone]).is_ok());
     }
 

@@ -1,12 +1,12 @@
 //! What goes wrong, one function each, and what must come of it.
 
+mod context;
 mod links;
 mod machine;
 mod processes;
-mod scene;
 mod trunk;
 
-use self::scene::Scene;
+use self::context::ScenarioContext;
 use crate::bench::{Setup, StepResult};
 use crate::figures::Figures;
 use gigae_torture::body::mix;
@@ -20,7 +20,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// What happens.
     pub about: &'static str,
-    run: fn(Scene<'_>) -> StepResult<Figures>,
+    run: fn(ScenarioContext<'_>) -> StepResult<Figures>,
 }
 
 /// All there are.
@@ -64,17 +64,21 @@ pub const ALL: &[Scenario] = &[
         run: |s| links::starve(sockets(s)),
     },
     Scenario { name: "busy", about: "loops take every processor", run: machine::busy },
-    Scenario { name: "slow", about: "a program keeps messages, or stands", run: processes::slow },
+    Scenario {
+        name: "slow",
+        about: "a program keeps messages, or makes no call",
+        run: processes::slow,
+    },
     Scenario { name: "clock", about: "the wall clock is stepped", run: machine::clock },
     Scenario { name: "disk", about: "the disk is full under eval", run: machine::disk },
 ];
 
 /// The same over UDP sockets, of which one end may have another link in the same envelope.
-fn sockets(mut scene: Scene<'_>) -> Scene<'_> {
-    let other = ["udp", "udp", "packet", "generic"][scene.random.rand_range(0..4) as usize];
-    scene.setup.udp = true;
-    scene.setup.backends = ["udp", other];
-    scene
+fn sockets(mut context: ScenarioContext<'_>) -> ScenarioContext<'_> {
+    let other = ["udp", "udp", "packet", "generic"][context.random.rand_range(0..4) as usize];
+    context.setup.udp = true;
+    context.setup.backends = ["udp", other];
+    context
 }
 
 impl Scenario {
@@ -89,6 +93,7 @@ impl Scenario {
         let mut random = Rand64::new(mix(seed ^ mix(self.name.len() as u64)).into());
         let setup = Setup::draw(seed, &mut random);
         let spoke = format!("{setup:?}");
-        (self.run)(Scene { program, setup, random }).map_err(|what| format!("{what}; {spoke}"))
+        (self.run)(ScenarioContext { program, setup, random })
+            .map_err(|what| format!("{what}; {spoke}"))
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const BPF_LINK_GET_FD_BY_ID: libc::c_int = 30;
 const BPF_LINK_DETACH: libc::c_int = 34;
 
-/// The port of datagrams that nobody wants (RFC 863).
+/// The port of datagrams that are discarded (RFC 863).
 pub(crate) const DISCARD: u16 = 9;
 
 /// A flood ends by itself then. On a busy machine the flooding thread may get little of a
@@ -66,7 +66,7 @@ pub(crate) fn detach(program: u32) -> Result<(), String> {
     let link = link.ok_or_else(|| format!("program {program} is attached by no link"))?;
     let text = |error: io::Error| format!("detaching program {program}: {error}");
     let fd = bpf(BPF_LINK_GET_FD_BY_ID, &[link.id(), 0, 0]).map_err(text)?;
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor that nothing else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     bpf(BPF_LINK_DETACH, &[fd.as_raw_fd() as u32]).map(drop).map_err(text)
 }

@@ -81,7 +81,7 @@ impl Connection {
         }
         match went_on {
             true => Ok(bytes),
-            false => Err(format!("the TCP connection stands still after {bytes} bytes")),
+            false => Err(format!("the TCP connection makes no progress after {bytes} bytes")),
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! It does what a careful program would: what was accepted is not sent again, failures are taken,
 //! an interface that is down is waited for, and an endpoint that will not work any more is opened
-//! anew. Commands come on standard input, one a line; when that ends, so does the process.
+//! again. Commands come on standard input, one a line; when that ends, so does the process.
 
 mod remote;
 

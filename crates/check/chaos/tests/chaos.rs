@@ -24,7 +24,7 @@ fn holds(name: &str) {
     println!("{name}: {total}");
     assert!(total.faults > 0, "nothing went wrong, so nothing was tried");
     // A full disk is the evaluator's alone.
-    assert!(total.remote[0] > 0 || name == "disk", "nobody used the other's memory");
+    assert!(total.remote[0] > 0 || name == "disk", "no end used the other's memory");
 }
 
 /// Deadlines are taken from the clock that is never set. The other one dates reports, captured

@@ -9,8 +9,8 @@ const MEMORY: usize = 8 << 20;
 /// of that name in the C library.
 ///
 /// # Panics
-/// If a call panics inside, answers with what is no code, changes a message that is held, leaves an
-/// endpoint that cannot be closed, or needs too much memory.
+/// If a call panics inside, answers with a value that is not a code, changes a message that is
+/// held, leaves an endpoint that cannot be closed, or needs too much memory.
 pub fn calls(input: &[u8]) {
     within(MEMORY, || gigae_entries::calls::run(input));
 }

@@ -40,7 +40,7 @@ const CLIENTS: usize = 40;
 const PER_USER: (u32, u64) = (3, 8 << 20);
 const IN_ALL: (u32, u64) = (5, 12 << 20);
 
-/// Descriptors of a broker that nobody uses: listener, epoll instance, its list.
+/// Descriptors of a broker that no one uses: listener, epoll instance, its list.
 const OWN: usize = 3;
 
 /// Steps between two counts of descriptors, which take longer than a step.
@@ -201,7 +201,7 @@ struct Clients {
     address: SocketAddrUnix,
     interfaces: Rc<Cell<usize>>,
     clients: VecDeque<Client>,
-    /// Descriptors of this process before, if nobody else makes any.
+    /// Descriptors of this process before, if no other thread opens any.
     before: Option<usize>,
 }
 

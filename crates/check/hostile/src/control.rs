@@ -144,7 +144,7 @@ fn honest_ends() -> Option<Ends> {
         to_client.write_all(&record(&mut to_server)?)
     })();
     if passed.is_err() {
-        // So that nobody waits for the rest.
+        // So that no end waits for the rest.
         let _ = (to_client.shutdown(Shutdown::Both), to_server.shutdown(Shutdown::Both));
     }
     let client = client.join().expect("no panic");

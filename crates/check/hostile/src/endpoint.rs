@@ -34,7 +34,7 @@ struct EndpointEnd {
     other: Peer,
     sent: u32,
     got: u32,
-    /// Tagged messages likewise; of those, receives that were posted.
+    /// Tagged messages, sent and got; of those, receives that were posted.
     tagged: u32,
     taken: u32,
     posted: Option<OpId>,

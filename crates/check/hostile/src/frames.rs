@@ -117,7 +117,7 @@ impl Hostile {
     pub(crate) fn learn(&mut self, net: &Network) {
         while let Some(frame) = net.receive(self.port) {
             let to = MacAddr(*frame.first_chunk().expect("a whole frame"));
-            // What goes to an address that nobody has goes to all.
+            // What goes to an address that no node has goes to all.
             if !self.own.contains(&to) {
                 continue;
             }

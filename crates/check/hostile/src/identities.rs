@@ -59,7 +59,7 @@ impl Scenario for Identities {
         let (port, mac) = net.add_port();
         let macs = [a.link().mac, b.link().mac];
         let [ip_a, ip_b] = macs.map(|mac| gigae::simulated_ip(mac, v6));
-        // Of a port, so that answers find him, and one that nobody else has.
+        // Of a port, so that answers find it, and one that no other node has.
         let own = [mac, MacAddr([2, 0, 0, 0, 0, 77])];
         let own_ip = own.map(|mac| gigae::simulated_ip(mac, v6));
         let mut strangers = Vec::new();

@@ -8,9 +8,9 @@
 //! Hostile frames get past the checksum: they are put together and then sealed, as anybody on the
 //! same Ethernet can. What such a node may do is bounded: no panic, no endless loop, no memory
 //! beyond a stated bound, and what honest nodes send each other still arrives once, in order and
-//! unchanged, as long as nobody lies about his address *and* knows the epochs of the session that
-//! he lies about. What is kept and answered is bounded also then: `resources` has an attacker who
-//! sees all.
+//! unchanged, as long as no node both lies about its address and knows the epochs of the session
+//! that it lies about. What is kept and answered is bounded also then: `resources` has an attacker
+//! who sees all.
 
 mod broker;
 mod calls;

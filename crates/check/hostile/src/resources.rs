@@ -2,7 +2,7 @@
 //!
 //! Each step of an input is a whole phase: so many frames of one kind. So 20 bytes make thousands
 //! of frames, and a search need not find each. Three attackers have sessions of their own, by the
-//! real protocol, and put into them what no honest end would; they begin anew as often as they
+//! real protocol, and put into them what no honest end would; they begin again as often as they
 //! like. The last one sees all frames on the wire and says them again in anybody's name, sealed.
 //! Nothing is concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
@@ -197,7 +197,7 @@ impl Scenario for Resources {
     }
 
     fn finish(mut self) {
-        // Nobody is hostile any more: what was kept for a time goes.
+        // No node is hostile any more: what was kept for a time goes.
         self.run(Duration::from_millis(100));
         self.count();
         let mut notices = 0;
@@ -290,7 +290,7 @@ impl Resources {
         }
     }
 
-    /// Proposals in names that nobody has: that of an honest end with another address and other
+    /// Proposals in names that no node has: that of an honest end with another address and other
     /// epochs.
     fn made_up_names(&mut self, count: usize) {
         let is_hello = |header: &Header| header.kind == Kind::Hello;
@@ -354,7 +354,7 @@ impl Resources {
         self.exchange();
     }
 
-    /// Sends a frame that was seen to the victim, changed and sealed anew.
+    /// Sends a frame that was seen to the victim, changed and sealed again.
     fn forge(
         &mut self,
         frame: &[u8],

@@ -23,7 +23,7 @@ struct Transfers {
     owner: Transfer<Vec<u8>>,
     honest: Transfer<Vec<u8>>,
     hostile: Hostile,
-    /// Memory whose key only the honest peer knows; what it must hold; one that nobody may change.
+    /// Memory whose key only the honest peer knows; what it must hold; one that no peer may change.
     secret: RegionKey,
     expected: Vec<u8>,
     fixed: RegionKey,

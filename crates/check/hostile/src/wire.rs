@@ -239,8 +239,8 @@ fn damaged(frame: &[u8], start: usize, turn: usize, header: &Header, payload: &[
     let at = turn / 8 % (HEADER_LEN + covered);
     let mut damaged = frame[start..].to_vec();
     damaged[at] ^= 1 << (turn % 8);
-    // Length and flags say what the checksum covers, so that a change of those is no single turned
-    // bit.
+    // Length and flags say what the checksum covers, so that a change of those is not a single
+    // turned bit.
     let says_how_much = (6..8).contains(&at) || (30..32).contains(&at);
     let read = self::header(&damaged);
     assert!(says_how_much || read.is_err(), "bit {} of byte {at} went unnoticed", turn % 8);

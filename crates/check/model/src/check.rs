@@ -1,9 +1,9 @@
 //! The model for the checker, and one run of it.
 
 use crate::check_report::CheckReport;
+use crate::coverage::CoverageGoal;
 use crate::form::Form;
 use crate::rule::Rule;
-use crate::sight::Sight;
 use crate::system::{System, Transition};
 use stateright::{Checker, CheckerBuilder, HasDiscoveries, Model, Property};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,24 +49,24 @@ impl Model for CheckedForm {
             checked.healed.fetch_add(1, Ordering::Relaxed);
             system.heal(&checked.form).is_ok()
         }));
-        all.extend(Sight::ALL.map(|sight| Property::sometimes(sight.name(), seen(sight))));
+        all.extend(CoverageGoal::ALL.map(|goal| Property::sometimes(goal.name(), seen(goal))));
         all
     }
 }
 
 /// Whether a state shows it.
-fn seen(sight: Sight) -> fn(&CheckedForm, &System) -> bool {
-    match sight {
-        Sight::AllDone => |_, system| system.flows.iter().all(|flow| flow.is_done()),
-        Sight::Stopped => |_, system| system.counts(|c| c.stops),
-        Sight::Probed => |_, system| system.counts(|c| c.probes),
-        Sight::Repeated => |_, system| system.counts(|c| c.retransmissions),
-        Sight::Duplicate => |_, system| system.counts(|c| c.duplicates),
-        Sight::OutOfOrder => |_, system| system.counts(|c| c.out_of_order),
-        Sight::NoRoom => |_, system| system.counts(|c| c.window),
-        Sight::OldEpoch => |_, system| system.counts(|c| c.epoch),
-        Sight::Failed => |_, system| system.counts(|c| c.messages_failed),
-        Sight::Wrapped => |_, system| system.has_wrapped(),
+fn seen(goal: CoverageGoal) -> fn(&CheckedForm, &System) -> bool {
+    match goal {
+        CoverageGoal::AllDone => |_, system| system.flows.iter().all(|flow| flow.is_done()),
+        CoverageGoal::Stopped => |_, system| system.counts(|c| c.stops),
+        CoverageGoal::Probed => |_, system| system.counts(|c| c.probes),
+        CoverageGoal::Repeated => |_, system| system.counts(|c| c.retransmissions),
+        CoverageGoal::Duplicate => |_, system| system.counts(|c| c.duplicates),
+        CoverageGoal::OutOfOrder => |_, system| system.counts(|c| c.out_of_order),
+        CoverageGoal::NoRoom => |_, system| system.counts(|c| c.window),
+        CoverageGoal::OldEpoch => |_, system| system.counts(|c| c.epoch),
+        CoverageGoal::Failed => |_, system| system.counts(|c| c.messages_failed),
+        CoverageGoal::Wrapped => |_, system| system.has_wrapped(),
     }
 }
 
@@ -78,7 +78,7 @@ pub fn check(form: &Form, most: usize, threads: usize) -> CheckReport {
     let found = checker.discoveries();
     let is_broken = Rule::ALL.iter().any(|rule| found.contains_key(rule.name()));
     let (seen, unseen): (Vec<_>, _) =
-        Sight::ALL.into_iter().partition(|sight| found.contains_key(sight.name()));
+        CoverageGoal::ALL.into_iter().partition(|goal| found.contains_key(goal.name()));
     CheckReport {
         name: form.name.clone(),
         states: checker.state_count(),
@@ -87,7 +87,7 @@ pub fn check(form: &Form, most: usize, threads: usize) -> CheckReport {
         depth: checker.max_depth(),
         time: begin.elapsed(),
         exhausted: !is_broken && checker.state_count() < most && checker.max_depth() < DEEPEST,
-        missed: form.reaches.iter().filter(|sight| unseen.contains(sight)).copied().collect(),
+        missed: form.reaches.iter().filter(|goal| unseen.contains(goal)).copied().collect(),
         seen,
         broken: if is_broken { shortest(form, most) } else { Vec::new() },
     }

@@ -1,7 +1,7 @@
 //! What a run of the checker has found, and a line about it.
 
+use crate::coverage::CoverageGoal;
 use crate::rule::Rule;
-use crate::sight::Sight;
 use std::fmt;
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ pub struct CheckReport {
     /// All states were looked at.
     pub exhausted: bool,
     /// What occurred, and what did not that should have.
-    pub seen: Vec<Sight>,
+    pub seen: Vec<CoverageGoal>,
     /// See `seen`.
-    pub missed: Vec<Sight>,
+    pub missed: Vec<CoverageGoal>,
     /// The rules that were broken, each with the steps that lead there.
     pub broken: Vec<(Rule, Vec<String>)>,
 }

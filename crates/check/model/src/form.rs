@@ -1,6 +1,6 @@
 //! What is checked: a form is a small network, and what it may do at worst.
 
-use crate::sight::Sight;
+use crate::coverage::CoverageGoal;
 use gigae_proto::ProtocolConfig;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct Form {
     /// What may go wrong.
     pub budget: Budget,
     /// What has to occur somewhere, or the form does not reach what it is for.
-    pub reaches: Vec<Sight>,
+    pub reaches: Vec<CoverageGoal>,
     /// What the harness does wrong, so that something must be found.
     pub mutation: Mutation,
 }
@@ -51,7 +51,7 @@ pub struct Budget {
     /// Timers that fire while frames are on the way or the program has taken no notice of a
     /// message: that time passes then. They are free while nothing else can happen.
     pub early: u8,
-    /// Nodes that forget all and begin anew.
+    /// Nodes that forget all and begin again.
     pub restarts: u8,
     /// Paths by which nothing arrives any more.
     pub cuts: u8,
@@ -111,7 +111,7 @@ impl Form {
             up: false,
             lazy: false,
             budget: Budget::default(),
-            reaches: vec![Sight::AllDone],
+            reaches: vec![CoverageGoal::AllDone],
             mutation: Mutation::None,
         }
     }
@@ -184,8 +184,8 @@ impl Form {
 
     /// What has to occur besides.
     #[must_use]
-    pub fn reaches(mut self, sights: &[Sight]) -> Self {
-        self.reaches.extend(sights);
+    pub fn reaches(mut self, goals: &[CoverageGoal]) -> Self {
+        self.reaches.extend(goals);
         self
     }
 

@@ -1,7 +1,7 @@
 //! The forms that are checked: some that take seconds, for every test run, and many.
 
+use crate::coverage::CoverageGoal;
 use crate::form::{Budget, Form};
-use crate::sight::Sight;
 use std::time::Duration;
 
 const NONE: Budget =
@@ -12,14 +12,14 @@ pub fn beginnings() -> Vec<Form> {
     vec![
         Form::new("begin, 3 lost", 2)
             .faults(Budget { lost: 3, ..NONE })
-            .reaches(&[Sight::Repeated, Sight::Wrapped]),
+            .reaches(&[CoverageGoal::Repeated, CoverageGoal::Wrapped]),
         Form::new("begin, late and doubled", 2)
             .faults(Budget { late: 1, copied: 1, ..NONE })
-            .reaches(&[Sight::Repeated, Sight::Duplicate]),
+            .reaches(&[CoverageGoal::Repeated, CoverageGoal::Duplicate]),
         Form::new("begin at once, 1 lost, 1 late", 1)
             .and_back(1)
             .faults(Budget { lost: 1, late: 1, ..NONE })
-            .reaches(&[Sight::Repeated]),
+            .reaches(&[CoverageGoal::Repeated]),
         Form::new("three nodes, 1 lost", 1).and_a_third().faults(Budget { lost: 1, ..NONE }),
     ]
 }
@@ -36,27 +36,27 @@ pub fn windows() -> Vec<Form> {
             .windows(2, 1, 0)
             .ack_every(1)
             .faults(Budget { lost: 2, ..NONE })
-            .reaches(&[Sight::Stopped, Sight::Probed, Sight::Wrapped]),
+            .reaches(&[CoverageGoal::Stopped, CoverageGoal::Probed, CoverageGoal::Wrapped]),
         Form::new("4 in flight, go-back-N, 1 late", 3)
             .up()
             .windows(4, 4, 0)
             .faults(Budget { late: 1, ..NONE })
-            .reaches(&[Sight::OutOfOrder, Sight::Duplicate]),
+            .reaches(&[CoverageGoal::OutOfOrder, CoverageGoal::Duplicate]),
         Form::new("4 in flight, keeps 2, 1 late", 3)
             .up()
             .windows(4, 4, 2)
             .faults(Budget { late: 1, ..NONE })
-            .reaches(&[Sight::Repeated, Sight::Duplicate]),
+            .reaches(&[CoverageGoal::Repeated, CoverageGoal::Duplicate]),
         Form::new("timers too early", 2)
             .windows(2, 1, 2)
             .faults(Budget { lost: 1, early: 2, ..NONE })
-            .reaches(&[Sight::Stopped, Sight::Duplicate]),
+            .reaches(&[CoverageGoal::Stopped, CoverageGoal::Duplicate]),
         Form::new("busy nodes, 1 lost", 3)
             .up()
             .lazy()
             .windows(2, 2, 2)
             .faults(Budget { lost: 1, ..NONE })
-            .reaches(&[Sight::Stopped, Sight::Repeated]),
+            .reaches(&[CoverageGoal::Stopped, CoverageGoal::Repeated]),
     ]
 }
 
@@ -65,21 +65,21 @@ pub fn lives() -> Vec<Form> {
     vec![
         Form::new("restart, 1 lost, 1 late", 2)
             .faults(Budget { restarts: 1, lost: 1, late: 1, ..NONE })
-            .reaches(&[Sight::OldEpoch, Sight::Failed, Sight::Wrapped]),
+            .reaches(&[CoverageGoal::OldEpoch, CoverageGoal::Failed, CoverageGoal::Wrapped]),
         Form::new("restart, 1 doubled, both ways", 1)
             .and_back(1)
             .faults(Budget { restarts: 1, copied: 1, ..NONE })
-            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+            .reaches(&[CoverageGoal::OldEpoch, CoverageGoal::Failed]),
         Form::new("two restarts", 2)
             .faults(Budget { restarts: 2, ..NONE })
-            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+            .reaches(&[CoverageGoal::OldEpoch, CoverageGoal::Failed]),
         Form::new("close, 1 lost", 2)
             .faults(Budget { closes: 1, lost: 1, ..NONE })
-            .reaches(&[Sight::Failed]),
+            .reaches(&[CoverageGoal::Failed]),
         Form::new("peer timeout, 2 lost", 2)
             .peer_timeout(Duration::from_micros(1_500))
             .faults(Budget { lost: 2, ..NONE })
-            .reaches(&[Sight::Failed]),
+            .reaches(&[CoverageGoal::Failed]),
     ]
 }
 
@@ -89,10 +89,12 @@ pub fn paths() -> Vec<Form> {
     vec![
         form("two paths, 1 cut").up().faults(Budget { cuts: 1, ..NONE }),
         form("two paths, 1 cut, 1 early").up().faults(Budget { cuts: 1, early: 1, ..NONE }),
-        form("two paths, 1 lost").faults(Budget { lost: 1, ..NONE }).reaches(&[Sight::Repeated]),
+        form("two paths, 1 lost")
+            .faults(Budget { lost: 1, ..NONE })
+            .reaches(&[CoverageGoal::Repeated]),
         form("two paths, 1 restart")
             .faults(Budget { restarts: 1, ..NONE })
-            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+            .reaches(&[CoverageGoal::OldEpoch, CoverageGoal::Failed]),
     ]
 }
 
@@ -104,18 +106,19 @@ fn faults_on_paths() -> Vec<Form> {
     };
     let up = |what: &str, budget| form(&format!("up, {what}"), 2, budget).up();
     vec![
-        form("2 lost", 2, Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
-        form("3 lost", 2, Budget { lost: 3, ..NONE }).reaches(&[Sight::Repeated]),
-        form("3 messages, 2 lost", 3, Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
-        form("1 late", 2, Budget { late: 1, ..NONE }).reaches(&[Sight::Duplicate]),
-        form("1 doubled", 2, Budget { copied: 1, ..NONE }).reaches(&[Sight::Duplicate]),
+        form("2 lost", 2, Budget { lost: 2, ..NONE }).reaches(&[CoverageGoal::Repeated]),
+        form("3 lost", 2, Budget { lost: 3, ..NONE }).reaches(&[CoverageGoal::Repeated]),
+        form("3 messages, 2 lost", 3, Budget { lost: 2, ..NONE })
+            .reaches(&[CoverageGoal::Repeated]),
+        form("1 late", 2, Budget { late: 1, ..NONE }).reaches(&[CoverageGoal::Duplicate]),
+        form("1 doubled", 2, Budget { copied: 1, ..NONE }).reaches(&[CoverageGoal::Duplicate]),
         form("1 lost, 1 late", 2, Budget { lost: 1, late: 1, ..NONE }),
         form("1 restart, 1 lost", 1, Budget { restarts: 1, lost: 1, ..NONE })
-            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+            .reaches(&[CoverageGoal::OldEpoch, CoverageGoal::Failed]),
         form("1 restart, 1 doubled", 1, Budget { restarts: 1, copied: 1, ..NONE })
-            .reaches(&[Sight::OldEpoch, Sight::Failed]),
+            .reaches(&[CoverageGoal::OldEpoch, CoverageGoal::Failed]),
         form("close, 1 lost", 1, Budget { closes: 1, lost: 1, ..NONE }),
-        up("2 lost", Budget { lost: 2, ..NONE }).reaches(&[Sight::Repeated]),
+        up("2 lost", Budget { lost: 2, ..NONE }).reaches(&[CoverageGoal::Repeated]),
         up("1 lost, 1 late", Budget { lost: 1, late: 1, ..NONE }),
         up("1 lost, 1 doubled", Budget { lost: 1, copied: 1, ..NONE }),
         up("1 lost, 1 early", Budget { lost: 1, early: 1, ..NONE }),

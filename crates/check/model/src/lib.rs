@@ -39,6 +39,7 @@
 
 mod check;
 mod check_report;
+mod coverage;
 mod form;
 pub mod forms;
 mod heal;
@@ -47,11 +48,10 @@ mod mutation;
 mod network;
 mod node;
 mod rule;
-mod sight;
 mod system;
 
 pub use check::check;
 pub use check_report::CheckReport;
+pub use coverage::CoverageGoal;
 pub use form::{Budget, Form, Mutation};
 pub use rule::Rule;
-pub use sight::Sight;

@@ -43,7 +43,7 @@ pub(crate) struct Node {
     secret: u128,
     /// Its own clock: it stands still but for timers.
     pub(crate) now: Instant,
-    /// How often it has begun anew.
+    /// How often it has begun again.
     pub(crate) life: u8,
     /// Epochs that this life has used or offered.
     own: BTreeSet<Epoch>,

@@ -37,7 +37,7 @@ pub(crate) enum Transition {
     Copy(LinkDirection),
     /// Nothing arrives by a path any more.
     Cut(usize),
-    /// A node forgets all and begins anew.
+    /// A node forgets all and begins again.
     Restart(usize),
     /// A node closes its endpoint.
     Close(usize),
@@ -189,7 +189,7 @@ impl System {
         self.nodes.iter().any(|node| what(node.proto.counters()) > 0)
     }
 
-    /// Whether the numbers of a session have begun anew from zero.
+    /// Whether the numbers of a session have begun again from zero.
     pub(crate) fn has_wrapped(&self) -> bool {
         let wrapped = |reported: &Reported| reported.ack.0 < reported.epochs.1.0;
         self.nodes.iter().any(|node| node.reported.iter().any(wrapped))

@@ -1,5 +1,8 @@
-/* What MPI promises, with every byte checked: `cases all` is everything but `threads` (which asks for
-   MPI_THREAD_MULTIPLE), `killed` (whose last rank ends by SIGKILL) and `away [SECONDS]`, which takes so long.
+/* What MPI promises, with every byte checked. `cases all` is everything but these:
+   - `threads`, which asks for MPI_THREAD_MULTIPLE;
+   - `killed`, whose last rank ends by SIGKILL;
+   - `away [SECONDS]`, which takes so long;
+   - `passive [SECONDS]` and `passive-without-check [SECONDS]`, which take at most so long.
    Rank 0 says each case that held. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
@@ -401,6 +404,7 @@ static void killed(void)
 /* computing.c */
 void computing(void);
 void away(int seconds);
+void passive(int assert, int seconds);
 
 /* collectives.c */
 void collectives(void);
@@ -412,6 +416,17 @@ static int seconds = 2;
 static void away_for_seconds(void)
 {
     away(seconds);
+}
+
+static void passive_with_lock(void)
+{
+    passive(0, seconds);
+}
+
+/* The program knows that nobody else locks, so MPI need not ask the other rank. */
+static void passive_without_check(void)
+{
+    passive(MPI_MODE_NOCHECK, seconds);
 }
 
 static const struct {
@@ -432,6 +447,8 @@ static const struct {
     {"communicators", communicators},
     {"computing", computing},
     {"away", away_for_seconds},
+    {"passive", passive_with_lock},
+    {"passive-without-check", passive_without_check},
     {"threads", threads},
     {"killed", killed},
 };
@@ -449,10 +466,12 @@ int main(int count, char **words)
     if (ranks < 2) FAIL("at least two ranks are needed");
     if (several) CHECK(provided == MPI_THREAD_MULTIPLE);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        int special = CASES[i].run == threads || CASES[i].run == killed || CASES[i].run == away_for_seconds;
+        void (*run)(void) = CASES[i].run;
+        int special = run == threads || run == killed || run == away_for_seconds ||
+                      run == passive_with_lock || run == passive_without_check;
         if (strcmp(wanted, CASES[i].name) && (special || strcmp(wanted, "all"))) continue;
         double begin = MPI_Wtime();
-        CASES[i].run();
+        run();
         MPI_Barrier(world);
         if (rank == 0) printf("%s: held, %d ranks, %.2f s\n", CASES[i].name, ranks, MPI_Wtime() - begin);
         fflush(stdout);

@@ -1,5 +1,5 @@
 /* What the MPI programs here share: bytes that follow from who sends them to whom and as which, and how
-   a difference is told. */
+   a difference is reported. */
 #ifndef GIGAE_MPI_CHECK_H
 #define GIGAE_MPI_CHECK_H
 

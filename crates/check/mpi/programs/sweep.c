@@ -1,7 +1,7 @@
 /* Latency and bandwidth between two ranks, 8 bytes to 4 MiB, as lines for a program to read: `init MILLISECONDS` is
    the longest MPI_Init of a rank;
    `latency BYTES MICROSECONDS` is half a round trip, the median of batches; `bandwidth BYTES MB/S` is one way,
-   many messages under way, the median likewise. Every byte of a message before and after each batch is
+   many messages under way, also the median. Every byte of a message before and after each batch is
    checked. `--pin` gives each rank a processor of its own, if there are enough. */
 #define _GNU_SOURCE
 #include "check.h"

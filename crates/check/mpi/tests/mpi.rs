@@ -47,14 +47,15 @@ fn mpich() -> Vendor {
     vendor.clone().unwrap_or_else(|what| panic!("{what}"))
 }
 
-fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) {
-    let finished = run(vendor, hosts, places, cases);
-    let Finished { status, stdout, stderr, .. } = &finished;
+/// Returns what the program printed.
+fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) -> String {
+    let Finished { status, stdout, stderr, .. } = run(vendor, hosts, places, cases);
     assert!(status.success(), "{status}: {stdout}{stderr}");
     for case in expected {
         assert!(stdout.contains(&format!("{case}: held")), "{case}: {stdout}{stderr}");
     }
     print!("{stdout}");
+    stdout
 }
 
 /// A rank that waits for a killed one gets an error or is ended. No rank waits for ever.
@@ -103,6 +104,32 @@ fn open_mpi_holds_while_a_rank_is_away() {
 
 fn mpich_holds_while_a_rank_is_away() {
     holds(&mpich(), &hosts("MPICH, away", |c| c.cable = true), 1, &away(), &["away"]);
+}
+
+/// MPICH leaves these operations to libfabric. For a lock it asks the target's MPI, unless the
+/// program says that it need not. This one says so, and all of it is over while the target makes no
+/// call. Nothing is concluded from how long that takes: the target computes until it is over, for
+/// at most a minute.
+fn mpich_uses_memory_of_a_rank_that_computes() {
+    let (vendor, hosts) = (mpich(), hosts("MPICH, passive target", |_| ()));
+    let name = "passive-without-check";
+    let said = holds(&vendor, &hosts, 1, &format!("{name} 60"), &[name]);
+    assert!(said.contains("passive RMA: done while the target computed"), "{said}");
+}
+
+/// With a lock, which needs calls of the target in both MPIs. Only the bytes are checked, and that
+/// nobody hangs.
+fn memory_of_a_rank_that_computes_is_locked(vendor: &Vendor, test: &str) {
+    let said = holds(vendor, &hosts(test, |_| ()), 1, "passive 2", &["passive"]);
+    assert!(said.contains("passive RMA: "), "{said}");
+}
+
+fn open_mpi_locks_memory_of_a_rank_that_computes() {
+    memory_of_a_rank_that_computes_is_locked(&open_mpi(), "Open MPI, passive target");
+}
+
+fn mpich_locks_memory_of_a_rank_that_computes() {
+    memory_of_a_rank_that_computes_is_locked(&mpich(), "MPICH, passive target, locked");
 }
 
 fn open_mpi_ends_when_a_rank_is_killed() {
@@ -173,6 +200,8 @@ fn a_wrong_byte_is_noticed() {
 const OF_ROOT: &[&str] = &[
     "open_mpi_holds_on_four_hosts_with_loss",
     "mpich_holds_while_a_rank_is_away",
+    "mpich_uses_memory_of_a_rank_that_computes",
+    "mpich_locks_memory_of_a_rank_that_computes",
     "mpich_holds_on_two_hosts",
     "mpich_holds_with_two_ranks_on_each_host",
     "mpich_holds_on_four_hosts_with_loss",
@@ -182,7 +211,7 @@ const OF_ROOT: &[&str] = &[
 ];
 
 fn main() {
-    let tests: [(&str, fn()); 16] = [
+    let tests: [(&str, fn()); 19] = [
         ("open_mpi_holds_on_two_hosts", open_mpi_holds_on_two_hosts),
         ("open_mpi_holds_with_two_ranks_on_each_host", open_mpi_holds_with_two_ranks_on_each_host),
         (
@@ -193,6 +222,12 @@ fn main() {
         ("open_mpi_holds_with_many_threads", open_mpi_holds_with_many_threads),
         ("open_mpi_holds_while_a_rank_is_away", open_mpi_holds_while_a_rank_is_away),
         ("mpich_holds_while_a_rank_is_away", mpich_holds_while_a_rank_is_away),
+        ("mpich_uses_memory_of_a_rank_that_computes", mpich_uses_memory_of_a_rank_that_computes),
+        (
+            "open_mpi_locks_memory_of_a_rank_that_computes",
+            open_mpi_locks_memory_of_a_rank_that_computes,
+        ),
+        ("mpich_locks_memory_of_a_rank_that_computes", mpich_locks_memory_of_a_rank_that_computes),
         ("open_mpi_ends_when_a_rank_is_killed", open_mpi_ends_when_a_rank_is_killed),
         ("mpich_holds_on_two_hosts", mpich_holds_on_two_hosts),
         ("mpich_holds_with_two_ranks_on_each_host", mpich_holds_with_two_ranks_on_each_host),

@@ -478,7 +478,7 @@ impl Swaps {
     fn settle(&self, owner: u16, there: u64) -> CheckResult {
         let broken = |class, what| Err(Violation::new(class, NodePair::of_one(owner), what));
         if there != 0 && !self.tokens.contains(&there) {
-            return broken(Class::Torn, format!("a word is {there:#x}, which nobody has written"));
+            return broken(Class::Torn, format!("a word is {there:#x}, which no node has written"));
         }
         if self.lost {
             return Ok(());

@@ -61,7 +61,7 @@ struct Reader {
     at: Option<StreamPlace>,
     /// What came before the first message that names itself.
     prefix: Vec<Vec<u8>>,
-    /// Numbers that were passed over although nobody had said that they failed.
+    /// Numbers that were passed over although no failure of them was reported.
     missing: Vec<u32>,
 }
 
@@ -185,7 +185,7 @@ impl Messages {
             }
             (None, _) if body.len() >= NAMED => {
                 let start = &body[..NAMED];
-                let what = format!("{} bytes that nobody sent: {start:02x?}", body.len());
+                let what = format!("{} bytes that no node sent: {start:02x?}", body.len());
                 return broken(Class::Torn, what);
             }
             (None, None) => {
@@ -421,7 +421,7 @@ impl PairTraffic {
         let is_owed_all = sender.is_open && usize::from(sender.number) == last;
         let end = if is_owed_all { stream.sent.len() as u32 } else { stream.acknowledged };
         if !receiver.is_open {
-            // Nobody was there to acknowledge these.
+            // No endpoint was there to acknowledge these.
             let there = |s: &Sent| s.failed || s.delivered || s.at <= receiver.end;
             if let Some(at) = stream.sent[..end as usize].iter().position(|s| !there(s)) {
                 let what = format!("{at} was acknowledged after the receiver was gone");

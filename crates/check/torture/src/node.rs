@@ -151,7 +151,8 @@ impl Node {
             address == other.address.channel(0) || address == other.address.channel(1)
         };
         let found = context.others.iter().position(is);
-        let node = found.ok_or_else(|| broken(self.me, format!("{address} is nobody")))? as u16;
+        let node =
+            found.ok_or_else(|| broken(self.me, format!("{address} is not a node's")))? as u16;
         self.names.insert(peer, node);
         Ok(node)
     }

@@ -95,7 +95,7 @@ impl Notices {
         let broken = |class, what: String| Err(Violation::new(class, pair, what));
         let life = self.lives.of(pair.to).number;
         let Some(write) = self.write(pair, word) else {
-            return broken(Class::Torn, format!("a notice {word} that nobody has sent"));
+            return broken(Class::Torn, format!("a notice {word} that no node has sent"));
         };
         if write.place != place {
             return broken(Class::Torn, format!("{write:?} was reported as {place:?}"));

@@ -315,7 +315,7 @@ impl TaggedMessages {
                         return broken(Class::Lost, "was complete and is not there");
                     }
                     if missing && !receiver.is_open && m.at > receiver.end {
-                        return broken(Class::Epoch, "was complete with nobody there");
+                        return broken(Class::Epoch, "was complete with no endpoint there");
                     }
                     let sender = self.lives.of(from);
                     let present = sender.is_open && usize::from(sender.number) == life;

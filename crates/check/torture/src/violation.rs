@@ -10,7 +10,7 @@ pub enum Class {
     Lost,
     /// Delivered, carried out or completed more than once.
     Doubled,
-    /// Bytes that nobody sent like this.
+    /// Bytes that no node sent like this.
     Torn,
     /// After one that was sent later.
     Order,

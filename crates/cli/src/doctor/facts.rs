@@ -112,7 +112,7 @@ pub(super) enum Provider {
 impl OpenedEndpoint {
     pub(super) fn answers(&self) -> String {
         match &self.neighbours[..] {
-            [] => "nobody else answers now".into(),
+            [] => "no other endpoint answers now".into(),
             names => format!("{} answer: {}", names.len(), names.join(", ")),
         }
     }
@@ -185,7 +185,7 @@ fn open(nic: &str) -> Result<OpenedEndpoint, String> {
 fn who_answers(endpoint: &Endpoint) -> Result<Vec<String>, String> {
     match endpoint.discover(LISTEN) {
         Ok(neighbours) => Ok(neighbours.into_iter().map(|neighbour| neighbour.name).collect()),
-        // Without an IPv4 address nobody can be asked.
+        // Without an IPv4 address no node can be asked.
         Err(DiscoverError::NoSubnet(_)) => Ok(Vec::new()),
         // Sending a frame is the last that can fail.
         Err(error) => Err(error.to_string()),

@@ -2,7 +2,7 @@
 
 use super::{Count, EndpointSample};
 use gigae::MacAddr;
-use gigae_observe::{Encapsulation, LinkAbout, PeerAddress, PeerState, PeerStatistics};
+use gigae_observe::{Encapsulation, LinkDescription, PeerAddress, PeerState, PeerStatistics};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(super) fn json(seen: &[EndpointSample]) -> String {
 
 fn endpoint(seen: &EndpointSample) -> Value {
     let about = &seen.endpoint.about;
-    let link = |(i, link): (usize, &LinkAbout)| {
+    let link = |(i, link): (usize, &LinkDescription)| {
         let (counts, rates) = maps(&seen.link_counts(i));
         json!({
             "interface": link.interface, "mode": link.mode, "mac": MacAddr(link.mac).to_string(),
@@ -76,8 +76,9 @@ pub(super) fn text(seen: &[EndpointSample], live: bool) -> String {
 
 fn title(seen: &EndpointSample, out: &mut String) {
     let about = &seen.endpoint.about;
-    let link =
-        |link: &LinkAbout| format!("{} ({}, {})", link.interface, link.mode, MacAddr(link.mac));
+    let link = |link: &LinkDescription| {
+        format!("{} ({}, {})", link.interface, link.mode, MacAddr(link.mac))
+    };
     let links: Vec<_> = about.links.iter().map(link).collect();
     let channels: Vec<_> = channels(about.channels).iter().map(ToString::to_string).collect();
     let plural = if channels.len() == 1 { "" } else { "s" };

@@ -114,7 +114,7 @@ fn bars(width: u16) -> u16 {
 /// A figure, and its last minute.
 fn figure(line: &Line, now: Duration, page: &mut Page<'_>) {
     let y = page.y;
-    page.put(0, y, line.of.name(), NAME.saturating_sub(1), PLAIN);
+    page.put(0, y, line.metric.name(), NAME.saturating_sub(1), PLAIN);
     page.put(NAME, y, &line.now, VALUE, BOLD);
     let x = bars(page.width);
     page.put(NAME + VALUE, y, &line.more, (x - NAME - VALUE).saturating_sub(1), PLAIN);

@@ -3,7 +3,7 @@
 /// A key that means something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyPress {
-    /// `q`, or Ctrl-C, which is no signal while the view stands.
+    /// `q`, or Ctrl-C, which is not a signal while there is a view.
     End,
     /// `?` or `h`.
     Help,

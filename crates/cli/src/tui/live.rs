@@ -110,7 +110,7 @@ fn look(source: &Source) -> Look {
 
 fn between(before: &Look, after: &Look) -> Rates {
     let seconds = (after.at - before.at).as_secs_f64().max(f64::MIN_POSITIVE);
-    // A counter that begins anew is that of another interface.
+    // A counter that begins again is that of another interface.
     let rate = |before: u64, after: u64| after.saturating_sub(before) as f64 / seconds;
     let wire = before.device.zip(after.device).map(|(before, after)| {
         [

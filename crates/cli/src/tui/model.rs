@@ -14,7 +14,7 @@ const MOST_VALUES: usize = 4096;
 
 /// A line of figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum Metric {
     /// Round trips, by repetition.
     Trip,
     /// Goodput, by repetition.
@@ -37,7 +37,7 @@ pub(super) enum Of {
     Memory,
 }
 
-impl Of {
+impl Metric {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Trip => "round trip",
@@ -62,7 +62,7 @@ impl Of {
 /// A figure with its past.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    pub(super) of: Of,
+    pub(super) metric: Metric,
     /// The last value in words.
     pub(super) now: String,
     /// What there is room for on a wide screen only.
@@ -94,7 +94,7 @@ impl Line {
         }
         let one = |(sum, count): (f64, u32)| match count {
             0 => None,
-            _ if self.of.adds() => Some(sum),
+            _ if self.metric.adds() => Some(sum),
             _ => Some(sum / f64::from(count)),
         };
         found.into_iter().map(one).collect()
@@ -115,7 +115,7 @@ pub(super) struct Row {
 /// A new value of a figure.
 #[derive(Clone, Debug)]
 pub(super) struct NewValue {
-    pub(super) of: Of,
+    pub(super) metric: Metric,
     pub(super) value: f64,
     /// The same in words.
     pub(super) now: String,
@@ -153,7 +153,7 @@ pub(super) enum Event {
 
 /// What the thread that shows the view must do for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum KeyAction {
     /// End the run.
     End,
 }
@@ -180,7 +180,7 @@ pub(super) struct Model {
     pub(super) top: usize,
     /// Rows that there was room for.
     pub(super) page: usize,
-    /// Whether nobody has scrolled yet.
+    /// Whether the user has not scrolled yet.
     follows: bool,
     pub(super) help: bool,
     pub(super) ending: bool,
@@ -189,9 +189,13 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(title: String, lines: &[Of], header: &[&'static str]) -> Self {
-        let line =
-            |of: &Of| Line { of: *of, now: "-".into(), more: String::new(), past: VecDeque::new() };
+    pub(super) fn new(title: String, lines: &[Metric], header: &[&'static str]) -> Self {
+        let line = |metric: &Metric| Line {
+            metric: *metric,
+            now: "-".into(),
+            more: String::new(),
+            past: VecDeque::new(),
+        };
         Self {
             title,
             place: String::new(),
@@ -256,17 +260,17 @@ impl Model {
                 many(frames + more_frames)
             );
             let value = (sent + received) / 1e6;
-            self.value(NewValue { of: Of::Wire, value, now, more }, at);
+            self.value(NewValue { metric: Metric::Wire, value, now, more }, at);
         }
-        let places = if self.lines.iter().any(|line| line.of == Of::Cpu) {
-            [Of::Cpu, Of::CpuThere]
+        let places = if self.lines.iter().any(|line| line.metric == Metric::Cpu) {
+            [Metric::Cpu, Metric::CpuThere]
         } else {
-            [Of::CpuHere, Of::CpuThere]
+            [Metric::CpuHere, Metric::CpuThere]
         };
-        for (of, share) in places.into_iter().zip(rates.cpus) {
+        for (metric, share) in places.into_iter().zip(rates.cpus) {
             if let Some(share) = share {
                 let (value, now) = (share * 100.0, percent(share));
-                self.value(NewValue { of, value, now, more: String::new() }, at);
+                self.value(NewValue { metric, value, now, more: String::new() }, at);
             }
         }
         if rates.repeated > 0 {
@@ -275,7 +279,7 @@ impl Model {
     }
 
     fn value(&mut self, new: NewValue, at: Duration) {
-        if let Some(line) = self.lines.iter_mut().find(|line| line.of == new.of) {
+        if let Some(line) = self.lines.iter_mut().find(|line| line.metric == new.metric) {
             (line.now, line.more) = (new.now, new.more);
             line.push(at, new.value);
         }
@@ -285,7 +289,7 @@ impl Model {
         self.again = [self.again[0] + more[0], self.again[1] + more[1]];
         let [gigae, tcp] = self.again;
         let new = NewValue {
-            of: Of::Again,
+            metric: Metric::Again,
             value: (more[0] + more[1]) as f64,
             now: (gigae + tcp).to_string(),
             more: format!("gigae {gigae}, TCP {tcp}"),
@@ -303,13 +307,13 @@ impl Model {
     }
 
     /// What a key does.
-    pub(super) fn press(&mut self, key: KeyPress) -> Option<Act> {
+    pub(super) fn press(&mut self, key: KeyPress) -> Option<KeyAction> {
         let last = self.rows.len().saturating_sub(self.page);
         let page = self.page.max(1);
         let top = match key {
             KeyPress::End => {
                 self.ending = true;
-                return Some(Act::End);
+                return Some(KeyAction::End);
             }
             KeyPress::Help => {
                 self.help = !self.help;

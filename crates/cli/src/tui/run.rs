@@ -2,26 +2,32 @@
 
 use super::View;
 use super::live::Source;
-use super::model::{Event, NewValue, Of, Row};
+use super::model::{Event, Metric, NewValue, Row};
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::experiment::Kind;
 use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_run::SoFar;
-use gigae_eval_run::{Made, MeasuredLink, RunProgress, ViewCost};
+use gigae_eval_run::{FinishedRepetition, MeasuredLink, RunProgress, ViewCost};
 use gigae_eval_session::control::Waiting;
 use std::time::{Duration, Instant};
 
 /// The figures of a run, the most important first.
-pub(super) const LINES: &[Of] =
-    &[Of::Trip, Of::Goodput, Of::Wire, Of::CpuHere, Of::CpuThere, Of::Again];
+pub(super) const LINES: &[Metric] = &[
+    Metric::Trip,
+    Metric::Goodput,
+    Metric::Wire,
+    Metric::CpuHere,
+    Metric::CpuThere,
+    Metric::Again,
+];
 
 /// The columns of its table, the most important first.
 pub(super) const HEADER: &[&str] = &["figures so far", "median", "n", "95 %", "CPU", "there"];
 
 /// What the view must remember of a run to say how long it still takes.
 #[derive(Default)]
-pub(super) struct Course {
+pub(super) struct RunState {
     /// When the first repetition began.
     begin: Option<Instant>,
     /// Whether the answering end's CPU is read live.
@@ -30,7 +36,7 @@ pub(super) struct Course {
 
 impl RunProgress for View {
     fn step(&mut self, done: u64, total: u64, next: &str) {
-        let begin = *self.course.begin.get_or_insert_with(Instant::now);
+        let begin = *self.run_state.begin.get_or_insert_with(Instant::now);
         self.report(Event::Step {
             share: done as f64 / total.max(1) as f64,
             count: format!("repetition {} of {total}", done + 1),
@@ -45,7 +51,7 @@ impl RunProgress for View {
     }
 
     fn link(&mut self, link: &MeasuredLink<'_>) {
-        self.course.reads_there = link.answering_cpu.is_some();
+        self.run_state.reads_there = link.answering_cpu.is_some();
         self.report(Event::Link {
             about: link.about.clone(),
             rows: link.cells.clone(),
@@ -53,43 +59,49 @@ impl RunProgress for View {
         });
     }
 
-    fn made(&mut self, made: &Made<'_>) {
-        let (asked, answered) = match made.outcome {
+    fn finished(&mut self, repetition: &FinishedRepetition<'_>) {
+        let (asked, answered) = match repetition.outcome {
             Ok(both) => both,
             Err(why) => {
-                self.report(Event::Last(format!("failed: {}: {why}", made.title)));
-                let cells = made.so_far.map_or(vec!["failed".into()], |so_far| row(made, &so_far));
-                return self.report(Event::Row(Row { title: made.title.into(), cells, bad: true }));
+                self.report(Event::Last(format!("failed: {}: {why}", repetition.title)));
+                let cells = repetition
+                    .so_far
+                    .map_or(vec!["failed".into()], |so_far| row(repetition, &so_far));
+                return self.report(Event::Row(Row {
+                    title: repetition.title.into(),
+                    cells,
+                    bad: true,
+                }));
             }
         };
-        let Some(so_far) = made.so_far else { return };
-        let (experiment, figure) = (made.cell.experiment, so_far.last);
-        let (of, more) = match experiment.form().kind {
-            Kind::Trip => (Some(Of::Trip), trips(asked)),
-            Kind::Goodput => (Some(Of::Goodput), messages(figure, made.cell.size)),
+        let Some(so_far) = repetition.so_far else { return };
+        let (experiment, figure) = (repetition.cell.experiment, so_far.last);
+        let (metric, more) = match experiment.form().kind {
+            Kind::Trip => (Some(Metric::Trip), trips(asked)),
+            Kind::Goodput => (Some(Metric::Goodput), messages(figure, repetition.cell.size)),
             Kind::Other => (None, String::new()),
         };
         let now = with_unit(figure, experiment);
-        if let Some(of) = of {
-            self.report(Event::Value(NewValue { of, value: figure, now: now.clone(), more }));
+        if let Some(metric) = metric {
+            self.report(Event::Value(NewValue { metric, value: figure, now: now.clone(), more }));
         }
-        if !self.course.reads_there && answered.cost.seconds > 0.0 {
+        if !self.run_state.reads_there && answered.cost.seconds > 0.0 {
             let there = answered.cost.cpu();
             self.report(Event::Value(NewValue {
-                of: Of::CpuThere,
+                metric: Metric::CpuThere,
                 value: there * 100.0,
                 now: percent(there),
                 more: "in the last repetition".into(),
             }));
         }
         // TCP's are read live.
-        if made.cell.transport.starts_with("gigae") && asked.repeated > 0 {
+        if repetition.cell.transport.starts_with("gigae") && asked.repeated > 0 {
             self.report(Event::Again { gigae: asked.repeated, tcp: 0 });
         }
-        let figure = format!("{}: {now}", made.title);
+        let figure = format!("{}: {now}", repetition.title);
         self.report(Event::Last(last(&figure, experiment.is_trip(), asked, answered)));
-        let cells = row(made, &so_far);
-        self.report(Event::Row(Row { title: made.title.into(), cells, bad: false }));
+        let cells = row(repetition, &so_far);
+        self.report(Event::Row(Row { title: repetition.title.into(), cells, bad: false }));
     }
 
     fn took(&self) -> Option<ViewCost> {
@@ -104,11 +116,11 @@ fn left(since: Duration, done: u64, total: u64) -> Option<Duration> {
 }
 
 /// A row of the table, as [`HEADER`] has it.
-fn row(made: &Made<'_>, so_far: &SoFar) -> Vec<String> {
+fn row(repetition: &FinishedRepetition<'_>, so_far: &SoFar) -> Vec<String> {
     let [low, high] = so_far.interval.map(short);
     vec![
-        with_unit(so_far.median, made.cell.experiment),
-        format!("{}/{}", so_far.repetitions, made.planned.max(so_far.repetitions)),
+        with_unit(so_far.median, repetition.cell.experiment),
+        format!("{}/{}", so_far.repetitions, repetition.planned.max(so_far.repetitions)),
         format!("{low} to {high}"),
         percent(so_far.cpu[0]),
         percent(so_far.cpu[1]),

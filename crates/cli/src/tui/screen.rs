@@ -1,7 +1,7 @@
 //! The terminal: taken for the view, drawn on, and put back as it was, on every way out.
 //!
 //! The view is on standard error, as the progress bar is, so that standard output may go to a file.
-//! Keys come from standard input, or where that is no terminal from the one that controls the
+//! Keys come from standard input, or where that is not a terminal from the one that controls the
 //! process (`/dev/tty`).
 
 use super::keys::{KeyPress, keys};
@@ -48,7 +48,7 @@ fn taken() -> MutexGuard<'static, Option<TerminalModes>> {
 pub enum ViewError {
     /// Standard error is none.
     #[error(
-        "--tui draws on standard error, which is no terminal here; start it on one (standard output may go to a file), or leave --tui out"
+        "--tui draws on standard error, which is not a terminal here; start it on one (standard output may go to a file), or leave --tui out"
     )]
     NoTerminal,
     /// It does not understand where to write.

@@ -2,7 +2,7 @@
 
 use super::View;
 use super::live::Source;
-use super::model::{Event, NewValue, Of, Row};
+use super::model::{Event, Metric, NewValue, Row};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{many, megabytes, mib};
@@ -13,7 +13,8 @@ use gigae_eval_soak::watch::ProgressSink;
 use std::time::Duration;
 
 /// The figures of a soak, the most important first. It times no messages, so it has no round trips.
-pub(super) const LINES: &[Of] = &[Of::Gigae, Of::Tcp, Of::Again, Of::Cpu, Of::Wire, Of::Memory];
+pub(super) const LINES: &[Metric] =
+    &[Metric::Gigae, Metric::Tcp, Metric::Again, Metric::Cpu, Metric::Wire, Metric::Memory];
 
 /// The columns of its table.
 pub(super) const HEADER: &[&str] =
@@ -66,16 +67,16 @@ impl ProgressSink for View {
 
 fn figures(point: &SoakPoint) -> Vec<Event> {
     let seconds = point.seconds.max(f64::MIN_POSITIVE);
-    let rate = |of, bytes: u64, more| {
+    let rate = |metric, bytes: u64, more| {
         let value = bytes as f64 / seconds;
-        Event::Value(NewValue { of, value, now: format!("{} MB/s", megabytes(value)), more })
+        Event::Value(NewValue { metric, value, now: format!("{} MB/s", megabytes(value)), more })
     };
     let messages = format!("{} messages/s", many(point.messages as f64 / seconds));
     vec![
-        rate(Of::Gigae, point.gigae_bytes, messages),
-        rate(Of::Tcp, point.tcp_bytes, String::new()),
+        rate(Metric::Gigae, point.gigae_bytes, messages),
+        rate(Metric::Tcp, point.tcp_bytes, String::new()),
         Event::Value(NewValue {
-            of: Of::Memory,
+            metric: Metric::Memory,
             value: point.rss as f64,
             now: format!("{} MiB", mib(point.rss)),
             more: "the largest process's".into(),

@@ -3,7 +3,7 @@
 use super::draw::draw;
 use super::keys::KeyPress;
 use super::live::{Rates, Source};
-use super::model::{Act, Event, Line, Model, NewValue, Of, Row};
+use super::model::{Event, KeyAction, Line, Metric, Model, NewValue, Row};
 use super::{run, soak};
 use ratatui_core::backend::TestBackend;
 use ratatui_core::terminal::Terminal;
@@ -58,7 +58,8 @@ fn midst() -> Model {
         let at = seconds(second);
         let trip = 2.5 + (second % 5) as f64;
         let (now, more) = (format!("{trip:.2} us"), "380k/s".to_owned());
-        model.update(Event::Value(NewValue { of: Of::Trip, value: trip, now, more }), at);
+        let new = NewValue { metric: Metric::Trip, value: trip, now, more };
+        model.update(Event::Value(new), at);
         let busy = if second < 15 { 1.0 } else { 0.4 };
         let wire = [[119e6, 84e3], [1e6, 9e3]];
         model.look(&Rates { wire: Some(wire), cpus: [Some(busy), Some(0.97)], repeated: 0 }, at);
@@ -224,7 +225,7 @@ fn a_key_ends_the_run_and_another_shows_the_keys() {
     assert!(drawn(&mut model, (80, 24), seconds(33)).contains("Ctrl-C"));
     model.press(KeyPress::Down);
     assert!(!model.help, "scrolling shows the table");
-    assert_eq!(model.press(KeyPress::End), Some(Act::End));
+    assert_eq!(model.press(KeyPress::End), Some(KeyAction::End));
     assert!(drawn(&mut model, (80, 24), seconds(33)).contains("ending"));
 }
 
@@ -232,17 +233,19 @@ fn a_key_ends_the_run_and_another_shows_the_keys() {
 fn the_last_minute_is_means_but_what_was_sent_again_adds_up() {
     let past: VecDeque<_> =
         [(1, 1.0), (31, 2.0), (32, 4.0), (60, 7.0)].map(|(at, value)| (seconds(at), value)).into();
-    let line = |of| Line { of, now: String::new(), more: String::new(), past: past.clone() };
+    let line =
+        |metric| Line { metric, now: String::new(), more: String::new(), past: past.clone() };
     let parts = |of| line(of).parts(seconds(60), 4);
-    assert_eq!(parts(Of::Trip), [Some(1.0), None, Some(3.0), Some(7.0)]);
-    assert_eq!(parts(Of::Again), [Some(1.0), None, Some(6.0), Some(7.0)]);
-    assert!(line(Of::Trip).parts(seconds(60), 0).is_empty());
+    assert_eq!(parts(Metric::Trip), [Some(1.0), None, Some(3.0), Some(7.0)]);
+    assert_eq!(parts(Metric::Again), [Some(1.0), None, Some(6.0), Some(7.0)]);
+    assert!(line(Metric::Trip).parts(seconds(60), 0).is_empty());
 }
 
 #[test]
 fn what_is_long_past_is_forgotten() {
     let mut model = midst();
-    let new = NewValue { of: Of::Trip, value: 9.0, now: "9.00 us".into(), more: String::new() };
+    let new =
+        NewValue { metric: Metric::Trip, value: 9.0, now: "9.00 us".into(), more: String::new() };
     model.update(Event::Value(new), seconds(85));
     let trips = &model.lines[0].past;
     assert!(trips.len() < 10 && trips.front().unwrap().0 >= seconds(25), "{trips:?}");

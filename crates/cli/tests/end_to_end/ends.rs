@@ -5,7 +5,7 @@ use gigae_host::proc::process::is_alive;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run that is certainly still measuring a second after its network stands.
+/// A run that is certainly still measuring a second after its network is up.
 fn long_run(place: &TestDirectory) -> Child {
     let plan = TINY.replacen("seconds = 0.2", "seconds = 20.0", 1);
     let child = eval()
@@ -19,7 +19,7 @@ fn long_run(place: &TestDirectory) -> Child {
         .unwrap();
     let deadline = Instant::now() + PATIENCE;
     while left_by(child.id()).is_empty() {
-        assert!(Instant::now() < deadline, "its network never stood");
+        assert!(Instant::now() < deadline, "its network never came up");
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_secs(1));
@@ -62,7 +62,7 @@ pub(crate) fn a_killed_run_takes_its_serving_process_along_and_the_next_run_clea
         assert!(Instant::now() < deadline, "the serving process outlived its parent");
         std::thread::sleep(Duration::from_millis(10));
     }
-    // After kill -9 only the next run can clean up. What the killed run laid was still there.
+    // After kill -9 only the next run can clean up. What the killed run created was still there.
     let next = eval()
         .args(["--plan"])
         .arg(place.plan(TINY))

@@ -140,7 +140,7 @@ fn refusal(seen: Option<Phase>) -> Code {
 /// Runs `call` and turns a panic into an error: nothing unwinds into C.
 #[inline]
 pub(crate) fn contain<R>(call: impl FnOnce() -> EntryResult<R>) -> EntryResult<R> {
-    // A panic may have left something half done. Nobody looks at it again: the handle is broken.
+    // A panic may have left something half done. Nothing looks at it again: the handle is broken.
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 

@@ -120,7 +120,7 @@ pub extern "C" fn gigae_options_ethertype(options: *mut OptionsHandle, ethertype
     change(options, |o| {
         if ethertype < LEAST {
             return Err(Error::invalid(format!(
-                "0x{ethertype:04x} is no EtherType; give one from 0x0600 on"
+                "0x{ethertype:04x} is not an EtherType; give one from 0x0600 on"
             )));
         }
         Ok(o.envelope(Envelope::Ethernet { ethertype }))
@@ -131,7 +131,7 @@ pub extern "C" fn gigae_options_ethertype(options: *mut OptionsHandle, ethertype
 #[unsafe(no_mangle)]
 pub extern "C" fn gigae_options_udp(options: *mut OptionsHandle, port: u16) -> c_int {
     change(options, |o| match port {
-        0 => Err(Error::invalid("0 is no UDP port; give one from 1 on")),
+        0 => Err(Error::invalid("0 is not a UDP port; give one from 1 on")),
         _ => Ok(o.envelope(Envelope::Udp { port })),
     })
 }
@@ -148,7 +148,7 @@ pub extern "C" fn gigae_options_backend(options: *mut OptionsHandle, backend: c_
             GIGAE_BACKEND_XDP_GENERIC => Backend::XdpMode(Mode::XdpGeneric),
             GIGAE_BACKEND_PACKET => Backend::Packet,
             GIGAE_BACKEND_UDP => Backend::Udp,
-            _ => return Err(Error::invalid(format!("{backend} is no gigae_backend"))),
+            _ => return Err(Error::invalid(format!("{backend} is not a gigae_backend"))),
         }))
     })
 }
@@ -161,7 +161,7 @@ pub extern "C" fn gigae_options_sharing(options: *mut OptionsHandle, sharing: c_
             GIGAE_SHARING_ALONE => Sharing::Alone,
             GIGAE_SHARING_AUTO => Sharing::Auto,
             GIGAE_SHARING_CHILD => Sharing::Child,
-            _ => return Err(Error::invalid(format!("{sharing} is no gigae_sharing"))),
+            _ => return Err(Error::invalid(format!("{sharing} is not a gigae_sharing"))),
         }))
     })
 }
@@ -174,7 +174,7 @@ pub extern "C" fn gigae_options_broker(options: *mut OptionsHandle, broker: c_in
             GIGAE_BROKER_AUTO => BrokerUse::Auto,
             GIGAE_BROKER_NEVER => BrokerUse::Never,
             GIGAE_BROKER_ONLY => BrokerUse::Only,
-            _ => return Err(Error::invalid(format!("{broker} is no gigae_broker"))),
+            _ => return Err(Error::invalid(format!("{broker} is not a gigae_broker"))),
         }))
     })
 }
@@ -198,7 +198,7 @@ pub extern "C" fn gigae_options_progress(options: *mut OptionsHandle, progress: 
         Ok(o.progress(match progress {
             GIGAE_PROGRESS_AUTO => Progress::Auto,
             GIGAE_PROGRESS_MANUAL => Progress::Manual,
-            _ => return Err(Error::invalid(format!("{progress} is no gigae_progress_mode"))),
+            _ => return Err(Error::invalid(format!("{progress} is not a gigae_progress_mode"))),
         }))
     })
 }
@@ -215,7 +215,7 @@ pub(crate) fn wait(style: c_int) -> EntryResult<Wait> {
         GIGAE_WAIT_ADAPTIVE => Wait::Adaptive,
         GIGAE_WAIT_SPIN => Wait::Spin,
         GIGAE_WAIT_SLEEP => Wait::Sleep,
-        _ => return Err(Error::invalid(format!("{style} is no gigae_wait"))),
+        _ => return Err(Error::invalid(format!("{style} is not a gigae_wait"))),
     })
 }
 
@@ -238,7 +238,7 @@ pub extern "C" fn gigae_options_busy_poll(
             GIGAE_BUSY_POLL_AUTO => BusyPoll::Auto,
             GIGAE_BUSY_POLL_OFF => BusyPoll::Off,
             GIGAE_BUSY_POLL_ON => BusyPoll::On { micros: microseconds, budget },
-            _ => return Err(Error::invalid(format!("{mode} is no gigae_busy_poll"))),
+            _ => return Err(Error::invalid(format!("{mode} is not a gigae_busy_poll"))),
         }))
     })
 }

@@ -65,7 +65,7 @@ pub(crate) unsafe fn open(
         _domain: domain,
     };
     let fid = descriptor(sys::FI_CLASS_AV, context, &OPS);
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise: `av` is NULL or points to a pointer.
     unsafe { object::open(fid_av { fid, ops: table(&AV_OPS) }, Arc::new(vector), av) }
 }
 

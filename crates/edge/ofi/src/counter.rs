@@ -18,7 +18,7 @@ pub(crate) struct Counter {
     pub(crate) count: Arc<Count>,
     pub(crate) sources: Sources,
     spin: Spin,
-    /// What the program knows: each number at its last read, or when it was last told not to sleep.
+    /// What the program knows: each number at its last read, or when a call last said not to sleep.
     seen: Count,
     _domain: KeepAlive,
 }
@@ -125,7 +125,7 @@ pub(crate) unsafe fn open(
         _domain: domain,
     };
     let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise: `cntr` is NULL or points to a pointer.
     unsafe { object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr) }
 }
 

@@ -159,7 +159,7 @@ pub(crate) unsafe fn open(
         _domain: domain,
     };
     let fid = descriptor(sys::FI_CLASS_CQ, context, &OPS);
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise: `cq` is NULL or points to a pointer.
     unsafe { object::open(fid_cq { fid, ops: table(&CQ_OPS) }, Arc::new(queue), cq) }
 }
 

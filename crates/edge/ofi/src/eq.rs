@@ -103,7 +103,7 @@ pub(crate) unsafe fn open(
     };
     let events = Events { waiting: Mutex::default(), wait, _fabric: fabric };
     let fid = descriptor(sys::FI_CLASS_EQ, context, &OPS);
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise: `eq` is NULL or points to a pointer.
     unsafe { object::open(fid_eq { fid, ops: table(&EQ_OPS) }, Arc::new(events), eq) }
 }
 

@@ -257,7 +257,7 @@ unsafe fn describe(
     let InfoQuery { hints, source, alone, destination } = *wanted;
     // SAFETY: the caller's promise.
     let domain = unsafe { hints.and_then(|hints| hints.domain_attr.as_ref()) };
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise, as above.
     let name = unsafe { address::text(domain.map_or(std::ptr::null(), |attr| attr.name))? };
     // A source names the NIC, and may name another port there.
     let other = source.is_some_and(|source| source.port(0) != nic.address.port(0));
@@ -455,11 +455,11 @@ mod tests {
         assert_eq!(source("02:00:00:00:00:08/9"), None);
         assert_eq!(source("02:00:00:00:00:07/9/1"), None, "another channel");
         let shared = described(sys::FI_MSG, |_| (), None).unwrap();
-        // SAFETY: likewise.
+        // SAFETY: the address that was written there.
         unsafe {
             let bytes = given(shared.src_addr, shared.src_addrlen).unwrap().unwrap();
             assert_eq!(address::decode(&bytes).unwrap().to_string(), "02:00:00:00:00:07");
-            assert_eq!(source_of(shared), Ok(None), "nobody knows yet whose address it will be");
+            assert_eq!(source_of(shared), Ok(None), "it is not known yet whose address it will be");
         }
     }
 

@@ -69,7 +69,7 @@ pub(crate) unsafe fn open(
     }
     let fid = descriptor(sys::FI_CLASS_POLL, std::ptr::null_mut(), &OPS);
     let inner = Arc::new(PollSet(Mutex::default(), domain));
-    // SAFETY: likewise.
+    // SAFETY: the caller's promise: `set` is NULL or points to a pointer.
     unsafe { object::open(fid_poll { fid, ops: table(&POLL_OPS) }, inner, set) }
 }
 

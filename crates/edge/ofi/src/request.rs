@@ -343,7 +343,8 @@ impl Bytes for Request {
             }
             return;
         }
-        // SAFETY: likewise.
+        // SAFETY: `visit` stays within what `set_memory` was promised and within `bytes`, which is
+        // not the caller's memory.
         self.visit(at, bytes.len(), |to, place, part| unsafe {
             to.copy_from_nonoverlapping(bytes.as_ptr().add(place), part);
         });

@@ -30,7 +30,7 @@ macro_rules! call {
 macro_rules! general {
     ($object:expr, $entry:ident $(, $argument:expr)*) => {{
         let fid = $object.cast::<fid>();
-        // SAFETY: likewise.
+        // SAFETY: an open object, whose table has no empty place.
         unsafe { ((*(*fid).ops).$entry).unwrap()(fid $(, $argument)*) }
     }};
 }
@@ -314,6 +314,7 @@ const TRECV: u64 = FI_RECV | FI_TAGGED;
 mod budget;
 mod calls;
 mod closing;
+mod computing;
 mod memory;
 mod messages;
 mod objects;

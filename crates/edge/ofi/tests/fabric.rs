@@ -250,7 +250,7 @@ fn fi_info_lists_the_nic_and_what_cannot_be_had_is_not_there() {
     }
     let output = info().env("FI_GIGAE_IFACE", "nowhere").output().unwrap();
     assert!(!output.status.success(), "{output:?}");
-    // What another process shares the NIC with is no NIC to choose.
+    // What another process shares the NIC with is not a NIC to choose.
     let nic = fabric.node(1).interface;
     let child = ["name", "gigae0", "group", "26473", "up", "type", "macvlan", "mode", "bridge"];
     let mut ip = fabric.node(1).command("ip").unwrap();

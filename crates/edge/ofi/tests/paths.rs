@@ -3,7 +3,7 @@
 //! machine's load.
 //!
 //! What is counted is the unit test `tests::paths`, built as releases are: two endpoints on a
-//! simulated network, called by libfabric's tables. The snapshot is made anew by
+//! simulated network, called by libfabric's tables. The snapshot is updated by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-ofi --test paths

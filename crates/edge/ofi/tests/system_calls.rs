@@ -1,5 +1,5 @@
 //! System calls of whole paths through the provider over a real link, from `fi_tsend` to
-//! `fi_cq_read`, as strace sees them, compared with `snapshots/system_calls.txt`. That is made anew
+//! `fi_cq_read`, as strace sees them, compared with `snapshots/system_calls.txt`. That is updated
 //! by
 //!
 //! ```text

@@ -60,7 +60,7 @@ fn stream_socket(ip: IpAddr) -> io::Result<Socket> {
 }
 
 impl Load {
-    /// Takes in what `streams` connections from `peer` send. Nobody else is let in.
+    /// Takes in what `streams` connections from `peer` send. Others are closed at once.
     pub fn drain(site: &Site, listener: Socket, peer: IpAddr, streams: u32) -> io::Result<Self> {
         listener.set_read_timeout(Some(LOOK))?;
         let mut load = Self::new();

@@ -92,7 +92,7 @@ mod tests {
         };
         let shared_port = SharedPort::new(1);
         let ((first, stream), (second, other), (third, last)) = (connect(), connect(), connect());
-        let stream = shared_port.take(first, stream).expect("nobody was expected");
+        let stream = shared_port.take(first, stream).expect("no connection was expected");
         shared_port.expect(&[second, first]);
         let last = shared_port.take(third, last).expect("another was expected");
         assert!(shared_port.take(first, stream).is_none());

@@ -2,7 +2,7 @@
 //!
 //! Three figures count: the round trip of the smallest message, the goodput of the largest, and
 //! what a KB of that takes of both CPUs. A setting is *better* or *worse* in one of them only where
-//! the 95 % intervals do not meet. Its worth is the product of the ratios of those in which it
+//! the 95 % intervals do not overlap. Its worth is the product of the ratios of those in which it
 //! differs; the others count as the same.
 
 use crate::experiment::Experiment;
@@ -24,11 +24,11 @@ pub struct Objectives {
 /// How one figure compares with the present one: the ratio, seen so that more than 1 is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RatioChange {
-    /// The intervals do not meet.
+    /// The intervals do not overlap, and it is better.
     Better(f64),
-    /// Likewise.
+    /// The intervals do not overlap, and it is worse.
     Worse(f64),
-    /// They do.
+    /// The intervals overlap.
     Same,
     /// One of them is missing.
     Unknown,

@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| refuse())?;
     let all = number.checked_mul(*seconds).filter(|all| *all <= LONGEST * 86_400);
     match all.ok_or_else(refuse)? {
-        0 => Err(format!("'{text}' is no time at all; give a second at least")),
+        0 => Err(format!("'{text}' is zero; give one second or more")),
         seconds => Ok(Duration::from_secs(seconds)),
     }
 }

@@ -168,8 +168,8 @@ impl Experiment {
         self.form().kind == Kind::Trip
     }
 
-    /// How the measuring end waits, if the answering one waits like this. A schedule cannot be kept
-    /// asleep.
+    /// How the measuring end waits, if the answering one waits like this. An end that sleeps cannot
+    /// keep a schedule.
     pub fn measuring_wait(self, wait: Wait) -> Wait {
         if self == Self::Paced { Wait::Spin } else { wait }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Whose setting a knob is, and so how far it reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Belongs {
+pub enum KnobOwner {
     /// The driver of the interface.
     Driver,
     /// The kernel, for this interface.
@@ -16,7 +16,7 @@ pub enum Belongs {
     Program,
 }
 
-impl Belongs {
+impl KnobOwner {
     /// For tables.
     pub fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ pub struct KnobState {
     /// Its name.
     pub knob: String,
     /// Whose setting it is.
-    pub belongs: Belongs,
+    pub belongs: KnobOwner,
     /// Its value before anything is changed, for people; of several interfaces the first one's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<String>,

@@ -21,7 +21,7 @@ pub use cell::Cell;
 pub use check::LONGEST_REPETITION;
 pub use condition::{Condition, Cpus, MOST_SENDERS};
 pub use error::PlanError;
-pub use figure::{CellChoice, FigurePlan, PaperRow, ResolvedCell, RowPlan, Spot, Value};
+pub use figure::{CellChoice, CellSelector, FigurePlan, PaperRow, ResolvedCell, RowPlan, Value};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
 pub use only::{CellFilter, CellFilterPair, shell_word};

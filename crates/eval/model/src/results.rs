@@ -120,7 +120,7 @@ pub struct Point {
     pub size: usize,
     /// The value of the cell, or of the upper one of a ratio, for each run.
     pub of: Vec<Option<f64>>,
-    /// The value of the lower one, for each run; empty if it is no ratio.
+    /// The value of the lower one, for each run; empty if it is not a ratio.
     pub over: Vec<Option<f64>>,
     /// Unit of both.
     pub unit: String,

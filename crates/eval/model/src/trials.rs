@@ -78,7 +78,7 @@ pub fn trials(plan: &TunePlan, local: &[KnobState], remote: &[KnobState]) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::knobs::{Belongs, ValueState};
+    use crate::knobs::{KnobOwner, ValueState};
     use crate::plan::TuneEnds;
 
     fn plan(sweep: Sweep) -> TunePlan {
@@ -98,7 +98,7 @@ mod tests {
     fn state(knob: &str, absent: bool, values: Vec<ValueState>) -> KnobState {
         KnobState {
             knob: knob.into(),
-            belongs: Belongs::Driver,
+            belongs: KnobOwner::Driver,
             present: None,
             absent: absent.then(|| "no".into()),
             note: None,

@@ -103,7 +103,7 @@ fn verdicts(all: &[Compared], who: &str, kind: &str, least: f64) -> Option<Strin
     }
     if tested == 0 {
         return Some(format!(
-            "{who}: too few runs to tell chance from a difference in {untested} {kind}."
+            "{who}: too few runs: a difference in {untested} {kind} may be chance."
         ));
     }
     let mut text = match better + worse {
@@ -152,7 +152,7 @@ pub fn figure_tables(comparison: &Comparison, against: &SideComparison) -> Vec<T
     tables(against, &against.figures.iter().collect::<Vec<_>>(), "", &note)
 }
 
-/// What a message costs, likewise; all of it, or what differs.
+/// What a message costs, a table for each link; all of it, or what differs.
 pub fn cost_tables(comparison: &Comparison, against: &SideComparison, all: bool) -> Vec<Table> {
     let is_shown = |one: &&Compared| match one.verdict {
         ComparisonVerdict::Same => all,
@@ -352,6 +352,6 @@ pub fn all_doubts(comparison: &Comparison) -> Vec<String> {
 /// How verdicts come about; the same sentences on every page.
 const METHOD: &[&str] = &[
     "The change is the median of all ratios between a value of one side and a value of the other (Hodges and Lehmann). Its interval is that of the test of Mann and Whitney, for this figure alone.",
-    "A difference counts if chance hardly makes one as large (Westfall and Young). For this, the units are divided into two sides again, in all ways or in some thousands of random ways, and the largest difference of all figures is noted, each measured by its scatter. A unit is a run with all its figures, so what a whole run has in common is no evidence. With too few runs a unit is a repetition, and the verdict holds for these runs alone.",
+    "A difference counts if chance alone rarely makes one as large (Westfall and Young). For this, the units are divided into two sides again, in all ways or in some thousands of random ways, and the largest difference of all figures is noted, each measured by its scatter. A unit is a run with all its figures, so what a whole run has in common is not evidence. With too few runs a unit is a repetition, and the verdict holds for these runs alone.",
     "The verdict 'none' means that no difference was found. It does not mean that there is none: a change below 'seen from' could not be detected.",
 ];

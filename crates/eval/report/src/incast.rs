@@ -18,7 +18,7 @@ pub fn table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = many.into_iter().map(row).collect();
     (!rows.is_empty()).then(|| Table {
         title: "Many senders, one receiver".into(),
-        note: "MB/s of all together at the receiver, and of what the link allows; both ends asleep. Evenness: Jain's index of the \
+        note: "MB/s of all together at the receiver, and of what the link allows; both ends sleep while they wait. Evenness: Jain's index of the \
                senders' goodputs, 1 if all are the same. Lost: of what was sent, where the transport loses some; repeated: by the \
                transport, segments or frames. ECHO: round trips on the same way meanwhile, in microseconds, of \
                those that were answered; p99 from 100 of them on. ECHOs lost: not answered within 100 ms, of those that were sent."

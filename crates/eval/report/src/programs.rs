@@ -11,8 +11,8 @@ pub fn table(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "Beside other programs".into(),
         note: format!(
-            "Medians of pairs that were made in turns on the same link, with the same options of the sockets, both ends \
-             asleep and on the same CPUs. The ratio is the median of the pairs' own, ours over the program's, with its 95 % \
+            "Medians of pairs that were made in turns on the same link, with the same options of the sockets. Both ends \
+             sleep while they wait, and are on the same CPUs. The ratio is the median of the pairs' own, ours over the program's, with its 95 % \
              interval; figures agree that differ by {} at most. Of round trips, ours is the mean or the median as the \
              program's is.",
             percent(AGREE)

@@ -95,10 +95,10 @@ fn trial_table(results: &Results, tuning: &Tuning, by: &str) -> Table {
         title: format!("Settings tried ({}, {by})", tuning.link),
         note: "Round trip of the smallest message in microseconds, goodput of the largest in MB/s, microseconds of CPU \
                per KB of it at both ends together; medians with their 95 % intervals. Better and worse: the intervals do not \
-               meet. Front: no other setting surpasses its medians in all three."
+               overlap. Front: no other setting has better medians in all three."
             .into(),
         header: words(&[
-            "no", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
+            "number", "setting", "round trip", "change", "goodput", "change", "CPU per KB", "change", "result",
         ]),
         rows: all.iter().enumerate().map(row).collect(),
     }
@@ -122,9 +122,8 @@ fn changed(change: RatioChange) -> String {
 pub fn knob_tables(results: &Results) -> Vec<Table> {
     let table = |tuning: &Tuning| Table {
         title: format!("Knobs ({})", tuning.link),
-        note:
-            "The values before anything was changed, which are set again now; or why there is none."
-                .into(),
+        note: "The values before the run, which are set again now; or why an end has no such knob."
+            .into(),
         header: words(&["knob", "belongs to", "measuring end", "answering end", "note"]),
         rows: tuning.local.iter().map(|state| knob_row(state, &tuning.remote)).collect(),
     };
@@ -196,7 +195,7 @@ pub(super) fn charts(results: &Results) -> Vec<(String, Markup)> {
 }
 
 /// A point of the chart.
-struct Spot {
+struct ChartPoint {
     place: usize,
     x: f64,
     y: f64,
@@ -205,7 +204,7 @@ struct Spot {
 }
 
 fn chart(title: &str, all: &[Tried<'_>]) -> Option<Markup> {
-    let spot = |(place, one): (usize, &Tried<'_>)| {
+    let point = |(place, one): (usize, &Tried<'_>)| {
         let (trip, goodput) = (one.of.trip?, one.of.goodput?);
         let cpu = one.of.demand.map(|demand| demand.median);
         let tip = format!(
@@ -215,40 +214,40 @@ fn chart(title: &str, all: &[Tried<'_>]) -> Option<Markup> {
             said(goodput),
             one.of.demand.map_or(String::new(), |demand| format!(", {} us per KB", said(demand)))
         );
-        Some(Spot { place, x: trip.median, y: goodput.median, cpu, tip })
+        Some(ChartPoint { place, x: trip.median, y: goodput.median, cpu, tip })
     };
-    let spots: Vec<Spot> = all.iter().enumerate().filter_map(spot).collect();
-    if spots.len() < 2 {
+    let points: Vec<ChartPoint> = all.iter().enumerate().filter_map(point).collect();
+    if points.len() < 2 {
         return None;
     }
-    let span = |of: fn(&Spot) -> f64, from, to| {
-        let low = spots.iter().map(of).fold(f64::INFINITY, f64::min);
-        let high = spots.iter().map(of).fold(0.0, f64::max);
+    let span = |of: fn(&ChartPoint) -> f64, from, to| {
+        let low = points.iter().map(of).fold(f64::INFINITY, f64::min);
+        let high = points.iter().map(of).fold(0.0, f64::max);
         let room = (high / low).powf(0.12).max(1.05);
         Span { low: low / room, high: high * room, log: true, from, to }
     };
-    let x = span(|spot| spot.x, LEFT, WIDTH - RIGHT);
-    let y = span(|spot| spot.y, HEIGHT - BOTTOM, TOP);
-    let most = spots.iter().filter_map(|spot| spot.cpu).fold(0.0, f64::max);
-    let radius = |spot: &Spot| {
-        let share = spot.cpu.filter(|_| most > 0.0).map_or(0.2, |cpu| cpu / most);
+    let x = span(|point| point.x, LEFT, WIDTH - RIGHT);
+    let y = span(|point| point.y, HEIGHT - BOTTOM, TOP);
+    let most = points.iter().filter_map(|point| point.cpu).fold(0.0, f64::max);
+    let radius = |point: &ChartPoint| {
+        let share = point.cpu.filter(|_| most > 0.0).map_or(0.2, |cpu| cpu / most);
         (LARGEST * share.sqrt()).max(SMALLEST)
     };
     let content = html! {
         @for value in ticks(&y) { (across(y.at(value), x.to, &trimmed(value))) }
         @for value in ticks(&x) { (upright(x.at(value), &trimmed(value))) }
         (named(x.to, "round trip in microseconds", "MB/s at the receiver"))
-        path.level fill="none" d=(staircase(&spots, &x, &y)) {}
-        @for spot in &spots {
+        path.level fill="none" d=(staircase(&points, &x, &y)) {}
+        @for point in &points {
             // The present setting is a diamond.
-            @let style = if spot.place == 0 { 3 } else { 0 };
-            @let (px, py, radius) = (x.at(spot.x), y.at(spot.y), radius(spot));
+            @let style = if point.place == 0 { 3 } else { 0 };
+            @let (px, py, radius) = (x.at(point.x), y.at(point.y), radius(point));
             g class={ "line c" (style) } {
                 path.marker fill-opacity="0.55" d=(marker(style, px, py, radius)) {
-                    title { (spot.tip) }
+                    title { (point.tip) }
                 }
             }
-            text.note x=(At(px + radius + 2.0)) y=(At(py - 3.0)) { (spot.place) }
+            text.note x=(At(px + radius + 2.0)) y=(At(py - 3.0)) { (point.place) }
         }
     };
     Some(drawing(title, &content))
@@ -267,19 +266,19 @@ fn ticks(span: &Span) -> Vec<f64> {
 }
 
 /// The front of the two figures that the axes show, as stairs.
-fn staircase(spots: &[Spot], x: &Span, y: &Span) -> String {
-    let mut sorted: Vec<&Spot> = spots.iter().collect();
+fn staircase(points: &[ChartPoint], x: &Span, y: &Span) -> String {
+    let mut sorted: Vec<&ChartPoint> = points.iter().collect();
     sorted.sort_by(|a, b| a.x.total_cmp(&b.x).then(b.y.total_cmp(&a.y)));
     let (mut best, mut path) = (0.0, String::new());
-    for spot in sorted {
-        if spot.y > best {
+    for point in sorted {
+        if point.y > best {
             let step = if path.is_empty() {
-                format!("M{:.1} {:.1}", x.at(spot.x), y.from)
+                format!("M{:.1} {:.1}", x.at(point.x), y.from)
             } else {
-                format!("H{:.1}", x.at(spot.x))
+                format!("H{:.1}", x.at(point.x))
             };
-            let _ = write!(path, "{step}V{:.1}", y.at(spot.y));
-            best = spot.y;
+            let _ = write!(path, "{step}V{:.1}", y.at(point.y));
+            best = point.y;
         }
     }
     let _ = write!(path, "H{:.1}", x.to);

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 pub struct Config {
     /// What to measure.
     pub plan: Plan,
-    /// The other machine; `None` lays virtual networks.
+    /// The other machine; `None` measures on virtual networks.
     pub peer: Option<RemoteEnd>,
     /// Command line of the serving end on a virtual network.
     pub serve: Vec<OsString>,

@@ -37,7 +37,7 @@ const ENOUGH: u64 = 1000;
 
 /// All repetitions of one cell.
 #[derive(Debug)]
-pub struct Gathered {
+pub struct CellRepetitions {
     /// What is measured.
     pub cell: Cell,
     /// Whether messages can be lost.
@@ -74,7 +74,7 @@ pub struct SoFar {
     pub cpu: [f64; 2],
 }
 
-impl Gathered {
+impl CellRepetitions {
     /// Nothing yet.
     pub fn new(cell: Cell, reliable: bool, limit: Option<f64>) -> Self {
         Self {
@@ -281,7 +281,7 @@ impl Gathered {
                 tenths(cost.steal / cost.seconds)
             ));
         }
-        // The other end is no disturbance where it is meant to be on the same CPU.
+        // The other end is not a disturbance where it is meant to be on the same CPU.
         let shared = self.cell.condition.cpus == Cpus::One;
         if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
             doubts.push(doubt!(
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_quiet_run_of_six_equal_repetitions_raises_no_doubt() {
-        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        let mut gathered = CellRepetitions::new(cell(Experiment::Rtt), false, None);
         for _ in 0..6 {
             let asked = Asked { samples: vec![5000; 1000], sent: 1000, ..Asked::default() };
             gathered.add(&asked, &Answered::default());
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn the_goodput_is_the_receivers_and_missing_messages_are_loss() {
-        let mut gathered = Gathered::new(cell(Experiment::Stream), false, None);
+        let mut gathered = CellRepetitions::new(cell(Experiment::Stream), false, None);
         let asked = Asked { sent: 100, ..Asked::default() };
         let answered = Answered {
             messages: 90,
@@ -409,7 +409,7 @@ mod tests {
     fn what_a_stream_costs_is_shared_by_what_arrived() {
         let series = |messages| {
             let cost = Cost { seconds: 1.0, cpu_thread: 0.5, ..Cost::default() };
-            let mut gathered = Gathered::new(cell(Experiment::Stream), false, None);
+            let mut gathered = CellRepetitions::new(cell(Experiment::Stream), false, None);
             let answered =
                 Answered { messages, slices: vec![4000; 10], cost, ..Answered::default() };
             gathered.add(&Asked { sent: 100, cost, ..Asked::default() }, &answered);
@@ -430,7 +430,7 @@ mod tests {
             let zerocopy = Some(Zerocopy { writes: 8, copied });
             let (congestion_control, buffers) = ("cubic".to_owned(), [1, 2]);
             let note = Some(Note::Tcp { congestion_control, buffers, zerocopy });
-            let mut gathered = Gathered::new(cell(Experiment::Stream), true, None);
+            let mut gathered = CellRepetitions::new(cell(Experiment::Stream), true, None);
             for _ in 0..6 {
                 let answered = Answered { slices: vec![4000; 10], ..Answered::default() };
                 gathered.add(&Asked { note: note.clone(), ..Asked::default() }, &answered);
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn a_doubt_says_what_measuring_costs_if_it_is_more_than_a_hundredth() {
         let own = |experiment, median: f64, overhead: &Overhead| {
-            let mut gathered = Gathered::new(cell(experiment), true, None);
+            let mut gathered = CellRepetitions::new(cell(experiment), true, None);
             for _ in 0..6 {
                 let asked =
                     Asked { samples: vec![(median * 1e3) as u32; 1000], ..Asked::default() };
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn the_figure_so_far_is_that_of_the_repetitions_so_far() {
-        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        let mut gathered = CellRepetitions::new(cell(Experiment::Rtt), false, None);
         assert_eq!(gathered.so_far(), None);
         for value in [4000, 6000, 5000] {
             let asked = Asked { samples: vec![value; 9], ..Asked::default() };
@@ -491,7 +491,7 @@ mod tests {
 
     #[test]
     fn every_disturbance_has_its_code() {
-        let mut gathered = Gathered::new(cell(Experiment::Rtt), false, None);
+        let mut gathered = CellRepetitions::new(cell(Experiment::Rtt), false, None);
         let disturbed = Cost { seconds: 1.0, steal: 0.3, cpu_others: 0.5, ..Cost::default() };
         for value in [900, 900, 900, 1800, 1800, 1800] {
             let samples = [vec![value; 8], vec![value * 2; 8]].concat();

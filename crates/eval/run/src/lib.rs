@@ -1,7 +1,7 @@
 //! A run: all cells of a plan, in random order, on every link of it.
 //!
 //! The order is that of a randomised block design: in each round every cell has one repetition, in
-//! an order drawn anew from the plan's seed, so that whatever changes over time (temperature,
+//! a new order drawn from the plan's seed, so that whatever changes over time (temperature,
 //! neighbours) hits all cells alike. After the planned repetitions, only cells whose interval is
 //! still too wide go on. Nothing is written here; the caller has the results or one error.
 //!
@@ -20,6 +20,6 @@ mod tuned;
 
 pub use config::{Config, ProgramRuns, RemoteEnd};
 pub use error::RunError;
-pub use gather::{Gathered, SoFar};
-pub use progress::{Made, MeasuredLink, RunProgress, ViewCost};
+pub use gather::{CellRepetitions, SoFar};
+pub use progress::{FinishedRepetition, MeasuredLink, RunProgress, ViewCost};
 pub use run::run;

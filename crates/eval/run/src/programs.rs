@@ -26,7 +26,7 @@ struct Pairs {
 
 /// The reason why no program runs if the plan measures nothing that a program can measure.
 const NOTHING: &str =
-    "the plan has no round trips or streams of TCP or UDP on this link that it could stand beside";
+    "the plan has no round trips or streams of TCP or UDP on this link to compare it with";
 
 impl Running<'_> {
     /// Leaves those of the programs that the answering end has, too. Asked before anything is

@@ -1,7 +1,7 @@
 //! What a run reports while it goes on. The measuring thread reports between repetitions, never
 //! during one.
 
-use crate::gather::{Gathered, SoFar};
+use crate::gather::{CellRepetitions, SoFar};
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::environment::LinkEnvironment;
@@ -25,9 +25,9 @@ pub trait RunProgress {
         let _ = link;
     }
 
-    /// A repetition was made, or failed.
-    fn made(&mut self, made: &Made<'_>) {
-        let _ = made;
+    /// A repetition is over, or failed.
+    fn finished(&mut self, repetition: &FinishedRepetition<'_>) {
+        let _ = repetition;
     }
 
     /// What a view took meanwhile, if it also works during repetitions.
@@ -44,12 +44,13 @@ pub struct MeasuredLink<'a> {
     pub site: Option<&'a Site>,
     /// The CPU of the answering end, if that is on this machine.
     pub answering_cpu: Option<usize>,
-    /// Titles of its cells in the plan's order, as [`RunProgress::step`] and [`Made`] say them.
+    /// Titles of its cells in the plan's order, as [`RunProgress::step`] and
+    /// [`FinishedRepetition`] say them.
     pub cells: Vec<String>,
 }
 
-/// A repetition.
-pub struct Made<'a> {
+/// A repetition that is over.
+pub struct FinishedRepetition<'a> {
     /// The cell's title.
     pub title: &'a str,
     /// The cell.
@@ -79,7 +80,7 @@ pub(super) fn about(link: &LinkEnvironment) -> String {
     format!("{named}{rate}, MTU {}, {interface}", link.mtu)
 }
 
-pub(super) fn titles(link: &str, cells: &[Gathered]) -> Vec<String> {
+pub(super) fn titles(link: &str, cells: &[CellRepetitions]) -> Vec<String> {
     cells.iter().map(|gathered| title(link, &gathered.cell)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! One repetition of one cell, at both ends or in memory.
 
 use crate::error::{RepetitionError, RunError, reply_failure};
-use crate::gather::Gathered;
+use crate::gather::CellRepetitions;
 use crate::incast;
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::memory;
@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The cells of a link, of which nothing is known yet.
-pub(crate) fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<Gathered> {
+pub(crate) fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<CellRepetitions> {
     let gathered = |cell: Cell| {
         let transport = transport::by_name(&cell.transport).expect("the plan was checked");
         let limit = limit(stage, transport, &cell);
-        Gathered::new(cell, transport.reliable, limit)
+        CellRepetitions::new(cell, transport.reliable, limit)
     };
     cells.into_iter().map(gathered).collect()
 }

@@ -2,8 +2,8 @@
 
 use crate::config::Config;
 use crate::error::{RepetitionError, RunError};
-use crate::gather::{self, Gathered};
-use crate::progress::{Made, RunProgress, title};
+use crate::gather::{self, CellRepetitions};
+use crate::progress::{FinishedRepetition, RunProgress, title};
 use crate::repetition::BothEnds;
 use gigae_eval_measure::environment;
 use gigae_eval_model::doubt;
@@ -57,11 +57,11 @@ impl Running<'_> {
     pub(crate) fn rounds(
         &mut self,
         link: &str,
-        cells: &mut [Gathered],
+        cells: &mut [CellRepetitions],
         measure: &mut Repetition<'_>,
     ) -> Result<(), RunError> {
         for round in 0..self.plan.max_repetitions {
-            let wanted = |cell: &Gathered| {
+            let wanted = |cell: &CellRepetitions| {
                 cell.failures < MOST_FAILURES
                     && (round < self.plan.repetitions || !cell.precise(self.plan.precision))
             };
@@ -95,7 +95,7 @@ impl Running<'_> {
     pub(crate) fn cell(
         &mut self,
         link: &str,
-        cells: &mut [Gathered],
+        cells: &mut [CellRepetitions],
         index: usize,
         measure: &mut Repetition<'_>,
     ) -> Result<(), RunError> {
@@ -140,7 +140,7 @@ impl Running<'_> {
     }
 
     /// Takes the figures of a link into the results, and says of which there are none.
-    pub(crate) fn keep(&mut self, link: &str, gathered: &[Gathered]) {
+    pub(crate) fn keep(&mut self, link: &str, gathered: &[CellRepetitions]) {
         for gathered in gathered {
             match gathered.series(link, self.plan.precision, &self.overhead) {
                 Some(series) => self.series.push(series),
@@ -216,7 +216,7 @@ impl Running<'_> {
     pub(super) fn report(
         &mut self,
         link: &str,
-        of: &Gathered,
+        of: &CellRepetitions,
         outcome: &Result<BothEnds, RepetitionError>,
     ) {
         let outcome = match outcome {
@@ -228,6 +228,12 @@ impl Running<'_> {
         };
         let (title, planned) = (title(link, &of.cell), self.plan.repetitions);
         let (cell, so_far) = (&of.cell, of.so_far());
-        self.progress.made(&Made { title: &title, cell, outcome, so_far, planned });
+        self.progress.finished(&FinishedRepetition {
+            title: &title,
+            cell,
+            outcome,
+            so_far,
+            planned,
+        });
     }
 }

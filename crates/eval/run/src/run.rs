@@ -2,7 +2,7 @@
 
 use crate::config::{Config, RemoteEnd};
 use crate::error::{RunError, unexpected};
-use crate::gather::Gathered;
+use crate::gather::CellRepetitions;
 use crate::progress::{MeasuredLink, RunProgress, about, titles};
 use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
@@ -16,7 +16,7 @@ use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting}
 use gigae_eval_session::programs as others;
 use gigae_eval_session::stage::{Stage, StageError, measuring_cpus};
 use gigae_fabric::FabricError;
-use gigae_host::affinity::{self, Former};
+use gigae_host::affinity::{self, SavedAffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -105,22 +105,22 @@ impl Running<'_> {
         if cells.is_empty() {
             return Ok(());
         }
-        let mut gathered: Vec<Gathered> =
-            cells.into_iter().map(|cell| Gathered::new(cell, true, None)).collect();
+        let mut gathered: Vec<CellRepetitions> =
+            cells.into_iter().map(|cell| CellRepetitions::new(cell, true, None)).collect();
         let (about, cells) = ("this machine's memory".to_owned(), titles(MEMORY, &gathered));
         self.progress.link(&MeasuredLink { about, site: None, answering_cpu: None, cells });
-        let former = Former::remember().map_err(RunError::Counters)?;
+        let saved = SavedAffinity::save().map_err(RunError::Counters)?;
         // If this fails the thread merely stays where it is.
         let _ = affinity::pin(measuring_cpus().0);
         let interrupted = self.interrupted;
         let outcome = self.rounds(MEMORY, &mut gathered, &mut |cell| in_memory(cell, interrupted));
-        drop(former);
+        drop(saved);
         outcome?;
         self.keep(MEMORY, &gathered);
         Ok(())
     }
 
-    /// Says of everything on a link that cannot be laid here why it was not measured.
+    /// Says of everything on a link that cannot be created here why it was not measured.
     fn leave_out(&mut self, planned: Option<&str>, link: &LinkPlan, error: &FabricError) {
         let cells = self.plan.cells(planned, link.mtu as usize);
         let mut transports: Vec<String> = cells.iter().map(Cell::label).collect();
@@ -153,7 +153,7 @@ impl Running<'_> {
     /// Measures everything on one link.
     fn link(&mut self, mut stage: Stage, planned: Option<&str>) -> Result<(), RunError> {
         let name = planned.unwrap_or(NETWORK);
-        let former = Former::remember().map_err(RunError::Counters)?;
+        let saved = SavedAffinity::save().map_err(RunError::Counters)?;
         let environment = self.describe(&mut stage, name)?;
         self.agree_on_programs(&mut stage)?;
         let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
@@ -184,7 +184,7 @@ impl Running<'_> {
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }
-        drop(former);
+        drop(saved);
         outcome.map_err(|error| match (error, stage.last_words()) {
             (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
             (error, _) => error,

@@ -1,13 +1,13 @@
 //! The settings that a plan tries on a link: each is a block, in which every cell has one
 //! repetition.
 //!
-//! In each round the blocks come in an order drawn anew, the present setting among them, and the
-//! cells within a block likewise. Then the best ones together are tried in further rounds, again
+//! In each round the blocks come in a new random order, the present setting among them, and so do
+//! the cells within a block. Then the best ones together are tried in further rounds, again
 //! beside the present setting, whose new repetitions join the old ones. Both ends are as before
 //! when it ends, however it does.
 
 use crate::error::{RunError, unexpected};
-use crate::gather::Gathered;
+use crate::gather::CellRepetitions;
 use crate::progress::title;
 use crate::repetition::{gather, repetition};
 use crate::rounds::{MOST_FAILURES, Running};
@@ -24,7 +24,7 @@ use gigae_eval_session::tune::{TuneError, Tuner};
 /// A setting and what is measured under it; the present one has no trial.
 struct Block {
     trial: Option<Trial>,
-    cells: Vec<Gathered>,
+    cells: Vec<CellRepetitions>,
 }
 
 /// Both ends while settings are tried.
@@ -77,7 +77,7 @@ impl Running<'_> {
     }
 
     fn series_of(&self, link: &str, block: &Block) -> Vec<Series> {
-        let series = |one: &Gathered| one.series(link, self.plan.precision, &self.overhead);
+        let series = |one: &CellRepetitions| one.series(link, self.plan.precision, &self.overhead);
         block.cells.iter().filter_map(series).collect()
     }
 
@@ -232,7 +232,7 @@ fn possible(stage: &Stage, wanted: Vec<WantedKnob>) -> (Vec<WantedKnob>, Vec<Kno
         wanted.into_iter().partition(|one| why(&one.knob).is_none());
     let state = |WantedKnob { knob, .. }: WantedKnob| KnobState {
         belongs: gigae_eval_session::tune::by_name(&knob)
-            .map_or(gigae_eval_model::knobs::Belongs::Kernel, |knob| knob.form().belongs),
+            .map_or(gigae_eval_model::knobs::KnobOwner::Kernel, |knob| knob.form().belongs),
         present: None,
         absent: why(&knob).map(str::to_owned),
         note: None,

@@ -18,7 +18,7 @@ use gigae_eval_model::transport::{self, TransportSpec};
 use gigae_eval_session::control::answering::{ENDED, failed, next};
 use gigae_eval_session::control::{ControlError, Limits, Reply, Request, Session};
 use gigae_eval_session::programs::answer as program;
-use gigae_eval_session::programs::answer::Terms;
+use gigae_eval_session::programs::answer::ProgramPolicy;
 use gigae_eval_session::tune::Tuner;
 use gigae_eval_soak::answer;
 use std::io;
@@ -54,7 +54,7 @@ pub(super) struct ServeContext<'a> {
 /// Serves a client from its welcome to its end.
 pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result<(), ControlError> {
     let ServeContext { site, limits, counts, interrupted, .. } = *context;
-    let terms = Terms { allowed: context.programs, limited: limits.rate.is_some() };
+    let policy = ProgramPolicy { allowed: context.programs, limited: limits.rate.is_some() };
     let begin = Instant::now();
     // Both are the client's: what it changes of them ends with it.
     let (mut site, mut tuner) = (site.clone(), None);
@@ -108,8 +108,8 @@ pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result
             }
             Request::Soak(soak) => answer::answer(session, &site, &soak, interrupted)?,
             Request::Gather { task, addresses } => gather(session, context, &task, &addresses)?,
-            Request::Programs => Some(program::list(&site, terms)),
-            Request::Program(job) => program::answer(session, &site, terms, &job, interrupted)?,
+            Request::Programs => Some(program::list(&site, policy)),
+            Request::Program(job) => program::answer(session, &site, policy, &job, interrupted)?,
             Request::Finish { .. }
             | Request::Gathered { .. }
             | Request::Cancel

@@ -77,7 +77,8 @@ impl FromStr for AddressRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no network; write for example 192.0.2.0/24 or fd00::1");
+        let wrong =
+            || format!("'{text}' is not a network; write for example 192.0.2.0/24 or fd00::1");
         let (first, bits) = text.split_once('/').map_or((text, None), |(a, b)| (a, Some(b)));
         let first: IpAddr = first.parse().map_err(|_| wrong())?;
         let all = if first.is_ipv4() { 32 } else { 128 };
@@ -145,7 +146,7 @@ fn rate<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Err
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     let rate: Rate = text.parse().map_err(|error: gigae_fabric::FabricError| error.to_string())?;
     if rate.bits() < 8000 {
-        return Err(format!("'{text}' is no rate to measure with; give 8kbit at least"));
+        return Err(format!("'{text}' is too low a rate to measure with; give 8kbit or more"));
     }
     Ok(rate.bytes())
 }

@@ -2,10 +2,10 @@
 //! turn.
 //!
 //! Three kinds of threads. The *event loop*, in [`serve`], accepts connections, keeps the queue,
-//! sends queue updates, and answers `gigae discover` while nobody is served. Each *handshake* has a
-//! thread of its own, of bounded number and time, so that a stranger holds up nobody. The *turn* of
-//! the first client in the queue (`serve/client.rs`) measures; the event loop sleeps beside it and
-//! wakes for what comes.
+//! sends queue updates, and answers `gigae discover` while no client is served. Each *handshake*
+//! has a thread of its own, of bounded number and time, so that a stranger delays no client. The
+//! *turn* of the first client in the queue (`serve/client.rs`) measures; the event loop sleeps
+//! beside it and wakes for what comes.
 //!
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
@@ -117,7 +117,7 @@ pub fn serve(
             }
             event_loop.events(&events);
             event_loop.send_queue_updates();
-            // A turn may have ended because the server does: then nobody has the next.
+            // A turn may have ended because the server does: then there is no next one.
             if !interrupted.load(Ordering::Relaxed) {
                 event_loop.next(scope);
             }
@@ -276,7 +276,7 @@ impl<'context> EventLoop<'_, 'context> {
                 .and_then(|session| session.gone_after(gone_after).map(|()| session));
             event_sender.send(Event::Handshake(from, session));
         };
-        // Nobody waits for it when the server ends: it is bounded in time.
+        // The server does not wait for it at its own end: the handshake is bounded in time.
         std::thread::Builder::new().name("handshake".into()).spawn(handshake)?;
         self.handshakes.push(source);
         Ok(())
@@ -360,7 +360,7 @@ impl<'context> EventLoop<'_, 'context> {
         }
     }
 
-    /// Serves the first of the queue if nobody is served, in a thread of its own.
+    /// Serves the first of the queue if no client is served, in a thread of its own.
     fn next<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
     where
         'context: 'scope,

@@ -1,5 +1,5 @@
 //! `gigae serve --metrics`: what the server does, in Prometheus' text format (exposition format,
-//! version 0.0.4), by HTTP. It is read only, asks nobody who he is, and is closed unless it is
+//! version 0.0.4), by HTTP. It is read only, asks no client who it is, and is closed unless it is
 //! asked for.
 
 use gigae_eval_measure::environment::VERSION;

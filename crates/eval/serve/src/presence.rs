@@ -27,7 +27,7 @@ impl Presence {
         presence
     }
 
-    /// Answers nobody.
+    /// Answers no one.
     pub fn none() -> Self {
         Self { options: None, endpoint: None, due: false }
     }

@@ -22,7 +22,7 @@ mod sockperf;
 
 pub use pairs::PAIRS;
 pub use process::ProgramError;
-pub use program::{Job, Measure, Ours, Program, ProgramForm};
+pub use program::{Job, Measure, OwnFigure, Program, ProgramForm};
 
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, TcpOptions, Wait};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The lines held back; absent while nobody holds them.
+/// The lines held back; absent while none are.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 fn held() -> MutexGuard<'static, Option<Vec<String>>> {
@@ -11,7 +11,7 @@ fn held() -> MutexGuard<'static, Option<Vec<String>>> {
 }
 
 /// Writes a line to standard error, or holds it back. Unlike `eprintln`, it does not panic when
-/// nobody reads it: a server must not end because its terminal did.
+/// no one reads it: a server must not end because its terminal did.
 pub fn remark(text: &str) {
     let line = format!("gigae: {text}");
     match &mut *held() {
@@ -27,10 +27,10 @@ pub fn hold() {
 
 /// Writes the lines that were held back, and from now on each at once.
 pub fn release() {
-    // Not held any more while they are written: nobody may read them for a while.
+    // Not held any more while they are written: it may take a while until someone reads them.
     let lines = held().take().unwrap_or_default();
     for line in lines {
-        // Nobody may be there to read it.
+        // There may be no reader.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

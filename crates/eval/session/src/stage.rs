@@ -1,4 +1,4 @@
-//! Where a run takes place: a virtual network laid for it, or the way to another machine.
+//! Where a run takes place: a virtual network made for it, or the way to another machine.
 //!
 //! A [`Stage`] is an authenticated session with a serving end, and this end's [`Site`]. On a
 //! virtual network it also owns the network and the serving process, and takes both away when it is
@@ -31,10 +31,10 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// The loopback interface, by the name that Linux gives it.
 const LOOPBACK: &str = "lo";
 
-/// A stage could not be set. The text is one line and says what to do.
+/// A stage could not be set up. The text is one line and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// The virtual network could not be laid.
+    /// The virtual network could not be created.
     #[error(transparent)]
     Fabric(#[from] FabricError),
     /// The interface cannot be used.
@@ -64,7 +64,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// This machine's own loopback interface: nothing is laid, and no privilege is needed.
+    /// This machine's own loopback interface: nothing is created, and no privilege is needed.
     pub fn loopback(serve: &[OsString]) -> Result<Self, StageError> {
         let mut site = Site::find(LOOPBACK)?;
         let (local, remote) = measuring_cpus();
@@ -235,7 +235,7 @@ impl ServingProcess {
         let listen = SocketAddr::new(ip, 0).to_string();
         command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Nobody reads its standard error before it ends, so a log would fill the pipe and block
+        // Nothing reads its standard error before it ends, so a log would fill the pipe and block
         // it.
         command.env_remove("GIGAE_LOG");
         // A Ctrl-C at the terminal is for the parent, which ends its child in an orderly way.

@@ -9,7 +9,7 @@
 //! | its end, an error, Ctrl-C, a panic | the run itself, when its [`Tuner`] is dropped |
 //! | SIGKILL | its guardian, a process that holds the other end of a pipe |
 //! | SIGKILL of both | the next `gigae eval` or `gigae serve`, or `gigae tuning restore`, by the journal |
-//! | the machine's end | nobody: the settings go with it, as the journal does |
+//! | the machine's end | no one: the settings go with it, as the journal does |
 //!
 //! A value that somebody else changed meanwhile is left as it is, and said.
 //!

@@ -160,7 +160,7 @@ impl TcpListeners {
         }
     }
 
-    /// The client's connections, and nobody else's.
+    /// The client's connections, and no others.
     fn connections(
         self,
         soak: &Soak,
@@ -176,7 +176,7 @@ impl TcpListeners {
             }
         };
         let deadline = Instant::now() + CONNECT;
-        // A round that is over waits for nobody.
+        // A round that is over waits for no client.
         while !shared_port.is_complete() && Instant::now() < deadline && !round_state.is_over() {
             match listener.as_ref().map(TcpListener::accept) {
                 // Any other is closed.

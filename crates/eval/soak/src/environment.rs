@@ -1,4 +1,4 @@
-//! Where a soak takes place: a virtual network laid for it, or the ways to other machines; and the
+//! Where a soak takes place: a virtual network made for it, or the ways to other machines; and the
 //! others' ends on it.
 
 use super::state::Settings;
@@ -38,9 +38,9 @@ pub struct SoakEnvironment {
 }
 
 impl SoakEnvironment {
-    /// Lays a virtual Gigabit Ethernet, whose first node the calling thread enters, or finds the
+    /// Sets up a virtual Gigabit Ethernet, whose first node the calling thread enters, or finds the
     /// interface towards other machines. `serve` is the command line of `gigae serve`.
-    pub fn lay(settings: &Settings, serve: &[OsString]) -> Result<Self, StageError> {
+    pub fn set_up(settings: &Settings, serve: &[OsString]) -> Result<Self, StageError> {
         let key = match &settings.key {
             Some(file) => Key::read(file)?,
             None if !settings.peers.is_empty() => Key::read(KEY_FILE.as_ref())?,
@@ -75,7 +75,7 @@ impl SoakEnvironment {
         Ok(Self { clients, servings, _inside: inside, fabric, site, peers, key, serve })
     }
 
-    /// Connects to all others, anew where there was a connection; on a virtual network their
+    /// Connects to all others, again where there was a connection; on a virtual network their
     /// processes are started for it. `turn` as in [`control::connect`].
     pub fn connect(&mut self, turn: &mut dyn FnMut(&Waiting) -> bool) -> Result<(), StageError> {
         self.clients.clear();

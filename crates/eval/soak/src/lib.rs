@@ -3,7 +3,7 @@
 //!
 //! One end, the server of the papers, has traffic with 1 to 15 others, in both directions at once:
 //! plain messages, tagged messages, remote memory, TCP streams, TCP requests. On a virtual network
-//! it lays it all itself; between machines the others are `gigae serve`, over the same control
+//! it starts all ends itself; between machines the others are `gigae serve`, over the same control
 //! connection.
 //!
 //! | file | is |
@@ -16,8 +16,8 @@
 //! | [`environment`], [`round`], [`answer`], [`run`] | where it takes place, a round at either end, all rounds |
 //! | [`report`] | what a person sees |
 //!
-//! It goes in rounds of at most an hour. In each, endpoints and connections are opened anew, and at
-//! its end everything that was sent must have been verified at the other end, to the byte.
+//! It goes in rounds of at most an hour. In each, endpoints and connections are opened again, and
+//! at its end everything that was sent must have been verified at the other end, to the byte.
 
 pub mod answer;
 mod check;

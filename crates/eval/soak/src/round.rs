@@ -114,9 +114,9 @@ fn watched(
             let work = tcp::work(&mut connections, start, round_state);
             work.unwrap_or_else(|why| round_state.end(&why));
         });
-        let mut course =
-            Course { environment, watcher, round_state, sampler: &mut sampler, interrupted };
-        let outcome = course.watch(start + length);
+        let mut round =
+            RunningRound { environment, watcher, round_state, sampler: &mut sampler, interrupted };
+        let outcome = round.watch(start + length);
         round_state.finish.store(true, Ordering::Relaxed);
         outcome
     })
@@ -174,7 +174,7 @@ fn bound(ip: IpAddr) -> io::Result<(Socket, u16)> {
 }
 
 /// What a round is made of while it runs.
-struct Course<'a, 'b> {
+struct RunningRound<'a, 'b> {
     environment: &'a mut SoakEnvironment,
     watcher: &'a mut Watcher<'b>,
     round_state: &'a RoundState,
@@ -182,7 +182,7 @@ struct Course<'a, 'b> {
     interrupted: &'a AtomicBool,
 }
 
-impl Course<'_, '_> {
+impl RunningRound<'_, '_> {
     /// Watches until the end, then lets everything arrive and compares.
     fn watch(&mut self, end: Instant) -> Result<(), Broken> {
         self.sample(false)?;
@@ -243,7 +243,7 @@ impl Course<'_, '_> {
             }
             break;
         }
-        // The others leave first, this end's workers go on: nobody misses an answer.
+        // The others leave first, this end's workers go on: no end misses an answer.
         let mut last = Vec::new();
         for client in &mut self.environment.clients {
             match client.session.ask(&Request::Finish { bytes: 0 }, ANSWER) {

@@ -43,7 +43,7 @@ pub fn run(
     interrupted: &AtomicBool,
     sink: &mut dyn ProgressSink,
 ) -> Result<SoakState, SoakError> {
-    let mut environment = SoakEnvironment::lay(&state.settings, serve)?;
+    let mut environment = SoakEnvironment::set_up(&state.settings, serve)?;
     let mut before = 0;
     environment.connect(&mut |waiting| {
         if before != waiting.before {
@@ -79,7 +79,7 @@ pub fn run(
     Ok(watcher.state)
 }
 
-/// Connects to the others anew, as often as it takes while there is time.
+/// Connects to the others again, as often as it takes while there is time.
 fn again(environment: &mut SoakEnvironment, watcher: &mut Watcher<'_>, interrupted: &AtomicBool) {
     while watcher.left() >= 1.0 && !interrupted.load(Ordering::Relaxed) {
         let until = Instant::now() + PAUSE;

@@ -263,7 +263,8 @@ impl SoakState {
         let text = std::fs::read_to_string(&file).map_err(|error| {
             format!("cannot read '{}': {error}; name the directory of a soak", file.display())
         })?;
-        Self::parse(&text).map_err(|error| format!("'{}' is no soak.json: {error}", file.display()))
+        Self::parse(&text)
+            .map_err(|error| format!("'{}' is not a soak.json: {error}", file.display()))
     }
 
     /// Reads its text.

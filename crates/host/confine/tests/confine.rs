@@ -1,6 +1,6 @@
 //! A confined process really tries what it may not do, in a process of its own. Each case runs
 //! twice: with the one right that it needs, where it must work, and without it, where the kernel
-//! must refuse it. So a case that fails for another reason is no proof.
+//! must refuse it. So a case that fails for another reason is not a proof.
 
 use gigae_confine::{CapabilitySet, Confined, Confinement, Kernel, Landlock, Ports, Seccomp};
 use std::fs::{self, File, Permissions};
@@ -136,7 +136,7 @@ const CASES: &[Case] = &[
         name: "signal another process",
         needs: Landlock::FilesTcpAndSignals,
         loose: |_| None,
-        // As root, for which the user's own check is no obstacle.
+        // As root, for which the user's own check is not an obstacle.
         tight: |_| Confinement::new().keep(CapabilitySet::KILL),
         // SAFETY: signal 0 only asks whether one may.
         attempt: |_| call(i64::from(unsafe { libc::kill(libc::getppid(), 0) })),

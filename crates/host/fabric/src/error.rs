@@ -16,7 +16,7 @@ pub enum FabricError {
         "a fabric needs CAP_SYS_ADMIN and CAP_NET_ADMIN for its network namespaces; run as root, for example with sudo"
     )]
     Privileges,
-    /// An ordinary user lays fabrics in a user namespace, and may make none here.
+    /// An ordinary user's fabric needs a user namespace, and the user may not make one here.
     #[error(
         "an ordinary user's virtual network takes a user namespace, which cannot be made: {why}"
     )]
@@ -38,9 +38,9 @@ pub enum FabricError {
         /// The Debian package that holds it.
         package: &'static str,
     },
-    /// A fabric of this prefix stands already.
+    /// There is a fabric with this prefix already.
     #[error(
-        "a fabric with the prefix {prefix} stands already; remove it with `gigae fabric down --prefix {prefix}` or choose another prefix"
+        "a fabric with the prefix {prefix} exists already; remove it with `gigae fabric down --prefix {prefix}` or choose another prefix"
     )]
     InUse {
         /// The prefix.
@@ -54,9 +54,9 @@ pub enum FabricError {
         /// The namespace's name.
         name: String,
     },
-    /// No fabric of this prefix stands.
+    /// There is no fabric with this prefix.
     #[error(
-        "no fabric with the prefix {prefix} stands; lay one with `gigae fabric up --prefix {prefix}`"
+        "there is no fabric with the prefix {prefix}; create one with `gigae fabric up --prefix {prefix}`"
     )]
     Absent {
         /// The prefix.

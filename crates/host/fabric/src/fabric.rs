@@ -1,4 +1,4 @@
-//! Laying a fabric, finding a standing one, and taking it down.
+//! Creating a fabric, finding an existing one, and removing it.
 
 use std::fmt;
 use std::fs;
@@ -26,7 +26,7 @@ const SILENT_WITHIN: Duration = Duration::from_secs(5);
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// A standing fabric.
+/// An existing fabric.
 ///
 /// The value returned by [`Fabric::up`] takes the fabric down when it is dropped, unless
 /// [`Fabric::keep`] was called. A fabric whose process was killed stays until
@@ -60,11 +60,11 @@ pub struct Process {
 }
 
 impl Fabric {
-    /// Lays a fabric: namespaces, links, shaping, impairments; returns when every link carries
+    /// Creates a fabric: namespaces, links, shaping, impairments; returns when every link carries
     /// frames.
     ///
     /// Fails without leaving anything behind. Costs some ten processes and 50 ms for two nodes,
-    /// half a second for 64. Waits for another process that is laying or removing this fabric.
+    /// half a second for 64. Waits for another process that creates or removes this fabric.
     pub fn up(config: FabricConfig) -> Result<Fabric, FabricError> {
         config.check()?;
         Fabric::preflight()?;
@@ -81,7 +81,7 @@ impl Fabric {
         Ok(Fabric { config: state.config, guarded_by: Some(owner) })
     }
 
-    /// Opens a standing fabric. Dropping the value leaves the fabric as it is.
+    /// Opens an existing fabric. Dropping the value leaves the fabric as it is.
     pub fn attach(prefix: &str) -> Result<Fabric, FabricError> {
         crate::config::check_prefix(prefix)?;
         let absent = || FabricError::Absent { prefix: prefix.to_owned() };
@@ -116,7 +116,7 @@ impl Fabric {
     }
 
     /// Changes what the switch does to frames, from the next frame on; counters and the sequence of
-    /// choices begin anew. [`Impairments::default`] takes the impairments away.
+    /// choices begin again. [`Impairments::default`] takes the impairments away.
     ///
     /// While the change is under way frames pass untouched. Costs one process and 1 ms per port.
     pub fn impair(&mut self, impairments: &Impairments) -> Result<(), FabricError> {
@@ -144,8 +144,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Removes the fabric `prefix`, or what a crash left of it. Removing what does not stand is no
-    /// error.
+    /// Removes the fabric `prefix`, or what a crash left of it. If there is nothing, that is
+    /// not an error.
     ///
     /// Only namespaces that carry the fabric's mark are removed. One of a matching name without the
     /// mark is left alone and reported as [`FabricError::Foreign`], after everything else is gone.
@@ -157,7 +157,7 @@ impl Fabric {
         take_down(prefix)
     }
 
-    /// Prefixes of all fabrics that stand, or of which something stands, sorted.
+    /// Prefixes of all fabrics that exist, or of which a crash has left something, sorted.
     pub fn list() -> Vec<String> {
         state::prefixes()
     }
@@ -171,13 +171,14 @@ impl Fabric {
         };
         let take = |prefix: &String| {
             let _lock = Lock::take(prefix)?;
-            // Somebody else may have done it meanwhile, and laid another one.
+            // Somebody else may have done it meanwhile, and created another one.
             if abandoned(prefix) { take_down(prefix) } else { Ok(Down::default()) }
         };
         state::prefixes().iter().filter(|prefix| abandoned(prefix)).map(take).collect()
     }
 
-    /// Says, without making anything, whether a fabric can be laid here: privileges and programs.
+    /// Says, without making anything, whether a fabric can be created here: privileges and
+    /// programs.
     pub fn preflight() -> Result<(), FabricError> {
         require_capabilities()?;
         tool::require("ip")?;
@@ -240,7 +241,7 @@ impl Fabric {
 impl fmt::Display for Down {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.removed.len() {
-            0 => writeln!(f, "nothing stood")?,
+            0 => writeln!(f, "there was no fabric")?,
             _ => writeln!(f, "removed {}", self.removed.join(", "))?,
         }
         for Process { pid, command, namespace } in &self.left_running {
@@ -289,10 +290,10 @@ fn build(state: &mut FabricState) -> Result<(), FabricError> {
     let switch = topology::switch_name(&config.prefix);
     let numbers = || 1..=config.nodes;
     let with_ipv6 = fs::exists("/proc/sys/net/ipv6/conf/default").unwrap_or(false);
-    netns::create(&switch, &mark, || quieten(&topology::QUIET_SWITCH))?;
+    netns::create(&switch, &mark, || write_sysctls(&topology::QUIET_SWITCH))?;
     for number in numbers() {
         let name = topology::node_name(&config.prefix, number);
-        netns::create(&name, &mark, || quieten(&topology::QUIET_NODE))?;
+        netns::create(&name, &mark, || write_sysctls(&topology::QUIET_NODE))?;
     }
     netns::inside(&switch, || {
         tool::batch("ip", &topology::wire_up(config))?;
@@ -354,8 +355,8 @@ fn set_sending(config: &FabricConfig) -> Result<(), FabricError> {
 }
 
 /// Writes settings under `/proc/sys/net`, which shows the calling thread's namespace. A kernel
-/// without IPv6 has nothing to be quietened.
-fn quieten(settings: &[topology::KernelSetting]) -> Result<(), FabricError> {
+/// without IPv6 does not have the IPv6 settings.
+fn write_sysctls(settings: &[topology::KernelSetting]) -> Result<(), FabricError> {
     for topology::KernelSetting { file, value } in settings {
         let path = format!("/proc/sys/net/{file}");
         match fs::write(&path, value) {

@@ -32,7 +32,7 @@ pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
         };
         Some(WantedFeature { name: &feature.name, on })
     });
-    // That some features are fixed is no error, which is as good as it gets.
+    // That some features are fixed is not an error: nothing better is possible.
     ethtool.request(interface, &wanted.collect::<Vec<_>>())
 }
 

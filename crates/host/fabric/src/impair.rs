@@ -1,7 +1,7 @@
 //! Loss, duplication and corruption: loads `impair.bpf.o` and attaches it to the switch's ports.
 //!
 //! The filters hang on the ports' `clsact` qdiscs (tc-bpf(8)), not on a descriptor, so they stay
-//! when this process ends and go with the port. Setting impairments always loads the program anew:
+//! when this process ends and go with the port. Setting impairments always loads the program again:
 //! its counters, and with them the sequence of choices, begin at zero.
 
 use aya::maps::{Array, Map, MapData};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{FabricConfig, FabricError, Impairments, tool, topology};
 
-/// Made from `bpf/impair.bpf.c`, so that nobody needs clang.
+/// Made from `bpf/impair.bpf.c`, so that a build needs no clang.
 static OBJECT: &[u8] = include_bytes!("../bpf/impair.bpf.o");
 
 /// Names inside the object.

@@ -5,8 +5,8 @@
 //! has a name has the mark, at whatever moment a process may be killed, and the mark alone says
 //! whether it may be removed. The mark is the alias of its loopback interface.
 //!
-//! What can remain of a kill in between is an empty file under `/run/netns`, which is no namespace
-//! at all; [`remove`] takes it away when asked for that name.
+//! What can remain of a kill in between is an empty file under `/run/netns`, which is not a
+//! namespace at all; [`remove`] takes it away when asked for that name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -29,7 +29,7 @@ const DIRECTORY: &str = "/run/netns";
 /// `f_type` of a namespace's file, `NSFS_MAGIC` of linux/magic.h.
 const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 
-/// What stands under a name.
+/// What there is under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NetnsState {
     /// Nothing.
@@ -58,7 +58,7 @@ pub(crate) fn inode(name: &str) -> Result<u64, FabricError> {
         .map_err(|error| FabricError::system(format!("looking at the namespace {name}"), error))
 }
 
-/// Names that stand under `/run/netns` now.
+/// Names that are in `/run/netns` now.
 pub(crate) fn names() -> Result<Vec<String>, FabricError> {
     let entries = match fs::read_dir(DIRECTORY) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -100,7 +100,7 @@ pub(crate) fn possible() -> Result<(), FabricError> {
     on_a_thread(leave_network)
 }
 
-/// Moves the calling thread into a new network namespace that nobody else has, and that has no
+/// Moves the calling thread into a new network namespace that no other thread has, and that has no
 /// name. Needs `CAP_SYS_ADMIN`.
 pub fn leave_network() -> Result<(), FabricError> {
     // SAFETY: the flags hold neither CLONE_FILES nor CLONE_FS, so no descriptor or path that
@@ -123,7 +123,7 @@ pub(crate) fn inside<T: Send>(
     })
 }
 
-/// Looks at what stands under `name`.
+/// Looks at what there is under `name`.
 pub(crate) fn look(name: &str) -> Result<NetnsState, FabricError> {
     let metadata = match fs::symlink_metadata(path(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(NetnsState::Nothing),

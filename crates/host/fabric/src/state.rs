@@ -1,4 +1,4 @@
-//! What is known of standing fabrics: one file each under `/run/gigae-fabric`, and locks beside
+//! What is known of existing fabrics: one file each under `/run/gigae-fabric`, and locks beside
 //! them.
 //!
 //! Root writes these files, so the directory must be root's alone: `/run/gigae` belongs to the
@@ -131,7 +131,7 @@ fn partial(prefix: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FabricState {
     pub(crate) config: FabricConfig,
-    /// The process that laid it.
+    /// The process that created it.
     pub(crate) owner: OwnerProcess,
     /// True when it is to outlive its owner.
     pub(crate) kept: bool,
@@ -165,9 +165,9 @@ impl OwnerProcess {
 /// Those that have one in common wait for each other, which costs time alone.
 const LOCKS: usize = 16;
 
-/// Held while a fabric is laid, changed or removed, so that two processes never work on one. Most
-/// of that time passes waiting for the kernel, so fabrics of different prefixes are worked on at
-/// once.
+/// Held while a fabric is created, changed or removed, so that two processes never work on one.
+/// Most of that time passes waiting for the kernel, so fabrics of different prefixes are worked on
+/// at once.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,

@@ -1,4 +1,4 @@
-//! What a standing fabric is and what its ports have done, as data and as a small table.
+//! What an existing fabric is and what its ports have done, as data and as a small table.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use crate::fabric::processes;
 use crate::{Fabric, FabricConfig, FabricError, ImpairmentCounters, Node, Process};
 use crate::{impair, netns, state, tool, topology};
 
-/// A standing fabric's settings and counters.
+/// The settings and counters of an existing fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     /// Its settings.
     pub config: FabricConfig,
-    /// True when it outlives the process that laid it.
+    /// True when it outlives the process that created it.
     pub kept: bool,
     /// Its nodes, in order, each with the port that leads to it.
     pub nodes: Vec<NodeStatus>,
@@ -33,7 +33,7 @@ pub struct NodeStatus {
     pub impairments: Option<ImpairmentCounters>,
 }
 
-/// Counters of a port of the switch, in the direction of its node, since the fabric was laid.
+/// Counters of a port of the switch, in the direction of its node, since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PortCounters {
     /// Frames sent to the node.

@@ -59,7 +59,7 @@ pub fn name(path: &'static str) -> &'static str {
 /// (descriptors, mappings) and changes (limits, processors) is its own, and what it closes is
 /// closed: a process copies all its descriptors when it forks, so in a common one a test that
 /// starts a program would hold the sockets, names and XDP programs of all the others until its
-/// child begins that program, on a busy machine for a second, and they could not be taken anew
+/// child begins that program, on a busy machine for a second, and they could not be taken again
 /// meanwhile.
 ///
 /// All of them need root.
@@ -149,7 +149,7 @@ fn in_a_process_of_its_own(name: &str) -> Result<(), Failed> {
     let mut command = Command::new(std::env::current_exe()?);
     match command.args([ALONE, name]).status()? {
         status if status.success() => Ok(()),
-        status => Err(format!("{status}; what thread '{name}' said stands above").into()),
+        status => Err(format!("{status}; what thread '{name}' said is above").into()),
     }
 }
 
@@ -162,12 +162,12 @@ fn run_alone(name: &str, test: fn()) -> ! {
     std::process::exit(if thread.join().is_ok() { 0 } else { 101 })
 }
 
-/// Lays an unshaped two-node fabric, changed by `adapt`, with a prefix that no other process and no
-/// other test has. `test` is named when it fails.
+/// Creates an unshaped two-node fabric, changed by `adapt`, with a prefix that no other process and
+/// no other test has. `test` is named when it fails.
 ///
 /// # Panics
 ///
-/// When the fabric cannot be laid.
+/// When the fabric cannot be created.
 pub fn fabric(test: &str, adapt: impl FnOnce(&mut FabricConfig)) -> Fabric {
     let mut config = FabricConfig { prefix: prefix(), ..FabricConfig::default() };
     adapt(&mut config);
@@ -180,7 +180,7 @@ pub fn prefix() -> String {
     format!("gt{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Why fabrics cannot be laid here, if they cannot. Removes those that killed tests left. As an
+/// Why fabrics cannot be created here, if they cannot. Removes those that killed tests left. As an
 /// ordinary user, moves this process into a user namespace, for which it must have one thread.
 pub fn obstacle() -> Option<String> {
     let attempt = gain_privileges()

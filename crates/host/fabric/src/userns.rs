@@ -50,8 +50,8 @@ const FORBIDDING: [(&str, &str, &str); 3] = [
 /// Where the process's own `/run` keeps what `/run` was before.
 const FORMER: &str = "/run/host";
 
-/// Lets this process lay fabrics if it may not yet: moves it into a user namespace of its own. Does
-/// nothing for root.
+/// Lets this process create fabrics if it may not yet: moves it into a user namespace of its own.
+/// Does nothing for root.
 ///
 /// The process must have one thread. What it starts later is in the namespace, too.
 pub fn gain_privileges() -> Result<(), FabricError> {
@@ -71,7 +71,7 @@ fn become_root() -> io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     // A program with file capabilities may not write to its own files below /proc otherwise.
     set_dumpable_behavior(DumpableBehavior::Dumpable)?;
-    // Else the kernel lets nobody map a group who could not give up groups before.
+    // Else the kernel refuses to map a group to a process that could not give up groups before.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     fs::write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))

@@ -28,7 +28,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 /// process, which stays there; then the thread may run where it could before. What cannot be pinned
 /// is done all the same.
 pub fn pinned<T>(cpu: Option<usize>, work: impl FnOnce() -> T) -> T {
-    let _former = Former::remember();
+    let _saved = SavedAffinity::save();
     let _ = cpu.map(pin);
     work()
 }
@@ -36,16 +36,16 @@ pub fn pinned<T>(cpu: Option<usize>, work: impl FnOnce() -> T) -> T {
 /// The CPUs that the calling thread could use. Dropping it gives them back to the thread that drops
 /// it.
 #[derive(Debug)]
-pub struct Former(CpuSet);
+pub struct SavedAffinity(CpuSet);
 
-impl Former {
+impl SavedAffinity {
     /// As they are now.
-    pub fn remember() -> io::Result<Self> {
+    pub fn save() -> io::Result<Self> {
         Ok(Self(sched_getaffinity(None)?))
     }
 }
 
-impl Drop for Former {
+impl Drop for SavedAffinity {
     fn drop(&mut self) {
         // If this fails the thread merely stays on its CPU.
         let _ = sched_setaffinity(None, &self.0);

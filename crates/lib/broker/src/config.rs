@@ -182,7 +182,7 @@ fn check(entries: BrokerFile) -> Result<BrokerConfig, ConfigIssue> {
     for entry in entries.ethertypes.iter().flatten() {
         let ethertype = *entry.get_ref();
         if ethertype < LEAST_ETHERTYPE {
-            let what = format!("0x{ethertype:04x} is no EtherType; give one from 0x0600 on");
+            let what = format!("0x{ethertype:04x} is not an EtherType; give one from 0x0600 on");
             return Err((entry.span(), what));
         }
         ethertypes.push(ethertype);

@@ -47,7 +47,7 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Nobody has a port yet.
+    /// No user has a port yet.
     pub fn new(config: BrokerConfig) -> Self {
         Self { config, users: HashMap::new(), in_all: UserUsage::default() }
     }

@@ -170,7 +170,7 @@ fn clients_outlive_the_broker() {
     testbed.until_children(&[&name]);
     echoes(&mut other, mac);
     drop(_next);
-    // Nobody asks any more: what is left goes when a broker starts.
+    // No process asks any more: what is left goes when a broker starts.
     let (last, ..) = testbed.echo(NOBODY).unwrap();
     let _ = testbed.broker.process.kill();
     let _ = testbed.broker.process.wait();

@@ -128,7 +128,7 @@ impl Cluster {
         self.address(self.number(name)?)
     }
 
-    /// Likewise by number.
+    /// The address of a node's endpoint by the node's number.
     pub fn address(&self, number: usize) -> Result<Address, ClusterError> {
         let node = self.nodes.get(number).ok_or_else(|| {
             let path = self.path.clone();

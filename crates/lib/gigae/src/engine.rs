@@ -10,7 +10,7 @@
 //! | [`progress`](Engine::progress) | yes | at the end, and before the bulk socket is polled | first | receiving, waiting, `progress` |
 //! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `send`, `flush` |
 //! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
-//! | [`look`](Engine::look) | if the clock was not read for long | likewise | likewise | calls that only look |
+//! | [`look`](Engine::look) | if the clock was not read for long | the same | the same | calls that only look |
 //! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
 //! | [`post_waiting`](Engine::post_waiting) | no | without a doorbell | no | `transmit` |
 //!

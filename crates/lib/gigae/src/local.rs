@@ -55,7 +55,7 @@ pub fn ip_of(interface: &str) -> Option<IpAddr> {
 
 impl From<InterfaceInfo> for Local {
     fn from(link: InterfaceInfo) -> Self {
-        // The loopback's is all zeros, which is no node's address.
+        // The loopback's is all zeros, which is not a node's address.
         let mac = link.mac.map(MacAddr).filter(|mac| *mac != MacAddr::default());
         Self { name: link.name, index: link.index, mac, subnets: Vec::new() }
     }

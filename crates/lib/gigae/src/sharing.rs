@@ -66,7 +66,7 @@ pub(crate) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
 }
 
 impl ClaimedPort {
-    /// Finds it among the alternatives, or makes it, likewise.
+    /// Finds it among the alternatives, or makes it there.
     pub(crate) fn of(
         nics: &str,
         sharing: Sharing,

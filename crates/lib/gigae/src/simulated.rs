@@ -28,7 +28,7 @@ pub(crate) fn next_hop(to: IpAddr) -> Result<MacAddr, PeerError> {
     if ip(mac, to.is_ipv6()) == to {
         return Ok(mac);
     }
-    Err(PeerError::Unreachable(format!("{to} is no address of a simulated network")))
+    Err(PeerError::Unreachable(format!("{to} is not an address of a simulated network")))
 }
 
 #[cfg(test)]

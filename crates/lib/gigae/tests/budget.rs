@@ -111,8 +111,8 @@ impl EndpointPair {
             let _inside = fabric.node(n).enter().unwrap();
             let options = Options::new(name).backend(backend).wait(Wait::Spin);
             // The way of a call is the same with the thread. What a call does besides when the
-            // machine took the processor from it for so long that the thread came is no cost of a
-            // message.
+            // machine took the processor from it for so long that the thread came is not a cost of
+            // a message.
             let options = options.progress(Progress::Manual);
             let options = options.local(by == By::Memory);
             options.linger(Duration::from_millis(100)).open().unwrap()
@@ -301,7 +301,7 @@ fn within_the_budget(by: By) {
             let recovery = after.recovery - before.recovery;
             assert!(doorbells < MESSAGES / PER_DOORBELL + recovery, "{recovery} again; {said}");
         }
-        // Had nothing been sent, nothing would have been measured. Nobody sleeps: memory needs no
+        // Had nothing been sent, nothing would have been measured. No end sleeps: memory needs no
         // doorbell.
         let by_memory = after.by_memory - before.by_memory;
         let expected = if by == By::Memory { by_memory > 0 } else { by_memory == 0 };

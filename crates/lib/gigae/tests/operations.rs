@@ -247,7 +247,7 @@ fn an_offered_message_whose_session_has_ended_is_not_found_and_nothing_waits_for
     assert!(found().is_none());
     ends[0].start_send(to, 1, body(100_000, 0)).unwrap();
     run(&net, &ends, |_| ends[1].peek(Wanted::ANY).is_some());
-    // A program has looked. Before it receives, the sender is lost and begins anew.
+    // A program has looked. Before it receives, the sender is lost and begins again.
     net.set_faults(Faults { loss: 1.0, ..quiet() });
     ends[0].start_fetch_add(to, gigae::RegionKey(7), 0, 1).unwrap();
     run(&net, &ends, |all| all[0].len() == 2);
@@ -376,7 +376,7 @@ fn operations_with_oneself_are_done_without_a_frame() {
     }
     let notice = end[0].try_notice().unwrap().unwrap();
     assert_eq!((notice.peer, notice.len, notice.value), (own, 100_000, 5));
-    // Longer than the peer timeout: nobody asks the wire whether this end is there.
+    // Longer than the peer timeout: no end asks the wire whether this end is there.
     end[0].start_recv(Wanted::tag(99).from(own), vec![0; 8]).unwrap();
     for _ in 0..20_000 {
         net.advance_to(net.now() + 1_000_000);
@@ -490,7 +490,7 @@ fn an_operation_is_outstanding_until_its_completion_is_taken() {
         net.advance_to(net.now() + 10_000);
     }
     for end in &ends {
-        // It has ended, and nobody has told the program so.
+        // It has ended, and the program has not learnt of it.
         assert_eq!(end.outstanding(), 1);
         assert!(end.take_completion().is_some());
         assert_eq!(end.outstanding(), 0);

@@ -3,7 +3,7 @@
 //! machine's load.
 //!
 //! What is counted is `examples/paths.rs`, built as releases are: two endpoints on a simulated
-//! network. The snapshot is made anew by
+//! network. The snapshot is updated by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae --test paths

@@ -158,7 +158,7 @@ fn the_second_queue() {
     let (a, b) = (second(&near), second(&far));
     exchange(&a, &b);
     drop(b);
-    // What goes out by the first arrives at the first, to which nobody listens there.
+    // What goes out by the first arrives at the first, to which no endpoint listens there.
     let first = on(&far, 0, Mode::XdpNative).unwrap();
     // The Reset of the other.
     assert!(a.recv_timeout(Duration::from_millis(50)).unwrap().is_none());

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same for what is to be lost if nobody answers: the thread is not kept off the processor for
+/// The same for what is to be lost if no end answers: the thread is not kept off the processor for
 /// so long.
 const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -75,7 +75,7 @@ fn serves_while_its_program_computes(ends: &[Endpoint; 2], peer: Peer) {
     active.start_fetch_add(peer, key, 0, 1).unwrap();
     assert_eq!(completed(active).value, u64::from_le_bytes([7; 8]));
     std::thread::sleep(COMPUTES);
-    // More than a peer timeout later: nobody was lost, and it serves on.
+    // More than a peer timeout later: no peer was lost, and it serves on.
     active.start_compare_swap(peer, key, 0, u64::from_le_bytes([7; 8]) + 1, 5).unwrap();
     completed(active);
     assert!(active.take_failure().is_none());
@@ -178,7 +178,7 @@ fn the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call() {
     }
 }
 
-/// With and without loss: the last frames are repeated, and acknowledged, by nobody's call.
+/// With and without loss: the last frames are repeated, and acknowledged, without a call.
 fn what_was_sent_arrives_while_both_programs_compute() {
     let fabric = testing::fabric("both", |config| config.loss = 0.05);
     let (ends, peer) = pair(&fabric, &options(Backend::Auto).peer_timeout(PATIENCE));
@@ -211,12 +211,12 @@ fn an_endpoint_that_closes_waits_for_messages_though_another_has_failed() {
     assert_eq!(&*b.recv_timeout(PATIENCE).unwrap().expect("it has arrived"), b"arrives");
 }
 
-/// Without an answer, closing takes as long as the linger, and nobody is lost within that.
+/// Without an answer, closing takes as long as the linger, and no peer is lost within that.
 fn an_endpoint_that_closes_is_answered_while_its_peer_computes() {
     let fabric = testing::fabric("closes", |_| ());
     let options = options(Backend::Auto).peer_timeout(2 * PATIENCE).linger(PATIENCE);
     let ([active, passive], peer) = pair(&fabric, &options);
-    // An operation that goes on until the other end closes: nobody receives this message.
+    // An operation that goes on until the other end closes: no receive takes this message.
     let to = passive.peer(active.link().mac).unwrap();
     passive.start_send(to, 9, vec![7; 100_000]).unwrap();
     passive.flush().unwrap();
@@ -229,7 +229,7 @@ fn an_endpoint_that_closes_is_answered_while_its_peer_computes() {
     active.send(peer, b"the last").unwrap();
     let began = Instant::now();
     drop(active);
-    assert!(began.elapsed() < PATIENCE, "nobody answered");
+    assert!(began.elapsed() < PATIENCE, "no end answered");
     std::thread::sleep(Duration::from_secs(1));
     // Now it calls again.
     let message = passive.recv_timeout(PATIENCE).unwrap().expect("it had arrived");
@@ -304,7 +304,7 @@ fn an_event_loop_wakes_for_what_the_thread_took_in() {
         }
         readable(receiver);
         assert_eq!(receiver.try_recv().unwrap().expect("taken in")[..], b"later"[..]);
-        // What was told is taken back before the next sleep.
+        // What was announced is taken back before the next sleep.
         while receiver.prepare_to_wait().unwrap().is_some() {}
         let fd = receiver.fd().unwrap();
         let none =

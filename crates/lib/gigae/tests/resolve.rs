@@ -142,7 +142,7 @@ fn beyond_a_gateway_the_gateway_is_next() {
 fn an_ipv6_gateway_carries_ipv4() {
     let fabric = testing::fabric("an_ipv6_gateway_carries_ipv4", |_| {});
     let (here, gateway) = (fabric.node(1), fabric.node(2));
-    // Without a link-local address of its own the kernel asks nobody on behalf of IPv4.
+    // Without a link-local address of its own the kernel asks no node on behalf of IPv4.
     link_local(&here, 1);
     link_local(&gateway, 2);
     ip(&here, "route add 198.19.0.0/24 via inet6 fe80::2 dev eth0");

@@ -1,6 +1,6 @@
 //! System calls of whole paths over a real link, from the call that sends to the call that
 //! receives, as the kernel sees them: this program runs itself under strace, and every line is a
-//! call. Compared with `snapshots/system_calls.txt`, which is made anew by
+//! call. Compared with `snapshots/system_calls.txt`, which is updated by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae --test system_calls

@@ -100,7 +100,7 @@ fn the_shortest_mtu_limits_the_messages() {
     exchange(ends, 1_000);
 }
 
-/// A stream of numbered messages while `meanwhile` does something to the links and is told how many
+/// A stream of numbered messages while `meanwhile` does something to the links and sees how many
 /// have arrived; then the sender's links.
 fn stream(fabric: &Fabric, backend: Backend, meanwhile: impl FnOnce(&AtomicU32, &Counted)) {
     let [a, b] = [1, 2].map(|n| on(&fabric.node(n), options(2, backend)));

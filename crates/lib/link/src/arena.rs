@@ -89,7 +89,7 @@ impl Arena {
     }
 
     /// Maps memory of [`reserve`](Self::reserve) that another process has mapped and populated,
-    /// without adding a page. From then on no process can map it for writing anew, or take a page
+    /// without adding a page. From then on no process can map it for writing again, or take a page
     /// out of it. Refused if a page is missing.
     ///
     /// # Safety

@@ -41,7 +41,7 @@ impl Interface {
     /// Finds an interface that is up, by name, in the calling thread's network namespace.
     ///
     /// Six system calls; no privileges. Fails when there is no such interface, when it is down and
-    /// when it is no Ethernet.
+    /// when it is not Ethernet.
     pub fn find(name: &str) -> Result<Self, OpenError> {
         let io = |what| move |e: Errno| OpenError::Io { what, source: e.into() };
         let control = rustix::net::socket_with(
@@ -69,7 +69,7 @@ impl Interface {
         };
         interface.read(name).map_err(|e| match e {
             Errno::NODEV => absent(),
-            Errno::MEDIUMTYPE => io("using an interface that is no Ethernet")(e),
+            Errno::MEDIUMTYPE => io("using an interface that is not Ethernet")(e),
             other => io("looking up the interface")(other),
         })?;
         if interface.driver().as_deref() == Some("macvlan") {

@@ -41,8 +41,8 @@ pub trait Link: Send {
     fn post(&mut self, frame: TxFrame, bytes: Range<usize>, segment: Segment) -> Posted;
 
     /// Rings the doorbell for all that was posted: one system call per batch, none where the driver
-    /// needs no wake-up. A NIC that is momentarily full is no error: the frames stay posted and the
-    /// next flush goes on with them. Returns whether the NIC took everything. If not, call this
+    /// needs no wake-up. A NIC that is momentarily full is not an error: the frames stay posted and
+    /// the next flush goes on with them. Returns whether the NIC took everything. If not, call this
     /// again soon: nothing else rings for the rest. It does not wait for a receiver. Frames that
     /// the receiver does not read are lost.
     ///
@@ -80,8 +80,8 @@ pub trait Link: Send {
     /// only case with a system call.
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError>;
 
-    /// Returns a received frame so that the NIC can fill it anew: at once if it has few, else after
-    /// some more or with the next empty [`poll`](Self::poll) or [`wait`](Self::wait).
+    /// Returns a received frame so that the NIC can fill it again: at once if it has few, else
+    /// after some more or with the next empty [`poll`](Self::poll) or [`wait`](Self::wait).
     ///
     /// # Panics
     /// If the frame is another link's.
@@ -286,7 +286,7 @@ impl FromIterator<u8> for ChannelSet {
 pub struct LinkCounters {
     /// Frames posted, each counted once, however many segments it has.
     pub tx_frames: u64,
-    /// Frames polled, counted likewise.
+    /// Frames polled, each counted once, however many segments it has.
     pub rx_frames: u64,
     /// System calls made in order to transmit (`sendto`).
     pub doorbells: u64,

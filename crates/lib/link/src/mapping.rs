@@ -129,8 +129,8 @@ impl Mapping {
     }
 
     /// Maps memory of [`reserve`] that another process has mapped and populated, without adding a
-    /// page. From then on no process can map it for writing anew, or take a page out of it. Refused
-    /// if a page is missing.
+    /// page. From then on no process can map it for writing again, or take a page out of it.
+    /// Refused if a page is missing.
     ///
     /// # Safety
     /// Nothing may be read from this mapping: the other process may write to it at any time.

@@ -135,7 +135,7 @@ pub struct Found {
     pub mac: MacAddr,
     /// Name of its NIC, or nothing if that lies in another namespace.
     pub parent: Option<String>,
-    /// Nobody has claimed its address: its process was killed.
+    /// No process has claimed its address: its process was killed.
     pub left_over: bool,
 }
 
@@ -188,7 +188,7 @@ fn sweep(kernel: &Rtnetlink, links: &[InterfaceInfo], on: Option<u32>) -> Vec<St
     removed
 }
 
-/// An address that nobody on this node has.
+/// An address that no interface of this node has.
 fn draw() -> io::Result<(MacAddr, Claim)> {
     for _ in 0..DRAWS {
         let mut bytes = [0; 6];
@@ -244,7 +244,8 @@ fn explain(error: Error, parent: &str) -> OpenError {
             OpenError::Io { what: "sharing the NIC", source: io::Error::other(text) }
         }
         Errno::INVAL => {
-            let text = format!("'{parent}' is no Ethernet that can be shared; name another NIC");
+            let text =
+                format!("'{parent}' is not an Ethernet NIC that can be shared; name another NIC");
             OpenError::Io { what: "sharing the NIC", source: io::Error::other(text) }
         }
         _ => OpenError::Io { what: "making an interface on the NIC", source: error.into() },

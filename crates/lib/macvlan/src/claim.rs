@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 
-/// A MAC address that this process uses, and nobody else on this node.
+/// A MAC address that this process uses, and no other process of this node.
 #[derive(Debug)]
 pub struct Claim(OwnedFd);
 

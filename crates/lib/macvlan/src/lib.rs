@@ -10,9 +10,9 @@
 //! | `RTM_DELLINK` | when the [`Child`] is dropped |
 //!
 //! **What is left over.** A killed process drops nothing: its child stays, but its claim goes with
-//! its descriptors. So a child whose name can be claimed is nobody's, and whoever claims it may
-//! remove it: [`Child::make`] does so on its NIC, [`remove_left_overs`] for others. The claim comes
-//! before the child, and a child is never seen without it while its process lives.
+//! its descriptors. So a child whose name can be claimed has no owner, and the process that claims
+//! it may remove it: [`Child::make`] does so on its NIC, [`remove_left_overs`] for others. The
+//! claim comes before the child, and a child is never seen without it while its process lives.
 //!
 //! **Who receives what.** The kernel carries frames between the children of a NIC, and between each
 //! and the wire. Between a child and the NIC's own address it carries none, either way.

@@ -30,7 +30,7 @@ fn a_child_is_an_interface_with_an_address_of_its_own_and_goes_when_it_is_droppe
     assert_eq!(child.mac().0[0] & 0b11, 0b10, "administered locally, no group");
     assert_ne!(child.mac(), Interface::find("eth0").unwrap().mac);
     let shown = ip(&node, &["-d", "link", "show", "dev", "gigae0"]);
-    // Nobody asks it for the host's IP addresses.
+    // No node asks it for the host's IP addresses.
     for part in
         ["NOARP", "macvlan mode bridge", "alias gigae", "addrgenmode none", &GROUP.to_string()]
     {

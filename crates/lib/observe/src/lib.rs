@@ -33,7 +33,7 @@
 
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
-mod about;
+mod description;
 mod layout;
 #[cfg(not(loom))]
 mod memory;
@@ -46,7 +46,7 @@ mod ring;
 mod statistics;
 mod sync;
 
-pub use about::{About, Encapsulation, LinkAbout, MOST_LINKS};
+pub use description::{Encapsulation, EndpointDescription, LinkDescription, MOST_LINKS};
 pub use ring::{CaptureRecord, Direction};
 pub use statistics::{
     MOST_PEERS, PeerAddress, PeerState, PeerStatistics, Statistics, StatisticsWriter,

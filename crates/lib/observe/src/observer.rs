@@ -1,9 +1,9 @@
 //! The observer's side: finds endpoints, reads their statistics and frames.
 
-use crate::about::Foreign;
+use crate::description::Foreign;
 use crate::layout::*;
 use crate::memory::{EndpointMemory, NAME};
-use crate::{About, CaptureRecord, Statistics};
+use crate::{CaptureRecord, EndpointDescription, Statistics};
 use gigae_host::proc;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ pub struct ObservedEndpoint {
     /// Its command.
     pub command: String,
     /// Its description.
-    pub about: About,
+    pub about: EndpointDescription,
     /// Distinguishes it from all other endpoints of this machine while it exists.
     pub key: u64,
     path: PathBuf,
@@ -109,7 +109,7 @@ fn look(pid: u32, path: PathBuf, seen: &mut HashSet<u64>, found: &mut FoundEndpo
     let Ok(memory) = memory else { return };
     // A process that forked has it twice.
     let Ok(key) = rustix::fs::fstat(&memory.fd).map(|stat| stat.st_ino) else { return };
-    match About::read(memory.words()) {
+    match EndpointDescription::read(memory.words()) {
         Ok(about) if memory.words()[AT_STATE].load(Ordering::Relaxed) != CLOSED => {
             if seen.insert(key) {
                 let command = command(pid);
@@ -254,7 +254,7 @@ impl Drop for Capture {
     fn drop(&mut self) {
         let memory = &self.endpoint.memory;
         memory.words()[AT_CAPTURE_UNTIL].store(0, Ordering::Relaxed);
-        // What the endpoint still writes goes to new pages, which nobody reads.
+        // What the endpoint still writes goes to new pages, which no process reads.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let _ = fallocate(&memory.fd, flags, AT_RING as u64 * 8, RING_WORDS as u64 * 8);
     }

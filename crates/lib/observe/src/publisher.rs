@@ -3,7 +3,7 @@
 use crate::layout::*;
 use crate::memory::EndpointMemory;
 use crate::ring::CaptureRing;
-use crate::{About, Direction, StatisticsWriter};
+use crate::{Direction, EndpointDescription, StatisticsWriter};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub struct Tap {
 impl Publisher {
     /// Makes the shared memory: 8.1 MiB of addresses, of which only some pages are used until an
     /// observer captures frames. One descriptor, some system calls.
-    pub fn new(about: &About) -> io::Result<Self> {
+    pub fn new(about: &EndpointDescription) -> io::Result<Self> {
         let memory = EndpointMemory::create()?;
         about.write(memory.words());
         Ok(Self { memory: Arc::new(memory) })

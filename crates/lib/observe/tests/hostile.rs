@@ -3,21 +3,21 @@
 #![allow(missing_docs)]
 
 use gigae_observe::{
-    About, Activity, Encapsulation, LinkAbout, ObservedEndpoint, PeerAddress, PeerState, Publisher,
-    find,
+    Activity, Encapsulation, EndpointDescription, LinkDescription, ObservedEndpoint, PeerAddress,
+    PeerState, Publisher, find,
 };
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::os::fd::OwnedFd;
 
-fn about(port: u16) -> About {
-    let link = LinkAbout {
+fn about(port: u16) -> EndpointDescription {
+    let link = LinkDescription {
         interface: "eth0".into(),
         mode: "packet".into(),
         mac: [2, 0, 0, 0, 0, 1],
         max_frame: 1514,
     };
     let names = [vec!["messages_sent".into()], vec!["tx_frames".into()], vec!["lost".into()]];
-    About {
+    EndpointDescription {
         opened: 5,
         port,
         wire: Encapsulation::Ethernet(0x88b5),

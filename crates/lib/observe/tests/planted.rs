@@ -1,7 +1,7 @@
 //! Files that only have the name of an endpoint's memory: an observer does not open them. Needs
 //! root, for a file system of the test's own.
 
-use gigae_observe::{About, Encapsulation, LinkAbout, Publisher, find};
+use gigae_observe::{Encapsulation, EndpointDescription, LinkDescription, Publisher, find};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -31,13 +31,13 @@ fn planted(kind: FileType, access: OFlags) -> OwnedFd {
 
 /// Of an endpoint's memory.
 fn length() -> u64 {
-    let link = LinkAbout {
+    let link = LinkDescription {
         interface: "eth0".into(),
         mode: "packet".into(),
         mac: [2, 0, 0, 0, 0, 1],
         max_frame: 1514,
     };
-    let about = About {
+    let about = EndpointDescription {
         opened: 5,
         port: 1,
         wire: Encapsulation::Ethernet(0x88b5),

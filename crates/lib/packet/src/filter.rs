@@ -17,7 +17,8 @@ const VLAN_TAG_PRESENT: u32 = ANCILLARY + 48;
 
 /// Offset of the channel in the GigaE header, in every version of the protocol.
 const CHANNEL: u32 = 5;
-/// Offset of version and kind, likewise, and its value in a broadcast question.
+/// Offset of version and kind, in every version of the protocol, and its value in a broadcast
+/// question.
 const KIND: u32 = 4;
 const WHO: u32 = (VERSION << 4 | Kind::Who as u8) as u32;
 

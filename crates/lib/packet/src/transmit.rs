@@ -63,7 +63,7 @@ impl TransmitQueue {
         if self.count == 1 {
             // Most often it is one. The descriptions of a batch are 5 KiB, which zeroing fills.
             let (start, length) = (start(entry(0)), entry(0).length as usize);
-            // SAFETY: the bytes of a posted frame, which nobody writes before the kernel has them.
+            // SAFETY: the bytes of a posted frame, which nothing writes before the kernel has them.
             return socket.send_one(unsafe { std::slice::from_raw_parts(start.as_ptr(), length) });
         }
         const NO_PIECE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };

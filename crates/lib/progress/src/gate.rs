@@ -410,7 +410,7 @@ mod tests {
         let gate = Gate { calls, whose, asleep, rest: AtomicU32::new(0) };
         assert!(gate.is_forked());
         assert_eq!(gate.enter(), Entered::Forked);
-        assert_eq!(gate.enter(), Entered::Forked, "nobody is inside");
+        assert_eq!(gate.enter(), Entered::Forked, "no thread is inside");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the log says of sessions. There is no event per message. Where frames are lost, there is
 //! one for each report of the peer.
 //!
-//! While nobody listens, an event costs a call and a comparison. No event has an epoch or a key in
-//! it: who knows a session's epochs can speak for a peer.
+//! While no subscriber listens, an event costs a call and a comparison. No event has an epoch or a
+//! key in it: who knows a session's epochs can speak for a peer.
 
 use crate::path_set::PathSet;
 use crate::session::SessionState;

@@ -481,7 +481,7 @@ impl Path {
         self.state = PathState::Dead(Since::Next, PROBE_INTERVAL);
     }
 
-    /// The peer has no such path, or nobody wants it: it is dead, and nothing probes it.
+    /// The peer has no such path, or the path is not wanted: it is dead, and nothing probes it.
     pub(crate) fn leave(&mut self) {
         self.state = PathState::Dead(Since::Never, PROBE_INTERVAL);
     }

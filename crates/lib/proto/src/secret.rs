@@ -63,7 +63,7 @@ impl Secret {
     }
 
     fn epoch_of(&self, what: impl Hash) -> Epoch {
-        // Zero is no epoch.
+        // Zero is not an epoch.
         match self.hash(what) as u32 {
             0 => Epoch(u32::MAX),
             n => Epoch(n),

@@ -217,7 +217,7 @@ fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() 
         header.seq += past;
         let arrival = Arrival { path: 0, from: &node.into(), header: &header, payload: &[] };
         let mut buffer = Some(Vec::new());
-        let taken = end.handle_parted(arrival, &mut buffer);
+        let taken = end.handle_reassembled(arrival, &mut buffer);
         assert_eq!(buffer.is_none(), taken.is_ok(), "its slot is kept if the frame is");
         (taken, std::iter::from_fn(|| end.poll_operations()).count())
     };

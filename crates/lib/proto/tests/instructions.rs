@@ -3,7 +3,7 @@
 //! runs.
 //!
 //! What is counted is `examples/instructions.rs`, built as releases are; each case is a function of
-//! its own there, so a call and a return are in every figure. The snapshot is made anew by
+//! its own there, so a call and a return are in every figure. The snapshot is updated by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-proto --test instructions

@@ -128,7 +128,7 @@ fn a_peer_that_vanishes_in_the_middle_is_lost_in_the_stated_time() {
     w.net.cut(port, false, false);
     w.send(0, 1, b"third");
     w.run(Duration::from_millis(5));
-    assert_eq!(w.received(1), [&b"first"[..], b"third"], "the next message begins anew");
+    assert_eq!(w.received(1), [&b"first"[..], b"third"], "the next message begins again");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn a_frame_of_a_former_epoch_that_was_long_on_the_way_is_refused() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"first");
     w.run(micros(200));
-    // The message stays on the wire for a second; meanwhile its sender restarts and speaks anew.
+    // The message stays on the wire for a second; meanwhile its sender restarts and sends again.
     w.net.set_faults(gigae_sim::Faults { delay: Duration::from_secs(1), ..quiet() });
     w.send(1, 0, b"late");
     w.settle();

@@ -493,7 +493,7 @@ fn a_reset_of_another_version_ends_the_unanswered_proposal_that_it_answers_and_n
             failed.sort_unstable();
             assert_eq!(failed, if answered { &hers[..] } else { &[] });
         }
-        // Proposed anew, they are found again.
+        // Proposed again, they are found again.
         for peer in hers {
             end.send(peer, 1, vec![1]).unwrap();
         }

@@ -15,8 +15,8 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// The process at the other end of a connection, if its memory can be read. It has told at
-    /// which address it has mapped the ring. Two system calls.
+    /// The process at the other end of a connection, if its memory can be read. That process
+    /// has said at which address it has mapped the ring. Two system calls.
     pub(crate) fn new(socket: &OwnedFd, ring: &Ring, ring_at: u64) -> Option<Self> {
         let process = gigae_host::socket::peer(socket).ok()?.pid;
         // Zero is a process that is not visible here.

@@ -193,7 +193,7 @@ impl<L: Link> ShmLink<L> {
         }
     }
 
-    /// Copies bytes from an address of the process of a neighbour, which has told it. False if the
+    /// Copies bytes from an address of the process of a neighbour, which has named it. False if the
     /// kernel does not allow this, or the neighbour or its memory is gone. A system call for each 2
     /// GiB.
     pub fn read_from(&self, mac: MacAddr, at: u64, into: &mut [u8]) -> bool {
@@ -476,7 +476,7 @@ impl<L: Link> Link for ShmLink<L> {
         if let (Some(watch), Some(link)) = (&mut self.watch, self.link.fd())
             && !watch.add(link)
         {
-            // The kernel has no memory for that. Nobody sleeps then.
+            // The kernel has no memory for that. The caller does not sleep then.
             return true;
         }
         self.fall_asleep() || self.link.prepare_to_wait()

@@ -187,7 +187,7 @@ impl Writer {
     /// Whether the reader has read all that was written.
     #[inline]
     fn is_read(&mut self, ring: &Ring) -> bool {
-        // Acquire: likewise.
+        // Acquire: as in `push`.
         self.tail = ring.control[AT_TAIL].load(Ordering::Acquire);
         self.tail == self.head
     }

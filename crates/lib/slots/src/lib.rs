@@ -23,7 +23,8 @@ pub struct Slots<N, T, const PLACE_BITS: u32, const USES_BITS: u32> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Which use this is. [`FREE`] between two uses, so that nobody finds the next one beforehand.
+    /// Which use this is. [`FREE`] between two uses, so that no number finds the next use
+    /// beforehand.
     uses: u64,
     /// Which use the next one will be.
     next: u32,

@@ -523,7 +523,7 @@ impl<M: Bytes> Transfer<M> {
                     && result.is_ok()
                     && data.is_empty() =>
             {
-                // It is no operation that the peer limits.
+                // It is not an operation that the peer limits.
                 self.complete(id, Ok(()));
                 return Ok(());
             }

@@ -15,7 +15,7 @@ fn every_change_reaches_the_memory_and_what_was_there_comes_back() {
             for (count, fetch) in [(1, true), (1, false), (MOST_FETCHED / number.size(), true)] {
                 let Some(change) = Change::new(action, number, count, fetch) else { continue };
                 let mut w = World::new(2);
-                // At an odd place, with others around it that nobody may touch.
+                // At an odd place, with others around it that no operation may touch.
                 let before: Vec<u8> = (0..100).map(|n| n | 0x10).collect();
                 let key = w.ends[1].register(before.clone(), Rights::ATOMIC).unwrap();
                 let len = change.len();

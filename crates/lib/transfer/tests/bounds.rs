@@ -115,7 +115,7 @@ fn a_peer_that_guesses_keys_soon_does_not_learn_whether_one_is_right() {
     }
     assert_eq!(victim.transfer.region(RegionKey(key)), Some(&vec![0; 8]));
     assert_eq!(victim.transfer.counters().wrong_keys, 1024, "the others were not looked up");
-    // Nobody else is hindered.
+    // No other peer is hindered.
     let other = PeerId(1);
     victim.hand(other, EPOCH, read(1, key), &[]);
     assert!(matches!(victim.answers(other, EPOCH)[..], [Op::Reply { id: 1, .. }]));

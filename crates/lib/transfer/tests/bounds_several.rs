@@ -35,7 +35,7 @@ fn messages_behind_one_that_is_awaited_are_reported_in_order_however_many_there_
     assert!(tags(&mut victim).is_empty());
     victim.hand(ATTACKER, EPOCH, Op::Reply { id: pulls[0], at: 0 }, &[1]);
     assert!(tags(&mut victim).into_iter().eq(0..5_000), "those before the second one, in order");
-    // Another sender waits for nobody.
+    // Another sender does not wait.
     victim.hand(PeerId(1), EPOCH, eager(7), &[]);
     assert_eq!(tags(&mut victim), [7]);
     victim.hand(ATTACKER, EPOCH, Op::Reply { id: pulls[1], at: 0 }, &[1]);

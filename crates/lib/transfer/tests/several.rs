@@ -113,7 +113,7 @@ fn a_cancelled_receive_of_several_messages_ends_with_the_last_that_arrives() {
     assert_eq!((first.id, first.len, first.result), (id, 5_000, Ok(())));
     assert_eq!((last.id, last.result), (id, Err(OpError::Cancelled)));
     assert_eq!(last.memory.unwrap()[..5_000], body(5_000, 0));
-    assert_eq!(w.ends[1].unexpected(), 1, "the second message is nobody's");
+    assert_eq!(w.ends[1].unexpected(), 1, "no receive has the second message");
     // Nothing arrives: at once.
     let id = w.ends[1].receive_several(from(0, 7), vec![0; 10], 1).unwrap();
     assert!(w.ends[1].cancel(id));

@@ -35,7 +35,7 @@ pub(crate) struct Batch {
     messages: Vec<libc::mmsghdr>,
 }
 
-// SAFETY: the pointers in it are written anew for each call, by the thread that makes it.
+// SAFETY: the pointers in it are written again for each call, by the thread that makes it.
 unsafe impl Send for Batch {}
 
 impl std::fmt::Debug for Batch {

@@ -35,9 +35,9 @@
 //!
 //! # What it does not do
 //!
-//! It shares its port with nobody: one endpoint for each interface and UDP port (processes of a
-//! node take several ports). It sends no fragments. The kernel puts those of others together, and
-//! passes on what is no longer than a frame.
+//! It shares its port with no other endpoint: one endpoint for each interface and UDP port
+//! (processes of a node take several ports). It sends no fragments. The kernel puts those of others
+//! together, and passes on what is no longer than a frame.
 
 mod batch;
 mod bulk;

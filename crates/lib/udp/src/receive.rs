@@ -141,7 +141,7 @@ impl DatagramReceiver {
             Ok(Some(_)) => {}
             Ok(None) => self.dropped += 1,
             Err(Errno::AGAIN) => return Ok(false),
-            // A former datagram met nobody (ICMP): peers answer for themselves.
+            // No process had the port of a former datagram (ICMP): peers answer for themselves.
             Err(Errno::INTR | Errno::CONNREFUSED) => {}
             Err(errno) => return Err(errno),
         }
@@ -198,7 +198,7 @@ impl DatagramReceiver {
             let end = whole.len().min(rest.at + rest.segment);
             let datagram = &whole[rest.at..end];
             let start = self.payload(slot);
-            // SAFETY: the slot is free, so nobody has a token for its bytes.
+            // SAFETY: the slot is free, so no one has a token for its bytes.
             let mut room =
                 unsafe { TxFrame::new(&self.arena, start..start + datagram.len(), slot) };
             self.arena.bytes_mut(&mut room).copy_from_slice(datagram);
@@ -215,7 +215,7 @@ impl DatagramReceiver {
         for i in 0..slots {
             let (slot, bytes) = (self.expected(i), self.length.min(length - self.whole.len()));
             let start = self.payload(slot);
-            // SAFETY: the slot is free, so nobody writes its bytes; the kernel has, before it
+            // SAFETY: the slot is free, so no one writes its bytes; the kernel has, before it
             // returned.
             let frame = unsafe { TxFrame::new(&self.arena, start..start + bytes.max(1), slot) };
             self.whole.extend_from_slice(&self.arena.unsent_bytes(&frame)[..bytes]);

@@ -122,9 +122,9 @@ impl UdpSocket {
         Ok(Self { both, ..socket })
     }
 
-    /// Opens it for one address of an interface, likewise, with a free port. The kernel need not
-    /// say whom a datagram was sent to, nor be told from whom one goes. The address need not be
-    /// there yet.
+    /// Opens it for one address of an interface, with a free port. The kernel need not say to which
+    /// address a datagram was sent, and the program does not say from which one goes. The address
+    /// need not be there yet.
     pub(crate) fn open_at(interface: &Interface, ip: IpAddr) -> Result<Self, OpenError> {
         let (domain, level, freebind) = match ip {
             IpAddr::V4(_) => (Domain::IPV4, libc::SOL_IP, libc::IP_FREEBIND),
@@ -192,7 +192,7 @@ impl UdpSocket {
         if sockopt::set_socket_recv_buffer_size_force(&self.fd, received).is_err() {
             let _ = sockopt::set_socket_recv_buffer_size(&self.fd, received);
         }
-        // The kernel says twice what it was told (socket(7)).
+        // The kernel reports twice the size that was set (socket(7)).
         let kept = sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2;
         if kept < received {
             info!(%interface, kept, asked = received, "the kernel keeps less than was asked: bursts may get lost; raise net.core.rmem_max");
@@ -320,7 +320,7 @@ impl UdpSocket {
         message.msg_controllen = size_of::<Control>() as _;
         let fd = self.fd.as_raw_fd();
         // SAFETY: the message points to a name, control words and pieces that live across the call;
-        // the caller made every piece point to memory that nobody else uses.
+        // the caller made every piece point to memory that nothing else uses.
         let length = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
         let length = usize::try_from(length).map_err(|_| last())?;
         if message.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {

@@ -94,7 +94,7 @@ impl TxQueue {
         self.holds.post(slot);
         match queued {
             Some(queued) => self.queue.push_back(queued),
-            // To nobody that this link could reach.
+            // To an address that this link cannot reach.
             None => {
                 self.holds.complete(slot);
             }

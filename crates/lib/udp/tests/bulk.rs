@@ -304,7 +304,7 @@ fn datagrams_that_nobody_sends_do_no_harm() {
         with(header(u16::MAX, 1472), 1464),
         with(header(1400, 8), 1400),
         with(header(1400, 0), 1400),
-        // The first of several, and never the next: what follows is no datagram of that frame.
+        // The first of several, and never the next: what follows is not a datagram of that frame.
         with(header(u16::MAX, 1000), 992),
         vec![3; 1001],
         with(header(5000, 1000), 992),

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 const UDP: Envelope = Envelope::Udp { port: 4791 };
 
 /// What the suite asks of links that links for bulk data are not: their frames are longer than the
-/// MTU, nobody asks all nodes by them, and a socket does not buffer as many of the longest frames
-/// as a ring. `tests/bulk.rs` has what takes the place of these.
+/// MTU, no endpoint asks all nodes by them, and a socket does not buffer as many of the longest
+/// frames as a ring. `tests/bulk.rs` has what takes the place of these.
 const NOT_BULK: [&str; 4] = [
     "frames_of_every_length_arrive_unchanged",
     "questions_to_all_are_seen_on_every_channel",

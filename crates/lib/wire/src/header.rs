@@ -359,7 +359,7 @@ impl<'a> AckReport<'a> {
     /// Longest bitmap in bytes: 1,024 frames, the largest reorder window.
     pub const MAX_BITMAP: usize = 128;
 
-    /// Reads the payload of an Ack. An empty payload is no report. One longer than any report is
+    /// Reads the payload of an Ack. An empty payload is not a report. One longer than any report is
     /// padding: such a frame shows how long frames may be on its path.
     pub fn parse(payload: &'a [u8]) -> Result<Option<Self>, Discard> {
         if payload.is_empty() || payload.len() > 4 + Self::MAX_BITMAP {

@@ -35,7 +35,8 @@ pub(crate) const MAX_FRAMES: usize = 1 << 16;
 /// Which side has a receive chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ChunkOwner {
-    Nobody,
+    /// No one: it is spare.
+    Spare,
     Kernel,
     /// The caller that has its token.
     Caller,
@@ -75,7 +76,7 @@ impl Umem {
             arena: Arc::new(arena),
             holds: TxHolds::new(tx_chunks),
             tx_chunks: tx,
-            holders: vec![ChunkOwner::Nobody; rx].into_boxed_slice(),
+            holders: vec![ChunkOwner::Spare; rx].into_boxed_slice(),
             spare: (tx..tx + rx).rev().map(|chunk| (chunk * CHUNK) as u64).collect(),
             ready: 0,
             wanted: 0,
@@ -160,7 +161,7 @@ impl Umem {
     pub(crate) fn recycle(&mut self, frame: RxFrame) {
         let _ = self.arena.bytes(&frame);
         let chunk = frame.slot() as usize;
-        self.holders[chunk - self.tx_chunks] = ChunkOwner::Nobody;
+        self.holders[chunk - self.tx_chunks] = ChunkOwner::Spare;
         self.spare.push((chunk * CHUNK) as u64);
     }
 }

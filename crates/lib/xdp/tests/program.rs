@@ -246,7 +246,7 @@ fn fragments_and_options_pass() {
     }
     let mut unfragmented = framed(&ipv4(PORT), 0);
     unfragmented[20] = 0x40;
-    assert!(judge.takes(&unfragmented), "\"do not fragment\" is no fragment");
+    assert!(judge.takes(&unfragmented), "\"do not fragment\" is not a fragment");
 }
 
 fn arp_and_our_ethertype_pass_a_udp_filter() {

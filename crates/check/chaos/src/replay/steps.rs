@@ -31,7 +31,7 @@ pub(super) struct Life {
 }
 
 /// One end's events as the checker needs them: a message is sent, at the time at which it was about
-/// to be, if it was accepted then, or if nobody knows because the process was killed.
+/// to be, if it was accepted then, or if that is not known because the process was killed.
 pub(super) fn steps_of(node: u16, log: &[Event]) -> Vec<(u64, CheckerEvent)> {
     let mut steps = Vec::new();
     let mut life: Option<u16> = None;

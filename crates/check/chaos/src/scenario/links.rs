@@ -1,8 +1,8 @@
 //! What happens to a link: its interface, its program, its namespace, the switch's buffer, its
 //! ring.
 
+use super::context::ScenarioContext;
 use super::processes::failures;
-use super::scene::Scene;
 use crate::bench::{Bench, PATIENCE, SHORT, StepResult};
 use crate::figures::Figures;
 use crate::system;
@@ -17,12 +17,12 @@ const NOTICED: Duration = Duration::from_millis(1_500).saturating_add(PATIENCE);
 
 /// The interface of either end goes down and comes back: that end gets an error, and nothing is
 /// lost if it is before the peers' timeout; else messages of both ends come back.
-pub(super) fn down(mut scene: Scene<'_>) -> StepResult<Figures> {
-    let long = scene.random.rand_range(0..3) == 0;
+pub(super) fn down(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    let long = context.random.rand_range(0..3) == 0;
     if long {
-        scene.setup.timeout = SHORT;
+        context.setup.timeout = SHORT;
     }
-    let mut bench = scene.bench()?;
+    let mut bench = context.bench()?;
     for _ in 0..if long { 1 } else { 2 } {
         let side = bench.side();
         bench.pass(50);
@@ -55,12 +55,12 @@ pub(super) fn down(mut scene: Scene<'_>) -> StepResult<Figures> {
 
 /// The MTU of either end becomes less than the messages need, for less than the peers' timeout or
 /// until messages fail; or it becomes more.
-pub(super) fn mtu(mut scene: Scene<'_>) -> StepResult<Figures> {
-    let long = scene.random.rand_range(0..3) == 0;
+pub(super) fn mtu(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    let long = context.random.rand_range(0..3) == 0;
     if long {
-        scene.setup.timeout = SHORT;
+        context.setup.timeout = SHORT;
     }
-    let mut bench = scene.bench()?;
+    let mut bench = context.bench()?;
     for _ in 0..if long { 1 } else { 3 } {
         let side = bench.side();
         let mtu = if long || bench.side() == 0 { bench.draw(300..1_300) } else { 3_000 };
@@ -97,9 +97,9 @@ fn either_fails(bench: &Bench) -> StepResult {
 
 /// The second node's namespace is deleted, which changes nothing while a process is in it; then its
 /// cable goes: that end gets an error at once, the other's messages fail within the peers' timeout.
-pub(super) fn gone(mut scene: Scene<'_>) -> StepResult<Figures> {
-    scene.setup.timeout = SHORT;
-    let mut bench = scene.bench()?;
+pub(super) fn gone(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    context.setup.timeout = SHORT;
+    let mut bench = context.bench()?;
     bench.drop_tcp(1);
     let name = bench.node(1).name;
     let status = std::process::Command::new("ip").args(["netns", "delete", &name]).status();
@@ -131,18 +131,18 @@ pub(super) fn delete_port(bench: &Bench, port: &str) -> StepResult {
 }
 
 /// Both ends have XDP programs.
-pub(super) fn over_xdp(scene: &mut Scene<'_>) {
-    for backend in &mut scene.setup.backends {
-        *backend = ["generic", "native"][scene.random.rand_range(0..2) as usize];
+pub(super) fn over_xdp(context: &mut ScenarioContext<'_>) {
+    for backend in &mut context.setup.backends {
+        *backend = ["generic", "native"][context.random.rand_range(0..2) as usize];
     }
 }
 
 /// Another program with the rights takes the XDP program of either end off: that end gets an error,
-/// and opens its endpoint anew. What `ip` tries is refused.
-pub(super) fn detach(mut scene: Scene<'_>) -> StepResult<Figures> {
-    over_xdp(&mut scene);
-    scene.setup.timeout = SHORT * 2;
-    let mut bench = scene.bench()?;
+/// and opens its endpoint again. What `ip` tries is refused.
+pub(super) fn detach(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    over_xdp(&mut context);
+    context.setup.timeout = SHORT * 2;
+    let mut bench = context.bench()?;
     let side = bench.side();
     let word = if bench.setup.backends[side] == "native" { "xdpdrv" } else { "xdpgeneric" };
     let off = format!("link set dev eth0 {word} off");
@@ -163,9 +163,9 @@ pub(super) fn detach(mut scene: Scene<'_>) -> StepResult<Figures> {
 /// The third node floods the second with datagrams until the switch's buffer towards it overflows,
 /// which takes long where the flood's processor has other work. Nothing is lost, over one link or
 /// two of which it is the first.
-pub(super) fn flood(scene: Scene<'_>) -> StepResult<Figures> {
+pub(super) fn flood(context: ScenarioContext<'_>) -> StepResult<Figures> {
     let rate = Rate::bits_per_second(200_000_000);
-    let mut bench = Bench::new(scene.program, scene.setup, |config| config.rate = Some(rate))?;
+    let mut bench = Bench::new(context.program, context.setup, |config| config.rate = Some(rate))?;
     let dropped = |bench: &Bench| -> StepResult<u64> {
         let ports = bench.fabric.port_counters().map_err(|error| error.to_string())?;
         Ok(ports[1].dropped)
@@ -218,11 +218,11 @@ pub(super) fn flooded(
 /// Datagrams of which no link's ring holds all: it has 4,096 frames.
 const MORE_THAN_A_RING: u64 = 20_000;
 
-/// A program stands while datagrams that pass its filter empty the ring into which its link
+/// A program makes no call while datagrams that pass its filter empty the ring into which its link
 /// receives: what comes then is dropped, and repeated once the program goes on.
-pub(super) fn starve(mut scene: Scene<'_>) -> StepResult<Figures> {
-    scene.setup.udp = true;
-    let mut bench = scene.bench()?;
+pub(super) fn starve(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    context.setup.udp = true;
+    let mut bench = context.bench()?;
     for _ in 0..2 {
         let (side, time) = (bench.side(), bench.draw(200..600));
         let since = Instant::now();

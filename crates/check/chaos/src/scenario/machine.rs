@@ -1,6 +1,6 @@
 //! What happens to the machine: its processors, its clock, its disk.
 
-use super::scene::Scene;
+use super::context::ScenarioContext;
 use crate::bench::{PATIENCE, StepResult};
 use crate::figures::Figures;
 use crate::system;
@@ -10,9 +10,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Loops take every processor twice for a while: nothing is lost.
-pub(super) fn busy(mut scene: Scene<'_>) -> StepResult<Figures> {
-    scene.perhaps_trunk();
-    let mut bench = scene.bench()?;
+pub(super) fn busy(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    context.perhaps_trunk();
+    let mut bench = context.bench()?;
     for _ in 0..2 {
         system::busy(Duration::from_millis(bench.draw(100..700)));
         bench.figures.faults += 1;
@@ -24,14 +24,14 @@ pub(super) fn busy(mut scene: Scene<'_>) -> StepResult<Figures> {
 
 /// Both ends, then a whole evaluation, see a wall clock that jumps by hours: no deadline depends on
 /// it.
-pub(super) fn clock(mut scene: Scene<'_>) -> StepResult<Figures> {
+pub(super) fn clock(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let library = system::stepped_clock(place.path())?;
-    let program = scene.program;
-    scene.perhaps_trunk();
-    let evaluates = scene.random.rand_range(0..3) == 0;
-    scene.setup.preload = Some(library.clone());
-    let mut bench = scene.bench()?;
+    let program = context.program;
+    context.perhaps_trunk();
+    let evaluates = context.random.rand_range(0..3) == 0;
+    context.setup.preload = Some(library.clone());
+    let mut bench = context.bench()?;
     for side in [0, 1] {
         bench.wait(side, "jump of the clock", PATIENCE, |history| history.jumps > 5)?;
     }
@@ -90,14 +90,14 @@ fn evaluate(
 
 /// A disk that is full before or after the evaluation has begun to write: one line that says what
 /// to do, all files or none, and no network left.
-pub(super) fn disk(mut scene: Scene<'_>) -> StepResult<Figures> {
+pub(super) fn disk(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
     let place = tempfile::tempdir().map_err(|error| error.to_string())?;
     let disk = place.path().join("disk");
     std::fs::create_dir(&disk).map_err(|error| error.to_string())?;
-    let kib = 4 * scene.random.rand_range(0..14);
+    let kib = 4 * context.random.rand_range(0..14);
     let mounted = Mounted::new(&disk, kib)?;
     let out = disk.join("results");
-    let (pid, output) = evaluate(scene.program, place.path(), &out, None)?;
+    let (pid, output) = evaluate(context.program, place.path(), &out, None)?;
     let files = |directory: &Path| std::fs::read_dir(directory).map_or(0, Iterator::count);
     let (left, text) = (files(&out), String::from_utf8_lossy(&output.stderr).into_owned());
     // A disk of 64 KiB has room for all of it.

@@ -1,18 +1,18 @@
 //! What happens to a process: it is killed, or does not do its part.
 
-use super::scene::Scene;
+use super::context::ScenarioContext;
 use crate::bench::{Bench, PATIENCE, SHORT, StepResult};
 use crate::figures::Figures;
 
 /// Either end is killed and comes back, at once or after the other learnt that it is gone: by a
 /// reset if it came back, else within the peers' timeout.
-pub(super) fn kill(mut scene: Scene<'_>) -> StepResult<Figures> {
-    scene.perhaps_trunk();
-    let long = scene.random.rand_range(0..3) == 0;
+pub(super) fn kill(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    context.perhaps_trunk();
+    let long = context.random.rand_range(0..3) == 0;
     if long {
-        scene.setup.timeout = SHORT;
+        context.setup.timeout = SHORT;
     }
-    let mut bench = scene.bench()?;
+    let mut bench = context.bench()?;
     for _ in 0..if long { 1 } else { 3 } {
         let side = bench.side();
         bench.pass(100);
@@ -36,9 +36,9 @@ pub(super) fn failures(bench: &Bench, side: usize) -> StepResult {
 }
 
 /// An end keeps all messages for a while, or makes no call: the other stops, and nothing is lost.
-pub(super) fn slow(mut scene: Scene<'_>) -> StepResult<Figures> {
-    scene.perhaps_trunk();
-    let mut bench = scene.bench()?;
+pub(super) fn slow(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    context.perhaps_trunk();
+    let mut bench = context.bench()?;
     for _ in 0..3 {
         let side = bench.side();
         let (word, time) = (["hold", "freeze"][bench.side()], bench.draw(50..800));

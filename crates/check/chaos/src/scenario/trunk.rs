@@ -1,8 +1,8 @@
 //! What happens to one of two links that are used as one: everything goes on by the other, no call
 //! fails, and nothing is lost (PROTOCOL.md 11.5).
 
+use super::context::ScenarioContext;
 use super::links;
-use super::scene::Scene;
 use crate::bench::{Bench, StepResult};
 use crate::event::now;
 use crate::figures::Figures;
@@ -11,9 +11,9 @@ use crate::system;
 /// Longer than it takes to notice that a program was detached, in milliseconds.
 const NOTICED: u64 = 2_500;
 
-fn bench(mut scene: Scene<'_>) -> StepResult<Bench> {
-    scene.setup.trunk();
-    scene.bench()
+fn bench(mut context: ScenarioContext<'_>) -> StepResult<Bench> {
+    context.setup.trunk();
+    context.bench()
 }
 
 /// Nothing came of it but a pause.
@@ -24,8 +24,8 @@ fn nothing_else(bench: Bench) -> StepResult<Figures> {
 }
 
 /// An interface of either end goes down, and is used again when it is up.
-pub(super) fn down(scene: Scene<'_>) -> StepResult<Figures> {
-    let mut bench = bench(scene)?;
+pub(super) fn down(context: ScenarioContext<'_>) -> StepResult<Figures> {
+    let mut bench = bench(context)?;
     for _ in 0..2 {
         let (side, link) = (bench.side(), bench.side());
         bench.pass(50);
@@ -42,8 +42,8 @@ pub(super) fn down(scene: Scene<'_>) -> StepResult<Figures> {
 }
 
 /// The MTU of one interface becomes less than the messages need, or more.
-pub(super) fn mtu(scene: Scene<'_>) -> StepResult<Figures> {
-    let mut bench = bench(scene)?;
+pub(super) fn mtu(context: ScenarioContext<'_>) -> StepResult<Figures> {
+    let mut bench = bench(context)?;
     for _ in 0..2 {
         let (side, link) = (bench.side(), bench.side());
         let mtu = if bench.side() == 0 { bench.draw(300..1_300) } else { 3_000 };
@@ -60,8 +60,8 @@ pub(super) fn mtu(scene: Scene<'_>) -> StepResult<Figures> {
 }
 
 /// One of the second node's cables goes, with its interface there.
-pub(super) fn gone(scene: Scene<'_>) -> StepResult<Figures> {
-    let mut bench = bench(scene)?;
+pub(super) fn gone(context: ScenarioContext<'_>) -> StepResult<Figures> {
+    let mut bench = bench(context)?;
     let link = bench.side();
     let port = ["p2", "p2-1"][link];
     if link == 0 {
@@ -77,9 +77,9 @@ pub(super) fn gone(scene: Scene<'_>) -> StepResult<Figures> {
 }
 
 /// The XDP program of one interface of either end is taken off: that link works one way only.
-pub(super) fn detach(mut scene: Scene<'_>) -> StepResult<Figures> {
-    links::over_xdp(&mut scene);
-    let mut bench = bench(scene)?;
+pub(super) fn detach(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    links::over_xdp(&mut context);
+    let mut bench = bench(context)?;
     let (side, link) = (bench.side(), bench.side());
     let program =
         system::program_on(&bench.node(side), link as u16)?.ok_or("there is no program")?;
@@ -93,7 +93,7 @@ pub(super) fn detach(mut scene: Scene<'_>) -> StepResult<Figures> {
 }
 
 /// As [`links::flood`], over the first of two links.
-pub(super) fn flood(mut scene: Scene<'_>) -> StepResult<Figures> {
-    scene.setup.trunk();
-    links::flood(scene)
+pub(super) fn flood(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
+    context.setup.trunk();
+    links::flood(context)
 }

@@ -50,7 +50,7 @@ impl Worker {
             let started = endpoint.start_recv(Wanted::UNTAGGED, vec![0; KEY_LEN]);
             self.remote.awaits_key = self.enter(started, Pending::ReceiveKey);
         }
-        // After its last word nobody waits for more.
+        // After its last word nothing waits for more.
         if self.remote.key_due && self.sending {
             // What was reported until now may be needed to know this life.
             self.flush();

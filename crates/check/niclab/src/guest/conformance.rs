@@ -165,7 +165,7 @@ fn pair(options: &PairOptions, open: &dyn Fn(&GuestEnd) -> Box<dyn Link>) -> Lin
         let _inside = ends[i].enter().expect("a way into the namespace");
         open(&ends[i])
     });
-    // Some cards negotiate their link anew when a program comes or goes, also the one of the test
+    // Some cards negotiate their link again when a program comes or goes, also the one of the test
     // before.
     ends.iter().for_each(|end| end.await_carrier().expect("a carrier"));
     let envelope = options.filter.envelope;

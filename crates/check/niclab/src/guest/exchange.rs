@@ -346,7 +346,7 @@ impl<'a> ExchangeEnd<'a> {
     /// The next message of the other's life, or the first of its next.
     fn check(&mut self, body: &[u8]) -> Result<(), String> {
         let Some(id) = name(body) else {
-            return Err(format!("a message of {} bytes that nobody sent", body.len()));
+            return Err(format!("a message of {} bytes that no end sent", body.len()));
         };
         let (life, next) = self.other;
         let begins = self.wanted.may_fail && id.life > life && id.number == 0;

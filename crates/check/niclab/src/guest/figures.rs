@@ -84,7 +84,7 @@ fn serve(testbed: &Testbed) -> Result<ServerProcess, String> {
     if !first.contains("serving on") {
         return Err(format!("the answering end said: {first}"));
     }
-    // Its further lines are for nobody, but must not fill the pipe.
+    // No one reads its further lines, but they must not fill the pipe.
     std::thread::spawn(move || lines.for_each(drop));
     Ok(serving)
 }

@@ -70,7 +70,7 @@ fn prepare() -> io::Result<Serial> {
 fn work(serial: &Serial) -> io::Result<()> {
     let job: Job = serde_json::from_str(&fs::read_to_string(JOB)?)?;
     load(&job.modules)?;
-    let testbed = Testbed::lay(job.interrupts)?;
+    let testbed = Testbed::set_up(job.interrupts)?;
     serial.send(&Report::Booted(Booted {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpus: affinity::allowed().len(),

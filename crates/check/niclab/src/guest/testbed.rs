@@ -67,8 +67,8 @@ fn set(namespace: &File) -> io::Result<()> {
 }
 
 impl Testbed {
-    /// Finds the two cards, which are in the first namespace, and lays the testbed with them.
-    pub(super) fn lay(interrupts: Interrupts) -> io::Result<&'static Self> {
+    /// Finds the two cards, which are in the first namespace, and sets up the testbed with them.
+    pub(super) fn set_up(interrupts: Interrupts) -> io::Result<&'static Self> {
         static TESTBED: OnceLock<Testbed> = OnceLock::new();
         let found = cards()?;
         let [first, second] = <[_; 2]>::try_from(found).map_err(|found: Vec<PathBuf>| {

@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// Pause between datagrams of a host's other traffic.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where they go: the service that discards them (RFC 863). Nobody listens.
+/// Where they go: the service that discards them (RFC 863). No process listens.
 const DISCARD: u16 = 9;
 
 /// A peer that is slow under emulation is not lost.
@@ -72,7 +72,8 @@ fn other_traffic(testbed: &Testbed, over: &AtomicBool) -> std::io::Result<()> {
     }
     while !over.load(Ordering::Relaxed) {
         for (socket, to) in &sockets {
-            // Refused while the interface is down, and after a datagram that met nobody.
+            // Refused while the interface is down, and after a datagram to a port that no process
+            // has.
             let _ = socket.send_to(&[0], to);
         }
         std::thread::sleep(PAUSE);

@@ -5,7 +5,7 @@ use super::record::{LabRecord, Run};
 use crate::job::Interrupts;
 use gigae_eval_model::plan::{Experiment, Wait};
 
-/// Less than this is no difference: a run differs from the next by about as much.
+/// Less than this is not a difference: a run differs from the next by about as much.
 const SAME: f64 = 0.05;
 
 /// The memory of a run that is compared with others, in MiB.

@@ -23,7 +23,7 @@ pub fn page(record: &LabRecord) -> String {
             "Real drivers of real kernels on emulated cards. "
             "Times are virtual: the emulator counts 8 ns for each instruction of any processor, one after the other, and "
             "passes over the time in which all sleep, so they repeat whatever the host does. They compare what runs; "
-            "they are no times of hardware, and a card's own work and the wire's take none."
+            "they are not times of hardware, and a card's own work and the wire's take none."
         }
         (faults(record))
         @if !cards.is_empty() {

@@ -129,7 +129,7 @@ impl LabRecord {
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let text = fs::read_to_string(path).map_err(file("reading", path))?;
         serde_json::from_str(&text).map_err(|error| {
-            LabError::Package(format!("{} is no record of this lab ({error})", path.display()))
+            LabError::Package(format!("{} is not a record of this lab ({error})", path.display()))
         })
     }
 

@@ -254,7 +254,7 @@ impl Node {
         }
     }
 
-    /// Receives what is there and wanted by nobody. In the end only.
+    /// Receives what is there and what no receive wants. In the end only.
     pub(crate) fn receive_the_rest(&mut self, context: &mut Context<'_>) -> CheckResult {
         while self.endpoint.peek(gigae::Wanted::ANY).is_some() {
             let any = Want { class: None, from: None };

@@ -13,7 +13,7 @@ extern "C" {
 
 /*
  * A peer is another endpoint on one channel. Its number is valid at the endpoint that returned it
- * until that endpoint is closed, also when the peer restarts. 0 is no peer.
+ * until that endpoint is closed, also when the peer restarts. 0 is not a peer.
  *
  * Naming a peer sends nothing to it. For an IP address the kernel is asked for the route, which may
  * take up to a second. The same address gives the same number. Allocates for new peers. *peer is 0

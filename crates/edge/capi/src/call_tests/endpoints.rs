@@ -188,7 +188,7 @@ fn several_interfaces_are_named_and_those_that_cannot_be_one_refused() {
     // SAFETY: NULL is what is tried.
     let code = unsafe { gigae_options_trunk(null(), 2, &mut options) };
     assert_eq!((code, options), (INVALID, null_mut()));
-    // SAFETY: likewise, one of two names.
+    // SAFETY: NULL as one of two names is what is tried.
     let code = unsafe { gigae_options_trunk([c"a".as_ptr(), null()].as_ptr(), 2, &mut options) };
     assert_eq!((code, options), (INVALID, null_mut()));
     let open = |options: *mut OptionsHandle| {

@@ -72,7 +72,7 @@ fn a_buffer_outlives_refused_arguments_and_a_full_window() {
     assert_eq!(queue(pair.to_b, too_long), Code::TooLong as c_int);
     assert_eq!(queue(pair.to_b, usize::MAX), Code::TooLong as c_int);
     assert_eq!(queue(pair.to_b, 1), 0);
-    // Nobody takes anything in at the other end, so the window fills and stays full.
+    // The other end takes nothing in, so the window fills and stays full.
     let mut code = 0;
     for _ in 0..100_000 {
         // SAFETY: the pointer is not read for no bytes.

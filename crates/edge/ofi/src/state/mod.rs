@@ -49,8 +49,8 @@ const BATCH: usize = 256;
 /// Completions of the library are still taken then, so sends end in a queue that is read. In
 /// return the queue gets what the library has at that moment, too: up to 16,384 completions of
 /// receives of several, and its notices. Messages that come later wait, at their senders if there
-/// are many. Writes with remote data are refused, as the library does when nobody takes its
-/// notices: they cannot wait without those behind them.
+/// are many. Writes with remote data are refused, as the library does when the program does not
+/// take its notices: they cannot wait without those behind them.
 pub(crate) const MOST_UNREAD: usize = 16_384;
 
 /// Longest message in bytes that goes straight into a frame of the link while others wait for the
@@ -165,7 +165,8 @@ impl EndpointState {
         if iov_len > most || iov_base.is_null() {
             return false;
         }
-        // SAFETY: likewise; nothing writes there while the operation is started.
+        // SAFETY: the caller's promise, as above; nothing writes there while the operation is
+        // started.
         let message = unsafe { std::slice::from_raw_parts(iov_base.cast::<u8>(), iov_len) };
         if !self.endpoint.inject(peer, label, message) {
             return false;

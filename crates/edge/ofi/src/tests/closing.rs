@@ -149,7 +149,7 @@ fn closing_an_endpoint_closes_its_link_even_if_memory_stays_registered() {
             other => break other.err(),
         }
     };
-    assert_eq!(error, Some(minus(Code::AVAILABLE)), "nobody is there");
+    assert_eq!(error, Some(minus(Code::AVAILABLE)), "no endpoint is there");
     assert_eq!(memory, [0; 64]);
     assert_eq!(general!(mr, close), 0);
     assert_eq!(general!(domain, close), 0);
@@ -213,7 +213,7 @@ fn an_endpoint_is_closed_though_another_thread_binds_and_closes_memory() {
     for round in 0..200 {
         let node = TestEndpoint::within(p.b.domain, NodeOptions::default());
         let (data, to_a) = (sent.as_ptr().cast(), node.insert(&p.a.name()));
-        // Nobody receives it.
+        // No receive takes it.
         assert_eq!(call!(node.ep, msg, send, data, 100_000, null_mut(), to_a, context(1)), 0);
         let mr = memory::register(&p, &mut memory, FI_REMOTE_WRITE);
         let (mr, counter) = (SendPtr(mr), SendPtr(writes));

@@ -18,7 +18,7 @@ fn register_as(
     let (data, len) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: an open domain; the memory outlives the region.
     let reg = unsafe { (*(*p.b.domain).mr).reg.unwrap() };
-    // SAFETY: likewise.
+    // SAFETY: an open domain; the memory outlives the region.
     match unsafe { reg(p.b.domain.cast(), data, len, access, 0, key, 0, &mut mr, null_mut()) } {
         0 => Ok(mr),
         code => Err(Code(-code)),
@@ -98,7 +98,7 @@ fn remote_memory_is_written_read_and_changed_and_refusals_say_why() {
     };
     assert_eq!(swap(4), 0);
     p.done(&p.a, FI_ATOMIC | FI_READ, context(4));
-    // SAFETY: likewise.
+    // SAFETY: the operation is over.
     let (was, is) = unsafe { (at.cast::<u64>().read(), base.cast::<u64>().read_unaligned()) };
     assert_eq!((was, u64::from_le(is)), (7, 5));
     for (offset, key, code) in [(60_000, key, libc::ERANGE), (0, key ^ 1 << 40, FI_ENOKEY as c_int)]
@@ -430,7 +430,7 @@ fn writes_with_data_are_refused_while_the_queue_that_reports_them_is_full() {
         p.net.advance_to(p.net.now() + 1_000);
     }
     assert_eq!(done + refused, COUNT);
-    // What the queue may hold before the library is told, one poll, and what the library has then.
+    // What the queue may hold before the library knows, one poll, and what the library has then.
     assert!((16_384..=16_384 + 2 * 4_112).contains(&done), "{done} entries");
     let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
     for _ in 0..done {

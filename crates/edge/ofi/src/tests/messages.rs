@@ -88,7 +88,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
     assert_eq!(call!(p.b.ep, tagged, recv, into, 60, null_mut(), UNSPECIFIED, 2, 0, context(2)), 0);
     // SAFETY: an open endpoint.
     let cancel = unsafe { (*(*p.b.ep).ops).cancel.unwrap() };
-    // SAFETY: likewise.
+    // SAFETY: an open endpoint.
     unsafe {
         assert_eq!(cancel(p.b.ep.cast(), context(3)), minus(Code::NO_ENTRY));
         assert_eq!(cancel(p.b.ep.cast(), context(2)), 0);
@@ -99,7 +99,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
     let EndpointPair { net, a, b, to_b, .. } = p;
     b.close();
     let sent = body(100_000, 1);
-    // It has said that it is gone; from then on there is nobody.
+    // It has said that it is gone; from then on there is no endpoint.
     for why in [FI_ECONNRESET, FI_EHOSTUNREACH] {
         let data = sent.as_ptr().cast();
         assert_eq!(call!(a.ep, msg, send, data, 100_000, null_mut(), to_b, context(4)), 0);
@@ -107,7 +107,7 @@ fn truncated_cancelled_and_lost_operations_say_why() {
             match a.read() {
                 Err(code) if code == minus(Code::AGAIN) => net.advance_to(net.now() + 100_000),
                 Err(code) => break code,
-                Ok(_) => panic!("nobody is there"),
+                Ok(_) => panic!("no endpoint is there"),
             }
         };
         assert_eq!(error, minus(Code::AVAILABLE));
@@ -274,7 +274,7 @@ fn a_memory_for_several_messages_that_is_cancelled_comes_back_once() {
     p.done(&p.b, RECV, context(5));
     // SAFETY: an open endpoint.
     let cancel = unsafe { (*(*p.b.ep).ops).cancel.unwrap() };
-    // SAFETY: likewise.
+    // SAFETY: an open endpoint.
     let codes = unsafe { [cancel(p.b.ep.cast(), context(5)), cancel(p.b.ep.cast(), context(5))] };
     assert_eq!(codes, [0, minus(Code::NO_ENTRY)]);
     let entry = p.failed(&p.b, Code::CANCELED, context(5));
@@ -320,7 +320,7 @@ fn a_peer_fills_a_queue_that_is_not_read_to_a_bound_and_nothing_is_lost() {
         assert_eq!(call!(p.b.sends, ops, read), 0);
         p.net.advance_to(p.net.now() + 1_000);
     }
-    // What the queue may hold before the library is told, one poll, and what the library has then.
+    // What the queue may hold before the library knows, one poll, and what the library has then.
     let held = p.b.core().lock().reports.rx.as_ref().unwrap().len();
     assert!((16_384..=16_384 + 256 + 16_384).contains(&held), "{held} entries");
     assert!(sent < COUNT, "the rest waits at the sender");
@@ -369,7 +369,7 @@ fn offered(p: &EndpointPair, count: usize) -> Vec<Vec<u8>> {
     }
     for _ in 0..100 {
         p.net.advance_to(p.net.now() + 1_000);
-        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "nobody has received them");
+        assert_eq!(p.a.read().err(), Some(minus(Code::AGAIN)), "no receive has taken them");
         assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
     }
     sent
@@ -395,7 +395,7 @@ fn a_message_is_peeked_at_claimed_and_discarded() {
         let first = u64::from(flags == FI_PEEK | FI_CLAIM);
         assert_eq!((entry.tag, entry.len, source), (first, 40_000, p.to_a), "{flags:x}");
     }
-    // The claimed one is nobody else's.
+    // No other receive gets the claimed one.
     let (mut other, mut own) = (vec![0_u8; 40_000], vec![0_u8; 30_000]);
     let into = other.as_mut_ptr().cast();
     assert_eq!(

@@ -181,7 +181,7 @@ fn objects_that_are_not_there_are_refused_by_name() {
     // SAFETY: an empty description, and a place to write to.
     assert_eq!(unsafe { fabric::open(&mut attr, &mut fabric, null_mut()) }, 0);
     let code = call!(fabric, ops, domain, &mut empty::<fi_info>(), &mut domain, null_mut());
-    assert_eq!(code, -Code::INVALID.0, "nobody says of which NIC");
+    assert_eq!(code, -Code::INVALID.0, "the call does not say of which NIC");
     assert_eq!(call!(fabric, ops, wait_open, null_mut(), null_mut()), refused);
     assert_eq!(call!(fabric, ops, passive_ep, null_mut(), null_mut(), null_mut()), refused);
     assert_eq!(general!(fabric, close), 0);

@@ -123,7 +123,7 @@ fn a_counter_that_changed_while_the_program_looked_elsewhere_is_no_reason_to_sle
     assert_eq!(call!(receives, ops, readerr), 0);
     send(8);
     assert_eq!(call!(receives, ops, read), 2);
-    assert_eq!(may_sleep(&mut fids), -Code::AGAIN.0, "nobody has read the errors since");
+    assert_eq!(may_sleep(&mut fids), -Code::AGAIN.0, "no call has read the errors since");
     assert_eq!(call!(receives, ops, readerr), 1);
     assert_eq!(may_sleep(&mut fids), 0);
 

@@ -48,7 +48,7 @@ pub fn ask<C: Channel>(_: &mut C, _: &Loop<'_>) -> Result<Asked, ProbeError> {
     Err(NO_LINK)
 }
 
-/// Likewise.
+/// It has no two ends.
 pub fn answer<C: Channel>(_: &mut C, _: &Loop<'_>) -> Result<Answered, ProbeError> {
     Err(NO_LINK)
 }
@@ -103,7 +103,7 @@ impl Bench {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just made, and nobody else's.
+        // SAFETY: just made, and not shared.
         let memory = unsafe { OwnedFd::from_raw_fd(descriptor) };
         rustix::fs::ftruncate(&memory, RING as u64)?;
         let stride = size.clamp(1, RING).next_multiple_of(FRAME);
@@ -152,7 +152,7 @@ fn look(message: &[u8]) {
     std::hint::black_box(sum);
 }
 
-/// Shared pages of a memfd, unmapped when dropped. Nobody else has the memfd, and the ring is
+/// Shared pages of a memfd, unmapped when dropped. No other process has the memfd, and the ring is
 /// written only before the first message is looked at, so plain references to its bytes are sound.
 struct Mapping {
     start: NonNull<u8>,
@@ -178,7 +178,7 @@ impl Mapping {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: `length` readable bytes are mapped here, and nobody writes them meanwhile.
+        // SAFETY: `length` readable bytes are mapped here, and nothing writes them meanwhile.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
@@ -198,7 +198,7 @@ impl Drop for Mapping {
 /// mmap(2) for reading and writing.
 ///
 /// # Safety
-/// With `MAP_FIXED`, `place` must be `length` bytes of a mapping of the caller's that nobody uses.
+/// With `MAP_FIXED`, `place` must be `length` bytes of a mapping of the caller's that nothing uses.
 unsafe fn map(
     place: *mut u8,
     length: usize,

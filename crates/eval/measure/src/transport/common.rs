@@ -44,7 +44,7 @@ pub(super) fn ahead(size: usize) -> usize {
 /// the number in its first four bytes.
 ///
 /// Without this a link that leaves the data where another CPU wrote them would seem quicker than
-/// one that brings them, and what the program pays later would be nobody's cost.
+/// one that brings them, and what the program pays later would be counted nowhere.
 #[inline]
 pub(super) fn read(message: &[u8]) -> Option<u32> {
     const CACHE_LINE: usize = 64;

@@ -3,7 +3,7 @@
 //!
 //! A frame has the size and the headers of a GigaE frame of the same payload, padding included, so
 //! that a filter lets it in and the same bytes travel; but its header is constant, its checksum is
-//! not computed, nobody acknowledges it and nobody sends it again. It goes on a channel of its own.
+//! not computed, and it is neither acknowledged nor sent again. It goes on a channel of its own.
 //! A frame too long for one buffer of the link goes in several.
 
 use super::common::{self, read};

@@ -175,7 +175,7 @@ impl Opening for TcpOpening {
     }
 }
 
-/// Accepts the announced peer, and nobody else.
+/// Accepts the announced peer only.
 fn accept(listener: &Socket, peer: &ChannelAddress) -> Result<Socket, TransportError> {
     let failed = TransportError::io("accepting a TCP connection");
     listener.set_nonblocking(true).map_err(&failed)?;

@@ -331,7 +331,7 @@ impl TunePlan {
             || !tuned().any(|one| one.transports.contains(&self.by))
         {
             return Err(format!(
-                "by = '{}' is no transport of an experiment with tune = true",
+                "by = '{}' is not a transport of an experiment with tune = true",
                 self.by
             ));
         }

@@ -33,9 +33,9 @@ pub struct FigurePlan {
     #[serde(default)]
     pub sizes: Vec<Size>,
     /// The cell, or the upper one of a ratio.
-    pub of: Spot,
+    pub of: CellSelector,
     /// The lower cell of a ratio.
-    pub over: Option<Spot>,
+    pub over: Option<CellSelector>,
     /// Reached if at most this.
     pub at_most: Option<f64>,
     /// Reached if at least this.
@@ -67,7 +67,7 @@ pub enum Value {
 /// A cell, as far as the figure does not say it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spot {
+pub struct CellSelector {
     /// The transport.
     pub transport: String,
     /// Its variant; absent: the one without a name.
@@ -174,28 +174,32 @@ impl FigurePlan {
         }
     }
 
-    fn choice<'a>(&'a self, spot: &'a Spot, size: Option<Size>) -> Result<CellChoice<'a>, String> {
-        match (spot.link.as_ref().or(self.link.as_ref()), &self.links[..]) {
-            (None, []) => Err(format!("{} has no link", spot.transport)),
-            (None, links) => links.iter().map(|link| self.target(spot, link, size)).collect(),
-            (Some(link), _) => Ok(vec![self.target(spot, link, size)?]),
+    fn choice<'a>(
+        &'a self,
+        selector: &'a CellSelector,
+        size: Option<Size>,
+    ) -> Result<CellChoice<'a>, String> {
+        match (selector.link.as_ref().or(self.link.as_ref()), &self.links[..]) {
+            (None, []) => Err(format!("{} has no link", selector.transport)),
+            (None, links) => links.iter().map(|link| self.target(selector, link, size)).collect(),
+            (Some(link), _) => Ok(vec![self.target(selector, link, size)?]),
         }
     }
 
     fn target<'a>(
         &'a self,
-        spot: &'a Spot,
+        selector: &'a CellSelector,
         link: &'a str,
         size: Option<Size>,
     ) -> Result<ResolvedCell<'a>, String> {
-        let lacks = |what: &str| format!("{} has no {what}", spot.transport);
+        let lacks = |what: &str| format!("{} has no {what}", selector.transport);
         Ok(ResolvedCell {
             kind: self.kind,
             link,
-            transport: &spot.transport,
-            variant: spot.variant.as_deref(),
-            wait: spot.wait.or(self.wait).ok_or_else(|| lacks("wait"))?,
-            size: spot.size.or(size).ok_or_else(|| lacks("size"))?,
+            transport: &selector.transport,
+            variant: selector.variant.as_deref(),
+            wait: selector.wait.or(self.wait).ok_or_else(|| lacks("wait"))?,
+            size: selector.size.or(size).ok_or_else(|| lacks("size"))?,
         })
     }
 }

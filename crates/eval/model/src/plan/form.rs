@@ -35,7 +35,7 @@ pub struct Plan {
     /// An interval is narrow enough when its half width is at most this share of the median.
     #[serde(default = "five_percent")]
     pub precision: f64,
-    /// The virtual links to lay, by name; unused between two machines.
+    /// The virtual links to create, by name; unused between two machines.
     pub link: BTreeMap<String, LinkPlan>,
     /// TCP settings, by name; each is measured as a variant of its own.
     #[serde(default)]

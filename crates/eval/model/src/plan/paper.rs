@@ -4,7 +4,7 @@
 //! `[[paper]]` has figures by message size, and names the curve that they compare with; a
 //! `[[said]]` has a sentence, and names the finding that it compares with.
 
-use super::figure::{Spot, Value};
+use super::figure::{CellSelector, Value};
 use crate::experiment::Experiment;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct PaperPlan {
     pub value: Value,
     /// The curve here that it compares with: transport and variant, style of waiting; absent link:
     /// the first on which it was measured.
-    pub of: Spot,
+    pub of: CellSelector,
     /// Message sizes in bytes, and the value of each in the unit of `value`.
     #[serde(default)]
     pub points: Vec<(usize, f64)>,

@@ -16,7 +16,7 @@ pub struct ConditionDifference {
     pub values: Vec<String>,
 }
 
-/// What is measured, happens once or stands elsewhere already, and so is no condition.
+/// What is measured, happens once or is elsewhere already, and so is not a condition.
 const NO_CONDITION: [&str; 21] = [
     "about",
     "command",

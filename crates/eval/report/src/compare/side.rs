@@ -65,7 +65,7 @@ fn failed(path: &Path, reason: impl fmt::Display) -> SideError {
 
 fn read(path: &Path) -> Result<Results, SideError> {
     let text = fs::read_to_string(path).map_err(|error| failed(path, error))?;
-    Results::parse(&text).map_err(|error| failed(path, format!("it is no {FILE}: {error}")))
+    Results::parse(&text).map_err(|error| failed(path, format!("it is not a {FILE}: {error}")))
 }
 
 /// The runs of which these results are the sum, if they are of several.

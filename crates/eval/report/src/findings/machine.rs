@@ -75,9 +75,9 @@ fn best_tcp<'a>(results: &'a Results, link: &'a str) -> Option<&'a Series> {
 
 fn trip(results: &Results, link: &str, transport: &str) -> Option<String> {
     let at = |wait| extreme(results, Experiment::Rtt, link, wait, transport);
-    let (awake, asleep) = (at(Wait::Spin), at(Wait::Sleep));
-    let size = bytes(awake.or(asleep)?.size);
-    let times: Vec<String> = [(awake, "awake"), (asleep, "asleep")]
+    let (polling, sleeping) = (at(Wait::Spin), at(Wait::Sleep));
+    let size = bytes(polling.or(sleeping)?.size);
+    let times: Vec<String> = [(polling, "polling"), (sleeping, "sleeping")]
         .into_iter()
         .filter_map(|(one, how)| Some(format!("{} us {how}", short(one?.median))))
         .collect();
@@ -249,7 +249,7 @@ mod tests {
     fn the_loopback_is_the_ceiling_and_links_have_a_share_of_it() {
         let mut all = results(&["loopback", "gigabit"]);
         all.environment.link[0].kind = LOOPBACK_KIND.to_owned();
-        let asleep = Series { wait: Wait::Sleep, ..cell(&all, Experiment::Rtt, "tcp", 4, 20.0) };
+        let sleeping = Series { wait: Wait::Sleep, ..cell(&all, Experiment::Rtt, "tcp", 4, 20.0) };
         let there = Series {
             link: "gigabit".into(),
             ..cell(&all, Experiment::Stream, "tcp", 65_536, 100.0)
@@ -257,7 +257,7 @@ mod tests {
         all.series = vec![
             cell(&all, Experiment::Stream, "tcp", 65_536, 5000.0),
             cell(&all, Experiment::Rtt, "tcp", 4, 8.0),
-            asleep,
+            sleeping,
             cell(&all, Experiment::Rtt, "udp", 4, 6.0),
             there,
         ];
@@ -265,7 +265,7 @@ mod tests {
             ceiling(&all),
             [
                 "Without any network TCP carries 5000 MB/s in writes of 65,536 B; a round trip of 4 B by TCP \
-                 takes 8.00 us awake, 20.0 us asleep; a round trip of 4 B by UDP takes 6.00 us awake \
+                 takes 8.00 us polling, 20.0 us sleeping; a round trip of 4 B by UDP takes 6.00 us polling \
                  (loopback): the ceiling of this machine.",
                 "Over gigabit TCP carries 100 MB/s, 2.0 % of that ceiling."
             ]

@@ -31,7 +31,7 @@ pub(super) fn by_size<'a>(series: &[&'a Series], transport: &str) -> Vec<&'a Ser
     found
 }
 
-/// Whether two figures differ: their intervals do not meet.
+/// Whether two figures differ: their intervals do not overlap.
 pub(super) fn differ(one: &Series, other: &Series) -> bool {
     one.ci95[0] > other.ci95[1] || other.ci95[0] > one.ci95[1]
 }

@@ -12,7 +12,7 @@ use gigae_eval_model::stats::FittedLine;
 /// A round trip that grows by less over all sizes is said to be the same for all of them.
 const FLAT: f64 = 0.10;
 
-/// A line that a point lies farther off than this is no line.
+/// If a point lies farther off a line than this, it is not a line.
 const BENT: f64 = 0.15;
 
 /// Which transport answers first, and how far behind TCP is.
@@ -41,31 +41,36 @@ fn quickest_on(results: &Results, link: &str) -> Option<String> {
     Some(mark_doubtful(sentence, &[*first, *second, tcp.unwrap_or(first)]))
 }
 
-/// What it costs to wait asleep.
+/// What it costs to sleep while waiting.
 pub(super) fn asleep(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
     for link in results.links() {
-        let awake = plain(results, Experiment::Rtt, link, Wait::Spin);
-        let asleep = plain(results, Experiment::Rtt, link, Wait::Sleep);
+        let polling = plain(results, Experiment::Rtt, link, Wait::Spin);
+        let sleeping = plain(results, Experiment::Rtt, link, Wait::Sleep);
         for transport in ["tcp", "gigae"] {
-            let awake = by_size(&awake, transport);
-            let pair = awake.iter().find_map(|awake| {
-                let size = awake.size;
-                Some((*awake, *by_size(&asleep, transport).iter().find(|one| one.size == size)?))
+            let polling = by_size(&polling, transport);
+            let pair = polling.iter().find_map(|polling| {
+                let size = polling.size;
+                Some((
+                    *polling,
+                    *by_size(&sleeping, transport).iter().find(|one| one.size == size)?,
+                ))
             });
-            let Some((awake, asleep)) = pair else { continue };
+            let Some((polling, sleeping)) = pair else { continue };
             let whose = of_name(transport);
-            let size = bytes(awake.size);
-            let sentence = if differ(awake, asleep) {
+            let size = bytes(polling.size);
+            let sentence = if differ(polling, sleeping) {
                 format!(
-                    "Waiting asleep instead of awake makes {whose} round trip of {size} {} us instead of {} us ({link}).",
-                    short(asleep.median),
-                    short(awake.median)
+                    "Sleeping instead of polling makes {whose} round trip of {size} {} us instead of {} us ({link}).",
+                    short(sleeping.median),
+                    short(polling.median)
                 )
             } else {
-                format!("{whose} round trip of {size} is no different asleep and awake ({link}).")
+                format!(
+                    "{whose} round trip of {size} does not differ, sleeping or polling ({link})."
+                )
             };
-            sentences.push(mark_doubtful(sentence, &[awake, asleep]));
+            sentences.push(mark_doubtful(sentence, &[polling, sleeping]));
         }
     }
     sentences
@@ -302,12 +307,12 @@ mod tests {
         assert_eq!(
             asleep(&all),
             [
-                "Waiting asleep instead of awake makes TCP's round trip of 8 B 16.0 us instead of 6.00 us (cable)."
+                "Sleeping instead of polling makes TCP's round trip of 8 B 16.0 us instead of 6.00 us (cable)."
             ]
         );
         all.series[1].median = 6.05;
         all.series[1].ci95 = [5.9, 6.2];
-        assert!(asleep(&all)[0].contains("no different"), "{:?}", asleep(&all));
+        assert!(asleep(&all)[0].contains("does not differ"), "{:?}", asleep(&all));
     }
 
     #[test]

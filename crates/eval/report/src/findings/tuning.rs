@@ -135,7 +135,7 @@ mod tests {
     use super::super::testing::{cell, results};
     use super::*;
     use gigae_eval_model::experiment::Experiment;
-    use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState};
+    use gigae_eval_model::knobs::{KnobOwner, KnobState, Set, ValueState};
 
     fn figures(all: &Results, trip: f64, goodput: f64, demand: f64) -> Vec<Series> {
         let cpu = Estimate { median: demand, ci95: [demand * 0.99, demand * 1.01] };
@@ -161,7 +161,7 @@ mod tests {
     fn state(knob: &str, value: &str, command: &str) -> KnobState {
         KnobState {
             knob: knob.into(),
-            belongs: Belongs::Driver,
+            belongs: KnobOwner::Driver,
             present: Some("something".into()),
             absent: None,
             note: None,

@@ -17,7 +17,7 @@ pub(crate) fn the_fixtures_fit_their_schemas() {
         let errors: Vec<String> =
             validator.iter_errors(&value).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
-        // And the schema is no rubber stamp.
+        // And the schema is not a rubber stamp.
         let mut spoiled = value.clone();
         spoiled["series"][0]["wait"] = "doze".into();
         assert!(!validator.is_valid(&spoiled));

@@ -92,14 +92,15 @@ fn faster_than_said(server: &Server, task: Task) {
     let Reply::Ready(to) = run(&mut session, task, port) else { panic!("not ready") };
     socket.connect((to.ip, to.port)).unwrap();
     // Far more than 100 kB/s allow, 64 datagrams at a time, so that they find room. Once it is
-    // refused nobody listens any more, and the kernel says so; the server does when it is asked.
+    // refused no process listens any more, and the kernel says so; the server does when it is
+    // asked.
     let listens = || {
         let sent = socket.send(&[0; 1400]);
         !sent.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
     };
     let end = Instant::now() + SOON;
     while (0..64).all(|_| listens()) {
-        assert!(Instant::now() < end, "nobody refuses it");
+        assert!(Instant::now() < end, "it is not refused");
         std::thread::sleep(Duration::from_millis(1));
     }
     let reply = session.ask(&Request::Finish { bytes: 0 }, SOON * 4).unwrap();

@@ -39,7 +39,7 @@ impl Key {
     }
 
     /// The contents of a file, without white space at its ends. A file that everybody can read is
-    /// refused: what is in it is no secret. A group may: systemd's credentials look as if one
+    /// refused: what is in it is not a secret. A group may: systemd's credentials look as if one
     /// could.
     pub fn read(file: &Path) -> Result<Self, ControlError> {
         let failed = |source| ControlError::KeyFile { file: file.display().to_string(), source };

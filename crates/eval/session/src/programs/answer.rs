@@ -24,14 +24,14 @@ const FORBIDDEN: &str = "its owner allows no other programs; leave out --with, o
 
 /// What the server's owner allows, and what keeps a program from being reached.
 #[derive(Clone, Copy, Debug)]
-pub struct Terms {
+pub struct ProgramPolicy {
     /// Programs at all.
     pub allowed: bool,
     /// A rate, which programs do not keep.
     pub limited: bool,
 }
 
-impl Terms {
+impl ProgramPolicy {
     /// Why no program is run here, if none is.
     fn refusal(self, site: &Site) -> Option<&'static str> {
         if !self.allowed {
@@ -48,8 +48,8 @@ impl Terms {
 }
 
 /// The programs that are installed here, for who asks.
-pub fn list(site: &Site, terms: Terms) -> Reply {
-    match terms.refusal(site) {
+pub fn list(site: &Site, policy: ProgramPolicy) -> Reply {
+    match policy.refusal(site) {
         Some(why) => failed(why),
         None => {
             let here = all().iter().filter(|program| is_installed(**program));
@@ -63,11 +63,11 @@ pub fn list(site: &Site, terms: Terms) -> Reply {
 pub fn answer(
     session: &mut Session,
     site: &Site,
-    terms: Terms,
+    policy: ProgramPolicy,
     job: &Job,
     interrupted: &AtomicBool,
 ) -> Result<Option<Reply>, ControlError> {
-    if let Some(why) = terms.refusal(site) {
+    if let Some(why) = policy.refusal(site) {
         return Ok(Some(failed(why)));
     }
     let (mut process, port) = match start(site, job, interrupted) {
@@ -121,7 +121,8 @@ fn start(
     Ok((process, port))
 }
 
-/// A port that nobody has now. Somebody may take it before the program does, which then says so.
+/// A port that is free now. Another process may take it before the program does, which then says
+/// so.
 fn free_port(site: &Site, udp: bool) -> std::io::Result<u16> {
     let any = SocketAddr::new(site.ip, 0);
     let local = match udp {

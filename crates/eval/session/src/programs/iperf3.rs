@@ -1,6 +1,6 @@
 //! iperf3: streams, counted at the receiver; reports in JSON.
 
-use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
+use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ const MEASURES: [Measure; 2] = [
         experiment: Experiment::Stream,
         transport: "tcp",
         sizes: [4, 1 << 20],
-        ours: Ours::Goodput,
+        ours: OwnFigure::Goodput,
         counts: "bits per second that arrived, at the receiver",
         otherwise: "it asks select(2) before each read and after ten writes, and reads no more at a time than it writes",
     },
@@ -21,7 +21,7 @@ const MEASURES: [Measure; 2] = [
         transport: "udp",
         // A number and a time are in each datagram.
         sizes: [16, 65_507],
-        ours: Ours::Goodput,
+        ours: OwnFigure::Goodput,
         counts: "bits per second that arrived, at the receiver",
         otherwise: "both its ends read the clock for each datagram, and its receiver asks select(2), which decides what is lost",
     },

@@ -1,6 +1,6 @@
 //! netperf: streams and request-response.
 
-use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
+use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ const fn trips(transport: &'static str) -> Measure {
         experiment: Experiment::Rtt,
         transport,
         sizes: [1, 65_507],
-        ours: Ours::Mean,
+        ours: OwnFigure::Mean,
         counts: "round trips per second, at the sender",
         otherwise: "it reads no clock between messages",
     }
@@ -23,7 +23,7 @@ const MEASURES: [Measure; 4] = [
         experiment: Experiment::Stream,
         transport: "tcp",
         sizes: [1, 1 << 20],
-        ours: Ours::Goodput,
+        ours: OwnFigure::Goodput,
         counts: "bits per second that were written, at the sender",
         otherwise: "it counts what was written, some of it still on the way at its end, and reads as much at a time as the buffer has",
     },
@@ -31,7 +31,7 @@ const MEASURES: [Measure; 4] = [
         experiment: Experiment::Stream,
         transport: "udp",
         sizes: [1, 65_507],
-        ours: Ours::Goodput,
+        ours: OwnFigure::Goodput,
         counts: "bits per second that arrived, at the receiver",
         otherwise: "it writes from a ring of buffers as large as the socket's",
     },

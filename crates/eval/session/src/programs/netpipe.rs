@@ -1,6 +1,6 @@
 //! NetPIPE over TCP: half round trips of blocks, the least of several trials.
 
-use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
+use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ const MEASURES: [Measure; 1] = [Measure {
     experiment: Experiment::Rtt,
     transport: "tcp",
     sizes: [1, 1 << 20],
-    ours: Ours::LeastMean,
+    ours: OwnFigure::LeastMean,
     counts: "half the mean round trip, the least of three trials (doubled here), at the sender",
     otherwise: "it reads the clock once per trial, and takes the best of three",
 }];

@@ -4,7 +4,7 @@
 //! minute changes both figures of a pair, and so does not count.
 
 use super::Comparison;
-use super::program::Ours;
+use super::program::OwnFigure;
 use gigae_eval_measure::experiment;
 use gigae_eval_measure::probe::{Answered, Asked};
 use gigae_eval_model::experiment::Experiment;
@@ -45,7 +45,7 @@ pub fn beside(
     })
 }
 
-impl Ours {
+impl OwnFigure {
     /// Our figure of a repetition; `None` if it brought nothing.
     pub fn figure(self, experiment: Experiment, asked: &Asked, answered: &Answered) -> Option<f64> {
         let mean = |samples: &[u32]| {

@@ -109,7 +109,8 @@ struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nobody else has the guard's number before it is waited for, so it is still its group's.
+        // No other process has the guard's number before it is waited for, so it is still its
+        // group's.
         let group = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         let _ = group.map(|group| kill_process_group(group, Signal::KILL));
         let _ = self.0.wait();

@@ -63,7 +63,7 @@ pub struct Measure {
     /// Smallest and largest message in bytes.
     pub sizes: [usize; 2],
     /// Which of our figures is of the same kind.
-    pub ours: Ours,
+    pub ours: OwnFigure,
     /// What its figure is and where it is counted, in words.
     pub counts: &'static str,
     /// What it does otherwise than we do, in words.
@@ -72,7 +72,7 @@ pub struct Measure {
 
 /// What is taken of our own repetition, so that like is compared with like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ours {
+pub enum OwnFigure {
     /// Bytes that arrived over time.
     Goodput,
     /// The mean round trip.

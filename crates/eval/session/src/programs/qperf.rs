@@ -1,6 +1,6 @@
 //! qperf: streams, counted at the receiver, and half round trips.
 
-use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
+use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ const fn trips(transport: &'static str) -> Measure {
         experiment: Experiment::Rtt,
         transport,
         sizes: [1, 65_507],
-        ours: Ours::Mean,
+        ours: OwnFigure::Mean,
         counts: "half the mean round trip (doubled here), at the sender",
         otherwise: "it reads no clock between messages, and its time includes what the first of them take",
     }
@@ -23,7 +23,7 @@ const MEASURES: [Measure; 4] = [
         experiment: Experiment::Stream,
         transport: "tcp",
         sizes: [1, 1 << 20],
-        ours: Ours::Goodput,
+        ours: OwnFigure::Goodput,
         counts: "bytes per second that arrived, at the receiver",
         otherwise: "its receiver waits for whole messages, and what is on the way at its end does not count",
     },
@@ -31,7 +31,7 @@ const MEASURES: [Measure; 4] = [
         experiment: Experiment::Stream,
         transport: "udp",
         sizes: [1, 65_507],
-        ours: Ours::Goodput,
+        ours: OwnFigure::Goodput,
         counts: "bytes per second that arrived, at the receiver",
         otherwise: "its sender has the kernel's buffer, and its ends stop by timers of their own",
     },

@@ -1,6 +1,6 @@
 //! sockperf: round trips; half of each by default, whole ones if asked for.
 
-use super::program::{Job, Measure, Ours, Program, ProgramForm, words};
+use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ const fn trips(transport: &'static str) -> Measure {
         transport,
         // Its header, and the longest datagram.
         sizes: [14, 65_506],
-        ours: Ours::Median,
+        ours: OwnFigure::Median,
         counts: "median round trip (--full-rtt; it halves them otherwise), at the sender",
         otherwise: "it keeps the times of all messages and takes them by the processor's counter; its first 0.4 s do not count",
     }

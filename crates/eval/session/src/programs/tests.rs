@@ -172,12 +172,12 @@ fn rubbish_is_no_figure() {
 fn ours_is_of_the_same_kind_as_theirs() {
     use gigae_eval_measure::probe::{Answered, Asked};
     let asked = Asked { samples: vec![1000, 3000, 2000, 2000, 9000, 1000], ..Asked::default() };
-    let of = |ours: Ours| ours.figure(Experiment::Rtt, &asked, &Answered::default());
-    assert_eq!(of(Ours::Mean), Some(3.0));
-    assert_eq!(of(Ours::Median), Some(2.0));
-    assert_eq!(of(Ours::LeastMean), Some(2.0));
+    let of = |ours: OwnFigure| ours.figure(Experiment::Rtt, &asked, &Answered::default());
+    assert_eq!(of(OwnFigure::Mean), Some(3.0));
+    assert_eq!(of(OwnFigure::Median), Some(2.0));
+    assert_eq!(of(OwnFigure::LeastMean), Some(2.0));
     let none = Asked::default();
-    for ours in [Ours::Mean, Ours::Median, Ours::LeastMean] {
+    for ours in [OwnFigure::Mean, OwnFigure::Median, OwnFigure::LeastMean] {
         assert_eq!(ours.figure(Experiment::Rtt, &none, &Answered::default()), None);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use gigae_eval_model::transport;
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ impl Knob for Congestion {
         &KnobForm {
             name: "congestion-control",
             about: "TCP's congestion control, of the measured connections only",
-            belongs: Belongs::Program,
+            belongs: KnobOwner::Program,
             values: "a name that tcp_available_congestion_control has, like \"bbr\"",
         }
     }

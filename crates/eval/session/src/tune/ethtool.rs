@@ -2,7 +2,7 @@
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use gigae_nic::ethtool::{Feature, WantedFeature};
 use std::io;
 
@@ -14,7 +14,7 @@ const MOST_FRAMES: u32 = 1 << 20;
 
 /// What a driver has, as a knob.
 const fn driver(name: &'static str, about: &'static str, values: &'static str) -> KnobForm {
-    KnobForm { name, about, belongs: Belongs::Driver, values }
+    KnobForm { name, about, belongs: KnobOwner::Driver, values }
 }
 
 const SWITCH: &str = "\"on\" or \"off\"";
@@ -271,7 +271,7 @@ impl Knob for Mtu {
         &KnobForm {
             name: "mtu",
             about: "largest packet in bytes; every switch on the way must carry it",
-            belongs: Belongs::Kernel,
+            belongs: KnobOwner::Kernel,
             values: "1280 to 9000 bytes",
         }
     }

@@ -5,7 +5,7 @@
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::fs;
 use std::io;
 
@@ -28,7 +28,7 @@ pub(super) const NAPI_DEFER: Number = Number {
     form: KnobForm {
         name: "napi-defer-hard-irqs",
         about: "empty polls before interrupts are allowed again; with gro-flush-timeout",
-        belongs: Belongs::Kernel,
+        belongs: KnobOwner::Kernel,
         values: "0 to 10000 polls",
     },
     file: File::Sysfs("napi_defer_hard_irqs"),
@@ -38,7 +38,7 @@ pub(super) const GRO_FLUSH: Number = Number {
     form: KnobForm {
         name: "gro-flush-timeout",
         about: "nanoseconds until the kernel polls by itself, and lets joined frames go",
-        belongs: Belongs::Kernel,
+        belongs: KnobOwner::Kernel,
         values: "0 to 10000000 nanoseconds",
     },
     file: File::Sysfs("gro_flush_timeout"),
@@ -49,7 +49,7 @@ pub(super) const BUSY_POLL: Number = Number {
     form: KnobForm {
         name: "busy-poll",
         about: "microseconds for which poll(2) drives the driver before it sleeps",
-        belongs: Belongs::Machine,
+        belongs: KnobOwner::Machine,
         values: "0 to 10000 microseconds",
     },
     file: File::Sysctl("net/core/busy_poll"),
@@ -59,7 +59,7 @@ pub(super) const BUSY_READ: Number = Number {
     form: KnobForm {
         name: "busy-read",
         about: "microseconds for which a read drives the driver before it sleeps",
-        belongs: Belongs::Machine,
+        belongs: KnobOwner::Machine,
         values: "0 to 10000 microseconds",
     },
     file: File::Sysctl("net/core/busy_read"),

@@ -7,7 +7,7 @@
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
 use super::steering::parts;
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn policies(nic: &TunedInterface) -> Result<Vec<String>, Absent> {
 fn khz(directory: &Path, file: &str) -> Result<u64, Absent> {
     let text = fs::read_to_string(directory.join(file)).map_err(|error| Absent::of(&error))?;
     let text = text.trim();
-    text.parse().map_err(|_| Absent(format!("'{text}' is no frequency")))
+    text.parse().map_err(|_| Absent(format!("'{text}' is not a frequency")))
 }
 
 impl Knob for Frequency {
@@ -41,7 +41,7 @@ impl Knob for Frequency {
         &KnobForm {
             name: "cpu-frequency",
             about: "percent of their highest frequency that the CPUs may take: slower CPUs",
-            belongs: Belongs::Machine,
+            belongs: KnobOwner::Machine,
             values: "10 to 100 percent, or \"lowest\"",
         }
     }

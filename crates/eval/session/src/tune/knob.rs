@@ -1,7 +1,7 @@
 //! What a knob is.
 
 use super::interface::TunedInterface;
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::io;
 
 /// What a knob is, in plans and for people.
@@ -12,7 +12,7 @@ pub struct KnobForm {
     /// What it does, in a few words.
     pub about: &'static str,
     /// Whose setting it is.
-    pub belongs: Belongs,
+    pub belongs: KnobOwner,
     /// The values that make sense, in words.
     pub values: &'static str,
 }

@@ -2,13 +2,13 @@
 //! the kernel's documentation, `admin-guide/cgroup-v2.rst`).
 //!
 //! The quota is handed out in portions of 1 ms, the least that there are, so that an end stops for
-//! short times and often. The cgroup stands beside the process's own and has its number in its
-//! name; one of a killed process has nobody in it, slows nobody, and is removed at the next start
+//! short times and often. The cgroup is beside the process's own and has its number in its
+//! name. That of a killed process is empty, slows no process, and is removed at the next start
 //! ([`sweep`]).
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use gigae_host::proc::process;
 use std::fs;
 use std::io;
@@ -61,7 +61,7 @@ impl Knob for Quota {
         &KnobForm {
             name: "cpu-quota",
             about: "percent of a CPU's time that the measuring process may have: a slower CPU",
-            belongs: Belongs::Program,
+            belongs: KnobOwner::Program,
             values: "5 to 95 percent, or \"off\"",
         }
     }
@@ -108,7 +108,7 @@ impl Knob for Quota {
         if exact == OFF { exact.to_owned() } else { format!("{exact} %") }
     }
 
-    /// Nobody wants it but to see what a slower machine would give.
+    /// It is of use only to see what a slower machine would give.
     fn commands(&self, _place: &TunedInterface, exact: &str) -> Vec<String> {
         let line = format!("systemd-run --scope -p CPUQuota={exact}% COMMAND");
         Some(line).filter(|_| exact != OFF).into_iter().collect()

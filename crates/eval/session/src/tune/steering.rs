@@ -8,7 +8,7 @@
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm};
-use gigae_eval_model::knobs::Belongs;
+use gigae_eval_model::knobs::KnobOwner;
 use std::fs;
 use std::io;
 
@@ -118,7 +118,7 @@ impl Knob for Rps {
         &KnobForm {
             name: "rps",
             about: "CPUs to which the kernel hands received frames on (Receive Packet Steering)",
-            belongs: Belongs::Kernel,
+            belongs: KnobOwner::Kernel,
             values: "\"off\", \"same\" (the measuring thread's CPU), \"other\" or \"all\"",
         }
     }
@@ -133,7 +133,7 @@ impl Knob for Rps {
             let text = nic.sys_read(&format!("queues/{queue}/rps_cpus"));
             let text = text.map_err(|_| Absent::new("this kernel has no RPS"))?;
             let cpus =
-                unmask(&text).ok_or_else(|| Absent(format!("'{text}' is no set of CPUs")))?;
+                unmask(&text).ok_or_else(|| Absent(format!("'{text}' is not a set of CPUs")))?;
             all.push(format!("{queue}={}", list(&cpus)));
         }
         Ok(all.join(";"))
@@ -191,7 +191,7 @@ impl Knob for Irq {
         &KnobForm {
             name: "irq-affinity",
             about: "CPUs that may have the interface's interrupts",
-            belongs: Belongs::Machine,
+            belongs: KnobOwner::Machine,
             values: "\"same\" (the measuring thread's CPU), \"other\", \"all\" or \"spread\"",
         }
     }

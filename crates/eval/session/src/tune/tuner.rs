@@ -7,7 +7,7 @@ use super::knob::{Absent, Knob};
 use super::list::by_name;
 use crate::remark::remark;
 use gigae_eval_measure::site::Site;
-use gigae_eval_model::knobs::{Belongs, KnobState, Set, ValueState, WantedKnob};
+use gigae_eval_model::knobs::{KnobOwner, KnobState, Set, ValueState, WantedKnob};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub enum TuneError {
 }
 
 /// A knob of one interface that may be turned.
-struct Held {
+struct InterfaceSetting {
     knob: &'static dyn Knob,
     /// Which interface.
     nic: usize,
@@ -54,7 +54,7 @@ struct Held {
 /// thread's namespace of then, which must be that in which it was made.
 pub struct Tuner {
     nics: Vec<TunedInterface>,
-    held: Vec<Held>,
+    settings: Vec<InterfaceSetting>,
     journal: Option<Journal>,
     guardian: Option<Guardian>,
 }
@@ -64,7 +64,7 @@ impl Tuner {
     pub fn new(site: &Site, wanted: &[WantedKnob]) -> io::Result<(Self, Vec<KnobState>)> {
         let mut tuner = Self {
             nics: TunedInterface::of(site)?,
-            held: Vec::new(),
+            settings: Vec::new(),
             journal: None,
             guardian: None,
         };
@@ -76,7 +76,7 @@ impl Tuner {
     fn look(&mut self, name: &str, values: &[String]) -> KnobState {
         let mut state = KnobState {
             knob: name.to_owned(),
-            belongs: Belongs::Machine,
+            belongs: KnobOwner::Machine,
             present: None,
             absent: None,
             note: None,
@@ -87,17 +87,17 @@ impl Tuner {
             return state;
         };
         state.belongs = knob.form().belongs;
-        if knob.form().belongs == Belongs::Machine && self.nics[0].virtual_link {
+        if knob.form().belongs == KnobOwner::Machine && self.nics[0].virtual_link {
             state.absent =
                 Some("it is the whole machine's, and not changed for a virtual network".into());
             return state;
         }
-        let first = self.held.len();
+        let first = self.settings.len();
         // What is the program's own it has once, and not once for each interface.
-        let nics = if knob.form().belongs == Belongs::Program { 1 } else { self.nics.len() };
+        let nics = if knob.form().belongs == KnobOwner::Program { 1 } else { self.nics.len() };
         for (number, nic) in self.nics.iter().enumerate().take(nics) {
             match knob.read(nic) {
-                Ok(before) => self.held.push(Held {
+                Ok(before) => self.settings.push(InterfaceSetting {
                     knob,
                     nic: number,
                     entry: JournalEntry {
@@ -113,7 +113,7 @@ impl Tuner {
                 Err(why) => state.absent = state.absent.or(Some(why.0)),
             }
         }
-        let mine = &self.held[first..];
+        let mine = &self.settings[first..];
         let Some(leader) = mine.first() else { return state };
         state.absent = None;
         state.present = Some(knob.say(&leader.entry.before));
@@ -122,15 +122,15 @@ impl Tuner {
         state
     }
 
-    fn value(&self, of: &[Held], value: &str) -> ValueState {
+    fn value(&self, of: &[InterfaceSetting], value: &str) -> ValueState {
         let mut state =
             ValueState { value: value.to_owned(), same: true, absent: None, commands: Vec::new() };
-        for held in of {
-            let nic = &self.nics[held.nic];
-            match exact(held.knob, nic, value) {
+        for setting in of {
+            let nic = &self.nics[setting.nic];
+            match exact(setting.knob, nic, value) {
                 Ok(exact) => {
-                    state.same &= exact == held.entry.before;
-                    state.commands.extend(held.knob.commands(nic, &exact));
+                    state.same &= exact == setting.entry.before;
+                    state.commands.extend(setting.knob.commands(nic, &exact));
                 }
                 Err(why) => state.absent = Some(why.0),
             }
@@ -151,22 +151,22 @@ impl Tuner {
     }
 
     fn turn_all(&mut self, sets: &[Set]) -> Result<(), TuneError> {
-        for number in (0..self.held.len()).rev() {
-            let name = self.held[number].knob.name();
+        for number in (0..self.settings.len()).rev() {
+            let name = self.settings[number].knob.name();
             if !sets.iter().any(|set| set.knob == name) {
-                self.turn_back(number).map_err(|why| refused(&self.held[number], None, why))?;
+                self.turn_back(number).map_err(|why| refused(&self.settings[number], None, why))?;
             }
         }
         for set in sets {
-            for number in 0..self.held.len() {
-                let held = &self.held[number];
-                if held.knob.name() != set.knob || held.lost {
+            for number in 0..self.settings.len() {
+                let setting = &self.settings[number];
+                if setting.knob.name() != set.knob || setting.lost {
                     continue;
                 }
-                let Ok(exact) = exact(held.knob, &self.nics[held.nic], &set.value) else {
+                let Ok(exact) = exact(setting.knob, &self.nics[setting.nic], &set.value) else {
                     continue;
                 };
-                let now = held.entry.set.as_ref().unwrap_or(&held.entry.before);
+                let now = setting.entry.set.as_ref().unwrap_or(&setting.entry.before);
                 if *now != exact {
                     self.turn(number, &exact)?;
                 }
@@ -177,38 +177,38 @@ impl Tuner {
 
     /// Changes one value, with what was before on record.
     fn turn(&mut self, number: usize, exact: &str) -> Result<(), TuneError> {
-        let entry = &mut self.held[number].entry;
+        let entry = &mut self.settings[number].entry;
         (entry.set, entry.pending) = (Some(exact.to_owned()), true);
         self.record(number).map_err(TuneError::Safety)?;
-        let held = &mut self.held[number];
-        let nic = &mut self.nics[held.nic];
-        let written = held.knob.write(nic, exact);
-        let now = held.knob.read(nic).map_err(|why| io::Error::other(why.0));
+        let setting = &mut self.settings[number];
+        let nic = &mut self.nics[setting.nic];
+        let written = setting.knob.write(nic, exact);
+        let now = setting.knob.read(nic).map_err(|why| io::Error::other(why.0));
         let now = written.and(now).map_err(|error| {
             let why = match error.raw_os_error() {
                 Some(libc::EOPNOTSUPP) => "the driver does not have it".to_owned(),
                 _ => error.to_string(),
             };
-            refused(&self.held[number], Some(exact), why)
+            refused(&self.settings[number], Some(exact), why)
         })?;
-        let held = &mut self.held[number];
-        let before = held.entry.before.clone();
+        let setting = &mut self.settings[number];
+        let before = setting.entry.before.clone();
         if now == before && exact != before {
-            let why = format!("the driver keeps {}", held.knob.say(&before));
-            return Err(refused(held, Some(exact), why));
+            let why = format!("the driver keeps {}", setting.knob.say(&before));
+            return Err(refused(setting, Some(exact), why));
         }
-        (held.entry.set, held.entry.pending) = (Some(now), false);
+        (setting.entry.set, setting.entry.pending) = (Some(now), false);
         self.record(number).map_err(TuneError::Safety)
     }
 
     /// Writes the journal, and has a guardian for it, before anything that lasts is changed.
     fn record(&mut self, number: usize) -> io::Result<()> {
-        let lasts = |held: &Held| held.knob.form().belongs != Belongs::Program;
-        if !lasts(&self.held[number]) {
+        let lasts = |setting: &InterfaceSetting| setting.knob.form().belongs != KnobOwner::Program;
+        if !lasts(&self.settings[number]) {
             return Ok(());
         }
-        let entries = self.held.iter().filter(|held| lasts(held) && !held.lost);
-        let entries = entries.map(|held| held.entry.clone()).collect();
+        let entries = self.settings.iter().filter(|setting| lasts(setting) && !setting.lost);
+        let entries = entries.map(|setting| setting.entry.clone()).collect();
         match &mut self.journal {
             Some(journal) => {
                 journal.record.entries = entries;
@@ -227,20 +227,20 @@ impl Tuner {
 
     /// Makes one value as it was before; an error is one line.
     fn turn_back(&mut self, number: usize) -> Result<(), String> {
-        let held = &mut self.held[number];
-        if held.lost || held.entry.set.is_none() {
+        let setting = &mut self.settings[number];
+        if setting.lost || setting.entry.set.is_none() {
             return Ok(());
         }
-        let outcome = held.entry.put_back(held.knob, &mut self.nics[held.nic]);
-        if let Some(said) = held.entry.say(&outcome) {
+        let outcome = setting.entry.put_back(setting.knob, &mut self.nics[setting.nic]);
+        if let Some(said) = setting.entry.say(&outcome) {
             remark(&said);
         }
         match outcome {
             RestoreResult::Failed(why) => return Err(why),
-            RestoreResult::Left(_) => held.lost = true,
+            RestoreResult::Left(_) => setting.lost = true,
             RestoreResult::Back => {}
         }
-        (held.entry.set, held.entry.pending) = (None, false);
+        (setting.entry.set, setting.entry.pending) = (None, false);
         // If this fails, the journal says more than is true: that a value may be ours that is as
         // before.
         let _ = self.record(number);
@@ -249,7 +249,7 @@ impl Tuner {
 
     fn turn_back_all(&mut self) -> bool {
         let mut all = true;
-        for number in (0..self.held.len()).rev() {
+        for number in (0..self.settings.len()).rev() {
             all &= self.turn_back(number).is_ok();
         }
         all
@@ -303,7 +303,7 @@ fn exact(knob: &dyn Knob, nic: &TunedInterface, value: &str) -> Result<String, A
     knob.exact(nic, value)
 }
 
-fn refused(held: &Held, exact: Option<&str>, why: String) -> TuneError {
-    let value = held.knob.say(exact.unwrap_or(&held.entry.before));
-    TuneError::Refused { knob: held.knob.name(), value, why }
+fn refused(setting: &InterfaceSetting, exact: Option<&str>, why: String) -> TuneError {
+    let value = setting.knob.say(exact.unwrap_or(&setting.entry.before));
+    TuneError::Refused { knob: setting.knob.name(), value, why }
 }

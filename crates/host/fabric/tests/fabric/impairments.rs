@@ -61,7 +61,7 @@ pub(crate) fn duplicates_arrive_twice() {
 
 pub(crate) fn corruption_is_caught() {
     // `arrivals` compares every byte; UDP's checksum covers the payload, the ports and the
-    // addresses, IP's the rest of its header, and a wrong EtherType reaches nobody.
+    // addresses, IP's the rest of its header, and a frame with a wrong EtherType is dropped.
     let fabric = testing::fabric("corruption", |config| config.corrupt = 0.5);
     let seen = arrivals(&fabric, 1000, 256);
     let counters = fabric.impairment_counters().unwrap()[1];
@@ -87,7 +87,7 @@ pub(crate) fn impairments_change() {
     let half = arrivals(&fabric, 100, 64);
     assert!((20..80).contains(&half.len()), "{}", half.len());
     fabric.impair(&Impairments { loss: 0.5, seed: 4, ..Default::default() }).unwrap();
-    assert_eq!(arrivals(&fabric, 100, 64), half, "the sequence begins anew");
+    assert_eq!(arrivals(&fabric, 100, 64), half, "the sequence starts again");
     // Another process changes it back.
     let mut attached = Fabric::attach(&fabric.config().prefix).unwrap();
     attached.impair(&Impairments::default()).unwrap();

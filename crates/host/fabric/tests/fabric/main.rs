@@ -1,5 +1,5 @@
 //! Fabrics in real network namespaces: they carry frames, shape and impair them as asked, and go
-//! away without a trace, whatever happened to the process that laid them.
+//! away without a trace, whatever happened to the process that created them.
 
 mod impairments;
 mod ping;
@@ -16,7 +16,7 @@ use gigae_fabric::{Fabric, FabricConfig, FabricError, Rate, testing};
 /// Longer than anything takes here; reached only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Set for the copy of this program that lays a fabric in order to be killed.
+/// Set for the copy of this program that creates a fabric in order to be killed.
 const VICTIM: &str = "GIGAE_FABRIC_TEST_VICTIM";
 
 /// They load a program of BPF.
@@ -33,7 +33,7 @@ const OF_ROOT: &[&str] = &[
 
 fn main() {
     if let Ok(prefix) = std::env::var(VICTIM) {
-        lay_and_wait_to_be_killed(prefix);
+        create_and_wait_to_be_killed(prefix);
     }
     testing::for_users_except(OF_ROOT).run(&[
         ("echo_requests_are_answered_over_ipv4_and_ipv6", pings_pass as fn()),
@@ -132,7 +132,7 @@ fn receive(socket: &UdpSocket, size: usize, seen: &mut BTreeMap<u32, u32>) {
     }
 }
 
-/// What stands under a prefix: names of namespaces and the state file.
+/// What there is under a prefix: names of namespaces and the state file.
 fn traces(prefix: &str) -> Vec<String> {
     let list = |directory: &str| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -202,7 +202,7 @@ fn run_one(through: &[&str], test: &str, settings: &[(&str, &str)]) -> (bool, St
 }
 
 /// Begins a program without any capability but the one that the kernel asks of root, though of
-/// nobody else, for a user namespace.
+/// no one else, for a user namespace.
 const WITHOUT: [&str; 3] = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"];
 
 fn skips_fail_under_ci() {
@@ -284,7 +284,7 @@ fn a_kept_fabric_is_found_again() {
 }
 
 /// Runs in a copy of this program.
-fn lay_and_wait_to_be_killed(prefix: String) -> ! {
+fn create_and_wait_to_be_killed(prefix: String) -> ! {
     let config = FabricConfig { prefix, nodes: 3, rate: Some(Rate::GIGABIT), ..Default::default() };
     let _fabric = Fabric::up(config).unwrap();
     println!("up");

@@ -89,7 +89,7 @@ fn check(entries: ClusterFile) -> Result<Cluster, FileIssue> {
         let name = entry.name.get_ref();
         if !is_node_name(name) {
             let what =
-                format!("'{name}' is no node's name; use 1 to 63 letters, digits, - _ and .");
+                format!("'{name}' is not a node's name; use 1 to 63 letters, digits, - _ and .");
             return Err((entry.name.span(), what));
         }
         let port = entry.port.unwrap_or(entries.port);
@@ -109,10 +109,10 @@ fn check(entries: ClusterFile) -> Result<Cluster, FileIssue> {
 fn envelope(entry: EnvelopeEntry) -> Result<Envelope, String> {
     match entry {
         EnvelopeEntry::Ethertype(ethertype) if ethertype < LEAST_ETHERTYPE => {
-            Err(format!("0x{ethertype:04x} is no EtherType; give one from 0x0600 on"))
+            Err(format!("0x{ethertype:04x} is not an EtherType; give one from 0x0600 on"))
         }
         EnvelopeEntry::Ethertype(ethertype) => Ok(Envelope::Ethernet { ethertype }),
-        EnvelopeEntry::Udp(0) => Err("0 is no UDP port; give one from 1 on".into()),
+        EnvelopeEntry::Udp(0) => Err("0 is not a UDP port; give one from 1 on".into()),
         EnvelopeEntry::Udp(port) => Ok(Envelope::Udp { port }),
     }
 }

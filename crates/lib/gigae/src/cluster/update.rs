@@ -14,7 +14,7 @@ const TEMPLATE: &str = r#"# Cluster file of gigae: where the nodes are. The same
 # /etc/gigae/cluster.toml. 'gigae discover --write FILE' adds the nodes that answer and never removes
 # or changes one.
 
-# How frames are told from others: by their EtherType, directly on Ethernet (nodes need a mac)
+# How frames are recognized: by their EtherType, directly on Ethernet (nodes need a mac)
 #   envelope = { ethertype = 0x88b5 }
 # or by a UDP port, in IP (nodes need an ip).
 #   envelope = { udp = 4791 }
@@ -28,12 +28,12 @@ port = 0
 # must lead to the n-th of the others; a node may have fewer. Only with an EtherType.
 #   trunk = true
 
-# Nodes are numbered from 0 in the order in which they stand here. For each:
+# Nodes are numbered from 0 in the order in which they are listed here. For each:
 #   name       1 to 63 letters, digits, - _ and . that no other node has
 #   nic        its network cards, at least one; the first is used, or all with a trunk. For each:
 #     mac        MAC address
 #     ip         IPv4 or IPv6 address; mac, ip or both
-#     interface  its name on that node, if the addresses do not tell
+#     interface  its name on that node, if the addresses do not show it
 #   port       port id of this node's endpoint, if it is another one than above
 # A host finds itself by its addresses; the environment variable GIGAE_NODE overrides that.
 #

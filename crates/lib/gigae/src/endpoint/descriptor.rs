@@ -90,7 +90,7 @@ mod tests {
         let clear = |fd: &OwnedFd| rustix::io::read(fd, &mut [0; 8]).unwrap();
         set(&ends[1]);
         all.watch().unwrap();
-        assert!(!is_readable(), "nobody wants it");
+        assert!(!is_readable(), "the program does not want it");
         set(&wakeup);
         assert!(is_readable());
         clear(&wakeup);

@@ -44,8 +44,8 @@ impl Endpoint {
     /// progress; those that go out together share frames.
     ///
     /// One copy, and a system call for each 32 frames: its bytes are in a frame when this returns.
-    /// It is no operation, and has no completion unless the peer is lost before it has acknowledged
-    /// it: then there is one for [`OpId::INJECTED`].
+    /// It is not an operation, and has no completion unless the peer is lost before it has
+    /// acknowledged it: then there is one for [`OpId::INJECTED`].
     pub fn inject(&self, to: Peer, label: impl Into<Label>, message: &[u8]) -> bool {
         let mut engine = self.engine();
         let injected = engine.inject(to.0, label.into(), message);
@@ -231,7 +231,7 @@ impl Endpoint {
     }
 
     /// Looks at a registered memory where it is; `None` if no memory is registered under the key,
-    /// or the memory is not the program's own bytes ([`Memory::Vec`]). Nobody answers the peers
+    /// or the memory is not the program's own bytes ([`Memory::Vec`]). The peers get no answer
     /// while `look` runs. If it takes longer than milliseconds, copy the bytes
     /// ([`read_region`](Self::read_region)) and compute with the copy.
     ///

@@ -290,7 +290,7 @@ mod tests {
             assert!(pause.pass(&endpoint, Some(end)).unwrap());
             endpoint.counters().link.waits > before
         };
-        // Nobody knows what happened before the first look.
+        // It is not known what happened before the first look.
         assert_eq!([slept(), slept(), slept()], [false, true, true]);
         endpoint.engine().attend(0, &|| false);
         assert_eq!([slept(), slept()], [false, true]);

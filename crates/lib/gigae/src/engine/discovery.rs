@@ -40,7 +40,7 @@ pub(crate) struct Discovery {
     oldest: usize,
 }
 
-/// What tells one endpoint from another.
+/// What distinguishes one endpoint from another.
 type Key = (MacAddr, Host, u16);
 
 fn key(neighbour: &Neighbour) -> Key {

@@ -5,7 +5,9 @@ use crate::links::Links;
 use crate::memory::Memory;
 use crate::outbound::Outbound;
 use gigae_link::{ChannelSet, Link, LinkCounters};
-use gigae_observe::{About, Encapsulation, LinkAbout, PeerAddress, PeerState, StatisticsWriter};
+use gigae_observe::{
+    Encapsulation, EndpointDescription, LinkDescription, PeerAddress, PeerState, StatisticsWriter,
+};
 use gigae_proto::{
     Instant, PathCounters, PeerId, PeerSnapshot, Protocol, ProtocolCounters, SessionPhase,
 };
@@ -19,8 +21,8 @@ macro_rules! figures {
     ($names:ident, $values:ident, $type:ty { $($field:ident $(=> $name:literal)?),* $(,)? }) => {
         const $names: &[&str] = &[$(figures!(@name $field $($name)?)),*];
         fn $values(of: &$type) -> [u64; $names.len()] {
-            type Of = $type;
-            let Of { $($field),* } = *of;
+            type Counted = $type;
+            let Counted { $($field),* } = *of;
             [$($field.into()),*]
         }
     };
@@ -155,15 +157,20 @@ pub(super) struct EngineView<'a> {
 
 impl EngineView<'_> {
     /// What does not change.
-    pub(super) fn about(&self, opened: Instant, envelope: Envelope, channels: ChannelSet) -> About {
-        let about = |(i, info): (usize, &gigae_link::Info)| LinkAbout {
+    pub(super) fn about(
+        &self,
+        opened: Instant,
+        envelope: Envelope,
+        channels: ChannelSet,
+    ) -> EndpointDescription {
+        let about = |(i, info): (usize, &gigae_link::Info)| LinkDescription {
             interface: self.links.shown(i),
             mode: info.mode.to_string(),
             mac: info.mac.0,
             max_frame: info.max_frame,
         };
         let names = |names: &[&[&str]]| names.concat().into_iter().map(Into::into).collect();
-        About {
+        EndpointDescription {
             opened: opened.0,
             port: self.proto.config().port,
             wire: match envelope {

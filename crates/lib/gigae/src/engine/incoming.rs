@@ -183,14 +183,14 @@ impl Engine {
             && let Some((peer, socket)) = self.proto.socket_of(from, header)
             && let Some(whole) = self.links.take_part(peer, socket, part)
         {
-            self.receive_parted(arrival, whole);
+            self.receive_reassembled(arrival, whole);
         }
     }
 
     /// A bulk frame is whole that came by the link, in parts, of which this is the last. It lies in
     /// the socket's memory.
     #[cold]
-    fn receive_parted(&mut self, arrival: Arrival<'_>, frame: RxFrame) {
+    fn receive_reassembled(&mut self, arrival: Arrival<'_>, frame: RxFrame) {
         const SOCKET: usize = 1;
         let bytes = self.links.arenas.bytes(&frame);
         let Parsed { header, payload, .. } = match parse(self.links[SOCKET].envelope, bytes) {
@@ -203,7 +203,7 @@ impl Engine {
         let mut inbound = Some(self.inbox.enter(entry));
         // The protocol counts what it refuses.
         let arrival = Arrival { header: &header, payload: &[], ..arrival };
-        let _ = self.proto.handle_parted(arrival, &mut inbound);
+        let _ = self.proto.handle_reassembled(arrival, &mut inbound);
         if let Some(refused) = inbound {
             self.inbox.leave(refused, &mut self.links);
         }

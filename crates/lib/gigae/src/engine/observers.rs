@@ -3,7 +3,7 @@
 
 use super::figures::EngineView;
 use crate::links::Links;
-use gigae_observe::{About, Publisher};
+use gigae_observe::{EndpointDescription, Publisher};
 use gigae_proto::Instant;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct Observers {
 
 impl Observers {
     /// Lets observers in; `None` where the kernel refuses what that needs.
-    pub(super) fn new(about: &About) -> Option<Self> {
+    pub(super) fn new(about: &EndpointDescription) -> Option<Self> {
         let observed = Publisher::new(about).ok()?;
         let (written, left) = (Instant(0), Instant(0));
         Some(Self { observed, written, left, tapping: false, asleep: false })

@@ -256,7 +256,7 @@ impl Engine {
             return None;
         }
         let (tx, link) = (self.bulk_tx.as_mut()?, &mut self.links[1].link);
-        if tx.are_all_lent() {
+        if tx.is_exhausted() {
             return None;
         }
         let mut frame = tx.take(link)?;

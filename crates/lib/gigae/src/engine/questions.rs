@@ -39,9 +39,9 @@ impl Engine {
             dst_port: 0,
             src_epoch: question,
             dst_epoch: Epoch::UNKNOWN,
-            ..self.beside_sessions()
+            ..self.sessionless_header()
         };
-        self.post_beside(0, route, &header, &[]);
+        self.post_sessionless(0, route, &header, &[]);
         Ok(self.send_and_progress()?)
     }
 
@@ -130,9 +130,9 @@ impl Engine {
             channel: header.channel,
             dst_port: header.src_port,
             dst_epoch: header.src_epoch,
-            ..self.beside_sessions()
+            ..self.sessionless_header()
         };
-        self.post_beside(path, route, &header, &payload[..len]);
+        self.post_sessionless(path, route, &header, &payload[..len]);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Engine {
         Ok(())
     }
 
-    /// `None` for who is no neighbour: a group, this node itself, an address of another subnet.
+    /// `None` for what is not a neighbour: a group, this node itself, an address of another subnet.
     fn route_to_requester(&self, path: usize, from: NodeAddr) -> Option<Route> {
         let own = self.links.info(path).mac;
         let is_own = |mac| self.links.all().any(|link| link.info().mac == mac);
@@ -187,7 +187,7 @@ impl Engine {
     }
 
     /// The header of a frame that belongs to no session.
-    fn beside_sessions(&self) -> Header {
+    fn sessionless_header(&self) -> Header {
         Header {
             kind: Kind::Who,
             channel: 0,
@@ -204,7 +204,7 @@ impl Engine {
 
     /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it,
     /// too.
-    fn post_beside(&mut self, path: usize, route: Route, header: &Header, payload: &[u8]) {
+    fn post_sessionless(&mut self, path: usize, route: Route, header: &Header, payload: &[u8]) {
         let (to, payload) = (To::Unknown(route), Padded::new(payload, 0));
         self.doorbell.backlog |= self.links[path].post_control(&to, header, payload);
     }

@@ -22,9 +22,9 @@ impl Engine {
     /// A transmit frame for a message.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<TxFrame> {
-        if self.tx.are_all_lent() {
+        if self.tx.is_exhausted() {
             self.reap();
-            if self.tx.are_all_lent() {
+            if self.tx.is_exhausted() {
                 return None;
             }
         }
@@ -66,7 +66,7 @@ impl Engine {
     /// Why no transmit frame can come free, however long one waits: nothing is on its way to a
     /// peer, so that all are the program's or hold messages that failed.
     pub(crate) fn starved(&self) -> Option<SendError> {
-        if self.tx.are_all_lent() { self.stuck() } else { None }
+        if self.tx.is_exhausted() { self.stuck() } else { None }
     }
 
     /// Why what there is no room for now can never go, if so: nothing is on its way to a peer.

@@ -33,7 +33,7 @@ impl TxFrames {
 
     /// Whether messages have all that they may have.
     #[inline]
-    pub(super) fn are_all_lent(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.lent >= self.most
     }
 

@@ -49,7 +49,7 @@ impl Routes {
         }
     }
 
-    /// Builds those of a node's peers anew: the route to it has changed.
+    /// Builds those of a node's peers again: the route to it has changed.
     pub(crate) fn renew<T, R>(
         &mut self,
         node: IpAddr,

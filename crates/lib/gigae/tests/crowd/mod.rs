@@ -244,7 +244,7 @@ impl Crowd {
         }
     }
 
-    /// Bytes that the endpoint has on the heap, which ends it. Its farewells reach nobody.
+    /// Bytes that the endpoint has on the heap, which ends it. Its last frames reach no peer.
     pub fn end(&mut self) -> i64 {
         let endpoint = self.endpoint.take().unwrap();
         let port = self.net.port_of(endpoint.link().mac).unwrap();

@@ -82,8 +82,8 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
             assert!((40..=1_000).contains(&socket), "{socket} frames by the socket");
             assert!(link <= 300, "{link} frames by the link");
             let counters = b.counters().operations;
-            // Not those behind a frame that nobody expects: a question whether the socket works, or
-            // a repetition.
+            // Not those behind a frame that the receiver does not expect: a question whether the
+            // socket works, or a repetition.
             assert!(counters.placed >= 20, "received where they belong: {counters:?}");
             assert_eq!(counters.invalid, 0);
         }
@@ -242,7 +242,7 @@ pub(crate) fn long_messages_survive_a_wire_that_loses_doubles_and_corrupts() {
     exchange_long(&a, &b, &Address::from(gigae::MacAddr(fabric.node(2).mac)), 0..30);
 }
 
-/// A switch that shapes cuts what the sender's kernel would have it carry whole, and nobody joins
+/// A switch that shapes cuts what the sender's kernel would have it carry whole, and nothing joins
 /// it again.
 pub(crate) fn where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages() {
     let gigabit = |config: &mut FabricConfig| config.rate = Some(gigae_fabric::Rate::GIGABIT);

@@ -35,7 +35,8 @@ fn sockets(fabric: &Fabric) -> ([Endpoint; 2], gigae::Peer) {
     ([a, b], to_b)
 }
 
-/// The kernel there answers with ICMP while nobody has the port, and strangers may send more of it.
+/// The kernel there answers with ICMP while no process has the port, and strangers may send more of
+/// it.
 pub(crate) fn icmp_ends_no_link_over_a_udp_socket() {
     let fabric = testing::fabric("udpicmp", |config| config.nodes = 3);
     let ([a, b], to_b) = sockets(&fabric);

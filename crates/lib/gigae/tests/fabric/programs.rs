@@ -90,7 +90,7 @@ pub(crate) fn a_second_endpoint_on_the_same_queue_falls_back_and_says_why() {
     let second = on(&fabric.node(1), options(Backend::Auto).channels([9])).unwrap();
     assert_eq!(second.link().mode, Mode::Packet);
     assert!(second.link().reason.contains("AF_XDP was refused"), "{}", second.link().reason);
-    // A veth has no other mode that is worth it, which is no fault.
+    // A veth has no other mode that is worth it, which is not a fault.
     let alone = on(&fabric.node(2), options(Backend::Auto)).unwrap();
     assert_eq!(alone.link().mode, Mode::Packet);
     assert!(alone.link().reason.contains("generic mode only"), "{}", alone.link().reason);

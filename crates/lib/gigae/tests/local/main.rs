@@ -223,7 +223,7 @@ fn what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_lost() {
         // transmit frames.
         let least = if channels == 1 { 250 } else { 450 };
         assert!(most >= least, "never more than {most} waited");
-        // That a timeout repeats something on a busy machine is no loss.
+        // That a timeout repeats something on a busy machine is not a loss.
         for end in [&a, &b] {
             let link = end.counters().link;
             assert!(link.memory_full == 0, "{link:?}");

@@ -46,7 +46,7 @@ pub(crate) fn an_endpoint_without_free_descriptors_sleeps_and_accepts_neighbours
     end.send(peer, b"who is there?").unwrap();
     end.drain(PATIENCE).unwrap();
     assert_eq!(task.line(), "asleep");
-    assert_eq!(by_memory(&end).0, 0, "nobody reads that");
+    assert_eq!(by_memory(&end).0, 0, "no process reads that");
     task.send_line("take them in");
     assert_eq!(task.line(), "again");
     let deadline = Instant::now() + PATIENCE;

@@ -21,7 +21,7 @@ fn endpoints_that_are_asked_say_who_they_are() {
     assert!(b.neighbours().is_empty(), "whoever asks says nothing of itself");
     a.ask().unwrap();
     run(&net, [&a, &b], Duration::from_micros(100));
-    assert_eq!(a.neighbours().len(), 1, "nobody is listed twice");
+    assert_eq!(a.neighbours().len(), 1, "no node is listed twice");
 }
 
 #[test]

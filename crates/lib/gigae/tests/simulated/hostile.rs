@@ -1,4 +1,4 @@
-//! Frames that nobody honest sends.
+//! Frames that no honest node sends.
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn a_new_peer_is_answered_while_a_stranger_proposes_500_times_per_second() {
         let [high, low] = names.to_be_bytes();
         let name = MacAddr([2, 0, 0, 1, high, low]);
         let route = Route::new(envelope, node(name), node(b.link().mac)).unwrap();
-        // Half of them for a port id that nobody has.
+        // Half of them for a port id that no endpoint has.
         net.send(stranger, &proposal(&route, names % 2));
         names += 1;
         run(&net, [&a, &b], every);

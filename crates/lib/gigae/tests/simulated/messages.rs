@@ -193,8 +193,8 @@ fn a_send_does_not_wait_for_transmit_buffers_that_only_the_program_can_free() {
     assert_eq!(a.send(to_b, b"held").unwrap_err().to_string(), SendError::BuffersHeld.to_string());
     assert!(matches!(a.buffer(), Err(SendError::BuffersHeld)));
     assert!(matches!(a.try_send(to_b, b"held"), Err(TrySendError::WouldBlock(()))));
-    // The messages to a node that is not there have the rest of the buffers, and nobody looks at
-    // them.
+    // The messages to a node that is not there have the rest of the buffers, and the program does
+    // not look at them.
     for _ in 0..8 {
         held.pop().unwrap().send(c, 1).unwrap();
     }

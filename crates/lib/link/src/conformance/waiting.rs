@@ -60,7 +60,7 @@ pub fn waiting_ends_when_a_frame_comes(options: &PairOptions, maker: Maker) {
     }
 }
 
-/// A frame that the caller has polled and kept is no news.
+/// A frame that the caller has polled and kept is not news.
 pub fn waiting_sleeps_although_a_frame_is_held(options: &PairOptions, maker: Maker) {
     let mut pair = maker(options);
     send(&mut *pair.a, &frame(&pair.to_b, CHANNEL, 1, 100));

@@ -46,14 +46,14 @@ impl<T, R> Protocol<T, R> {
     /// The same for a bulk frame that came by the link in parts, and lies in the memory of those
     /// that come by the socket.
     #[cold]
-    pub fn handle_parted(
+    pub fn handle_reassembled(
         &mut self,
         arrival: Arrival<'_>,
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
-        self.memory.parted = true;
+        self.memory.reassembled = true;
         let taken = self.handle(arrival, buffer);
-        self.memory.parted = false;
+        self.memory.reassembled = false;
         taken
     }
 
@@ -348,7 +348,7 @@ impl<T, R> Protocol<T, R> {
         let epoch = session.local;
         let receive = session.receive.as_mut().expect("established");
         let mut ack_every = self.config.ack_every;
-        receive.is_bulk = self.memory.parted;
+        receive.is_bulk = self.memory.reassembled;
         if session.received_on > 0 && self.config.bulk.is_some() {
             receive.is_bulk = true;
             receive.expect_disorder(true);
@@ -387,7 +387,7 @@ impl<T, R> Protocol<T, R> {
         let session = self.session(peer);
         let are_left = used < if session.named { frames + frames / 6 } else { frames };
         let by_socket = session.received_on > 0 && self.config.bulk.is_some();
-        let is_bulk = by_socket || self.memory.parted;
+        let is_bulk = by_socket || self.memory.reassembled;
         if header.kind != Kind::Op && used >= frames {
             self.keep_message_of_named(peer, header.seq, are_left)?;
         }
@@ -432,7 +432,7 @@ impl<T, R> Protocol<T, R> {
     /// Whether another frame of a peer may be kept out of order. Half of the frames for which there
     /// is credit always remain for those in order, which release them. From half of what may be
     /// kept on, an unnamed peer keeps only its part of a quarter of it, and the last quarter is for
-    /// named peers, in parts. So gaps that nobody fills leave room for others.
+    /// named peers, in parts. So gaps that no sender fills leave room for others.
     fn may_keep(&self, peer: PeerId, is_bulk: bool) -> bool {
         let session = self.session(peer);
         let Some(receive) = &session.receive else { return false };

@@ -21,7 +21,7 @@ pub(super) struct MemoryUse<T> {
     /// How many frames of the link may be kept.
     most_kept: u32,
     /// The frame that is being handled is a bulk frame that came by the link, in parts.
-    pub(super) parted: bool,
+    pub(super) reassembled: bool,
     /// Sessions with memory for them.
     pub(super) tables: usize,
     /// Frames in all send windows, windows with memory, and spare memory.
@@ -36,7 +36,7 @@ impl<T> MemoryUse<T> {
             kept: 0,
             kept_bulk: 0,
             most_kept,
-            parted: false,
+            reassembled: false,
             tables: 0,
             unacknowledged: 0,
             windows: 0,

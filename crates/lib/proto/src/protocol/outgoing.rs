@@ -6,7 +6,7 @@ use crate::session::{Challenge, NextFrame};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind};
 
-/// Bytes of an Ack's payload that is no report.
+/// Bytes of an Ack's payload that is not a report.
 const NO_REPORT: u16 = 4 + AckReport::MAX_BITMAP as u16 + 1;
 
 /// # Frames to transmit

@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(size.datagrams(), 1);
         size.lost();
         (1..CLEAN).for_each(|_| size.arrived());
-        assert_eq!(size.datagrams(), 1, "a loss begins the count anew");
+        assert_eq!(size.datagrams(), 1, "a loss restarts the count");
         size.arrived();
         assert_eq!(size.datagrams(), 2);
         (0..10 * u32::from(CLEAN)).for_each(|_| size.arrived());

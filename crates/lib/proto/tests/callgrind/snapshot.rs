@@ -1,6 +1,6 @@
 //! Instructions per message against a snapshot that is checked in.
 //!
-//! A test that counts calls [`check`]. The snapshot is made anew by the same test with
+//! A test that counts calls [`check`]. The snapshot is updated by the same test with
 //! `UPDATE_SNAPSHOT=1`.
 
 use super::Profile;
@@ -94,11 +94,11 @@ impl Counts {
     }
 }
 
-/// Compares with the snapshot at `path`, or makes it anew if the environment variable
+/// Compares with the snapshot at `path`, or updates it if the environment variable
 /// `UPDATE_SNAPSHOT` is set.
 ///
 /// # Panics
-/// If they differ; names the command that makes it anew.
+/// If they differ; names the command that updates it.
 pub fn check(counts: &Counts, path: &Path, command: &str) {
     print!("{}", counts.text());
     if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
@@ -109,7 +109,7 @@ pub fn check(counts: &Counts, path: &Path, command: &str) {
     // `tools/test` repeats lines that begin so at its end.
     if let Some(line) = counts.loosely(&snapshot) {
         let path = path.display();
-        println!("snapshot: {path}: {line}; make it anew by UPDATE_SNAPSHOT=1 {command}");
+        println!("snapshot: {path}: {line}; update it by UPDATE_SNAPSHOT=1 {command}");
     }
     let wrong = counts.compare(&snapshot);
     let said = wrong.join("\n");

@@ -110,7 +110,7 @@ impl World {
         Protocol::new(config, self.secrets)
     }
 
-    /// The node forgets everything and begins anew, as after a crash.
+    /// The node forgets everything and begins again, as after a crash.
     pub fn restart(&mut self, node: usize) {
         let config = self.nodes[node].proto.config().clone();
         let proto = self.protocol(config);

@@ -103,7 +103,7 @@ fn met(options: &PairOptions) -> LinkPair {
 }
 
 /// All of the suite that neither counts from the beginning nor wants frames dropped or completed
-/// that nobody reads.
+/// that no endpoint reads.
 #[test]
 fn frames_through_memory_are_as_those_of_every_link() {
     type Test = fn(&PairOptions, Maker);
@@ -197,7 +197,7 @@ fn a_silent_neighbour_that_starts_later_is_found_within_seconds() {
     drop(b);
     a.look();
     for _ in 0..100 {
-        assert!(!found(&mut a, 1), "nobody is there");
+        assert!(!found(&mut a, 1), "no endpoint is there");
     }
     let _again = bind(&node.scope, at_b).unwrap();
     assert!(found(&mut a, 10), "asked for every 8 seconds");
@@ -321,7 +321,7 @@ fn what_a_neighbour_has_not_read_yet_is_not_repeated_unless_it_is_gone() {
     let posted = a.reclaim(posted).expect_err("it is still to be read");
     drop(b);
     a.look();
-    let free = a.reclaim(posted).expect("nobody will read it");
+    let free = a.reclaim(posted).expect("no endpoint will read it");
     a.release(free.into());
 }
 

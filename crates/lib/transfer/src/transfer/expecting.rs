@@ -1,9 +1,9 @@
 //! Data that a link copies to where they belong: which come next, and that they have come.
 //!
-//! The link is told where the next data belong, before it knows what comes. Only data that this end
-//! asked for are expected: a message that it pulls, or a read. Their memory is the operation's
-//! until that is over, and what it contains until then means nothing. So a wrong expectation does
-//! no harm but a copy.
+//! The link learns where the next data belong before it knows what comes. Only data
+//! that this end asked for are expected: a message that it pulls, or a read. Their memory is the
+//! operation's until that is over, and what it contains until then means nothing. So a wrong
+//! expectation does no harm but a copy.
 
 use super::Transfer;
 use crate::memory::Bytes;

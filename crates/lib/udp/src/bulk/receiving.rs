@@ -219,7 +219,7 @@ impl BulkReceiver {
             }
             Ok(_) => self.dropped += 1,
             Err(Errno::AGAIN) => return Ok(false),
-            // A former datagram met nobody (ICMP): peers answer for themselves.
+            // No process had the port of a former datagram (ICMP): peers answer for themselves.
             Err(Errno::INTR | Errno::CONNREFUSED) => {}
             Err(errno) => return Err(errno),
         }

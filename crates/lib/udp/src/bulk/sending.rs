@@ -34,14 +34,14 @@ pub(super) struct Sender {
     /// The number of the next frame whose datagrams have numbers.
     frame: u8,
     /// The datagrams of the frame at the head of the queue, if the kernel does not cut it or they
-    /// have numbers. Empty as long as nobody has put them there.
+    /// have numbers. Empty until they are put there.
     datagrams: Vec<u8>,
     pieces: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
     connected: Connected,
 }
 
-// SAFETY: the pointers in it are written anew for each call, by the thread that makes it.
+// SAFETY: the pointers in it are written again for each call, by the thread that makes it.
 unsafe impl Send for Sender {}
 
 impl std::fmt::Debug for Sender {
@@ -76,7 +76,7 @@ impl Sender {
         // SAFETY: the offset was taken from a token of this arena.
         let start = unsafe { arena.base().add(frame.offset as usize) };
         let length = frame.length as usize;
-        // SAFETY: the frame is the link's or posted, so nobody writes its bytes, and they are
+        // SAFETY: the frame is the link's or posted, so nothing writes its bytes, and they are
         // within the arena.
         let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - elsewhere.len()) };
         let header = BulkHeader { length: length as u16, unit: self.unit };

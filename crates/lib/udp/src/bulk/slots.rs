@@ -76,7 +76,7 @@ impl FrameSlots {
         self.size - HEADROOM
     }
 
-    /// The memory of a slot that nobody has a token for: a bulk header's, and that of the frame.
+    /// The memory of a slot that no one has a token for: a bulk header's, and that of the frame.
     pub(super) fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
         let start = self.start(slot);
         let all = start - BULK_HEADER_LEN..start + self.room();
@@ -88,12 +88,12 @@ impl FrameSlots {
         }
     }
 
-    /// Copies bytes into a frame, in a slot that nobody has a token for.
+    /// Copies bytes into a frame, in a slot that no one has a token for.
     pub(super) fn write(&mut self, slot: u32, at: usize, bytes: &[u8]) {
         self.bytes_mut(slot)[BULK_HEADER_LEN + at..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether a frame of so many bytes, in a slot that nobody has a token for, has the length and
+    /// Whether a frame of so many bytes, in a slot that no one has a token for, has the length and
     /// the checksum that its header says. Reads it once.
     pub(super) fn is_sealed(&mut self, slot: u32, length: usize) -> bool {
         let frame = &self.bytes_mut(slot)[BULK_HEADER_LEN..][..length];
@@ -107,7 +107,7 @@ impl FrameSlots {
     pub(super) fn rewrite(&mut self, frame: RxFrame, at: usize, bytes: &[u8]) -> RxFrame {
         let end = frame.offset() + self.arena.bytes(&frame).len();
         assert!(self.start(frame.slot()) + at + bytes.len() <= end, "bytes outside the frame");
-        // The token is here, so nobody uses it meanwhile.
+        // The token is here, so no one uses it meanwhile.
         self.write(frame.slot(), at, bytes);
         frame
     }

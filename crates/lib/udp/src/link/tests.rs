@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, UdpSocket as Plain};
 
 /// A link that sends to itself, and the way there.
 fn to_itself() -> (UdpLink, Route) {
-    // A port that nobody has.
+    // A port that no process has.
     let port = Plain::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let envelope = Envelope::Udp { port };
     let config = UdpConfig::new("lo", PairOptions::new(envelope).filter);

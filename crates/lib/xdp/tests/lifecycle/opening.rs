@@ -94,7 +94,7 @@ pub(crate) fn refusals_are_noted() {
     let (head, lines) = good.split_once('\n').unwrap();
     std::fs::write(&file, format!("{head}-other\n{lines}")).unwrap();
     assert!(are(&reason(Some(&notes)), "refused"), "of another kernel");
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), good, "written anew");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), good, "written again");
     // A mode that is asked for is tried, whatever is noted.
     let asked =
         XdpConfig { mode: Some(Mode::XdpNative), notes: Some(notes.clone()), ..config("br0") };

@@ -20,7 +20,7 @@ pub enum Encapsulation {
 
 /// A link of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkAbout {
+pub struct LinkDescription {
     /// The interface, at most 16 bytes.
     pub interface: String,
     /// How frames reach the wire, at most 16 bytes.
@@ -33,7 +33,7 @@ pub struct LinkAbout {
 
 /// An endpoint's description of itself, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct EndpointDescription {
     /// When it was opened, in nanoseconds of the monotonic clock.
     pub opened: u64,
     /// Its port id.
@@ -43,12 +43,12 @@ pub struct About {
     /// Its channels, channel 0 in bit 0 of the first word.
     pub channels: [u64; 4],
     /// Its links, 1 to 8.
-    pub links: Vec<LinkAbout>,
+    pub links: Vec<LinkDescription>,
     /// Names of its counters, of its counters per link, and of its values per peer.
     pub names: [Vec<String>; 3],
 }
 
-impl About {
+impl EndpointDescription {
     /// Writes the header, the magic number last.
     pub(crate) fn write(&self, words: &[AtomicU64]) {
         let put = |place: usize, word: u64| words[place].store(word, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl About {
         let link = |i: usize| {
             let at = AT_LINKS + i * LINK_WORDS;
             let [_, _, mac @ ..] = get(at + 4).to_be_bytes();
-            Some(LinkAbout {
+            Some(LinkDescription {
                 interface: text(&words[at..at + 2], TEXT_LEN)?,
                 mode: text(&words[at + 2..at + 4], TEXT_LEN)?,
                 mac,
@@ -165,14 +165,14 @@ mod tests {
         (0..HEADER_WORDS).map(|_| AtomicU64::new(0)).collect()
     }
 
-    fn about() -> About {
-        let link = |n: u8| LinkAbout {
+    fn about() -> EndpointDescription {
+        let link = |n: u8| LinkDescription {
             interface: format!("eth{n}"),
             mode: "xdp zero-copy".into(),
             mac: [2, 0, 0, 0, 0, n],
             max_frame: 1514,
         };
-        About {
+        EndpointDescription {
             opened: 12,
             port: 7,
             wire: Encapsulation::Udp(4711),
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn an_observer_reads_what_the_endpoint_says_of_itself() {
         let words = words();
-        assert_eq!(About::read(&words), Err(Foreign::NoEndpoint));
+        assert_eq!(EndpointDescription::read(&words), Err(Foreign::NoEndpoint));
         about().write(&words);
-        assert_eq!(About::read(&words), Ok(about()));
+        assert_eq!(EndpointDescription::read(&words), Ok(about()));
     }
 
     #[test]
@@ -195,16 +195,20 @@ mod tests {
         let words = words();
         about().write(&words);
         words[AT_VERSION].store(9, Ordering::Relaxed);
-        assert_eq!(About::read(&words), Err(Foreign::Version(9)));
+        assert_eq!(EndpointDescription::read(&words), Err(Foreign::Version(9)));
         words[AT_VERSION].store(VERSION, Ordering::Relaxed);
         for count in [0, 9, u64::MAX] {
             words[AT_LINK_COUNT].store(count, Ordering::Relaxed);
-            assert_eq!(About::read(&words), Err(Foreign::NoEndpoint));
+            assert_eq!(EndpointDescription::read(&words), Err(Foreign::NoEndpoint));
         }
         words[AT_LINK_COUNT].store(1, Ordering::Relaxed);
         words[AT_NAMES_LEN].store(u64::MAX, Ordering::Relaxed);
-        assert!(About::read(&words).is_ok(), "no more is read than there is");
+        assert!(EndpointDescription::read(&words).is_ok(), "no more is read than there is");
         words[AT_LINKS].store(u64::from_ne_bytes(*b"eth\x1b[2Jx"), Ordering::Relaxed);
-        assert_eq!(About::read(&words), Err(Foreign::NoEndpoint), "a name that clears the screen");
+        assert_eq!(
+            EndpointDescription::read(&words),
+            Err(Foreign::NoEndpoint),
+            "a name that clears the screen"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 /// Something that has to occur, or else the form does not reach what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum CoverageGoal {
     /// All messages were delivered and reported as done.
     AllDone,
     /// A sender had no credit left.
@@ -25,7 +25,7 @@ pub enum Sight {
     Wrapped,
 }
 
-impl Sight {
+impl CoverageGoal {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::AllDone,

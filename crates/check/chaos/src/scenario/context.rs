@@ -5,7 +5,7 @@ use oorandom::Rand64;
 use std::path::Path;
 
 /// What a scenario is given.
-pub(super) struct Scene<'a> {
+pub(super) struct ScenarioContext<'a> {
     /// The program that has the workload as a command.
     pub(super) program: &'a Path,
     pub(super) setup: Setup,
@@ -13,7 +13,7 @@ pub(super) struct Scene<'a> {
     pub(super) random: Rand64,
 }
 
-impl Scene<'_> {
+impl ScenarioContext<'_> {
     /// What concerns no link in particular happens to two as one, too, unless these are UDP
     /// sockets.
     pub(super) fn perhaps_trunk(&mut self) {
