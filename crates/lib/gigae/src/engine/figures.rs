@@ -10,7 +10,7 @@ use gigae_proto::{
     Instant, PathCounters, PeerId, PeerSnapshot, Protocol, ProtocolCounters, SessionPhase,
 };
 use gigae_transfer::{Transfer, TransferCounters};
-use gigae_wire::{Envelope, NodeAddr};
+use gigae_wire::{Envelope, NodeAddr, PathId};
 use std::net::IpAddr;
 
 /// What is counted: names for people, and values in the same order. All fields of a structure must
@@ -156,8 +156,8 @@ pub(super) struct EngineView<'a> {
 impl EngineView<'_> {
     /// What does not change.
     pub(super) fn about(&self, opened: Instant, envelope: Envelope, channels: ChannelSet) -> About {
-        let about = |(i, info): (usize, &gigae_link::Info)| LinkAbout {
-            interface: self.links.shown(i),
+        let about = |(number, info): (usize, &gigae_link::Info)| LinkAbout {
+            interface: self.links.shown(PathId::new(number)),
             mode: info.mode.to_string(),
             mac: info.mac.0,
             max_frame: info.max_frame,
