@@ -8,7 +8,9 @@ use gigae_proto::{
     Transmit,
 };
 use gigae_sim::{Network, Port};
-use gigae_wire::{Discard, Envelope, Header, Kind, MacAddr, NodeAddr, PathAddr, Route, batch, op};
+use gigae_wire::{
+    Discard, Envelope, Header, Kind, MacAddr, NodeAddr, PathAddr, PathId, Route, batch, op,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ struct ProtocolEnd {
     me: usize,
     proto: Protocol<Vec<u8>, Vec<u8>>,
     links: Vec<PortLink>,
-    paths: HashMap<(PeerId, usize), NodeAddr>,
+    paths: HashMap<(PeerId, PathId), NodeAddr>,
     other: PeerId,
     sent: u32,
     /// Numbers received of the other honest end.
@@ -232,8 +234,8 @@ impl ProtocolEnd {
     }
 
     fn take_all(&mut self, net: &Network) {
-        for path in 0..self.links.len() {
-            let PortLink { port, mac } = self.links[path];
+        for path in PathId::all(self.links.len()) {
+            let PortLink { port, mac } = self.links[path.index()];
             while let Some(frame) = net.receive(port) {
                 if frame[..6] == mac.0 {
                     self.take(path, &frame);
@@ -243,7 +245,7 @@ impl ProtocolEnd {
     }
 
     /// As the engine does it: what the wire's parser refuses does not reach the protocol.
-    fn take(&mut self, path: usize, frame: &[u8]) {
+    fn take(&mut self, path: PathId, frame: &[u8]) {
         let opened = Envelope::DEFAULT.open(frame);
         let Ok((from, inner)) = opened else { return };
         let (header, payload) = match Header::parse(inner) {
@@ -321,11 +323,11 @@ impl ProtocolEnd {
             };
             let payload = payload_of(body);
             let node = match to {
-                Destination::Peer(peer) if path > 0 => self.paths[&(peer, path)],
+                Destination::Peer(peer) if !path.is_first() => self.paths[&(peer, path)],
                 Destination::Peer(peer) => self.proto.key(peer).node,
                 Destination::Unknown(key) => key.node,
             };
-            let PortLink { port, mac } = self.links[path];
+            let PortLink { port, mac } = self.links[path.index()];
             let route = Route::new(Envelope::DEFAULT, mac.into(), node).expect("Ethernet both");
             net.send(port, &sealed(&route, &header, &payload));
             count += 1;

@@ -5,7 +5,7 @@ use gigae_proto::{
     Arrival, Destination, Instant, PathTo, PeerId, PeerKey, Protocol, ProtocolConfig, Transmit,
 };
 use gigae_sim::{Network, Port};
-use gigae_wire::{Envelope, Header, Kind, MacAddr, NodeAddr, Route};
+use gigae_wire::{Envelope, Header, Kind, MacAddr, NodeAddr, PathId, Route};
 
 /// Frames that it sends at one moment.
 const MOST_AT_ONCE: usize = 1024;
@@ -97,7 +97,7 @@ impl Speaker {
             return;
         }
         let _ = self.proto.handle(
-            Arrival { path: 0, from: &from, header: &header, payload },
+            Arrival { path: PathId::FIRST, from: &from, header: &header, payload },
             &mut Some(Vec::new()),
         );
         while let Some(delivery) = self.proto.poll_delivery() {

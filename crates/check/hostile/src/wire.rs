@@ -5,8 +5,8 @@ use crate::script::Script;
 use gigae_wire::op::{self, Op};
 use gigae_wire::{
     AckReport, Discard, Envelope, Epoch, Flags, HEADER_LEN, Handshake, Header, Here, Kind,
-    MAX_PATHS, MacAddr, NodeAddr, PathAddr, Paths, Pieces, Route, SeqNo, batch, is_node_name,
-    is_who,
+    MAX_PATHS, MacAddr, NodeAddr, PathAddr, PathId, Paths, Pieces, Route, SeqNo, batch,
+    is_node_name, is_who,
 };
 
 /// The crate allocates nothing; this is for the frames that are put together here.
@@ -99,7 +99,8 @@ fn every_payload(payload: &[u8]) {
     }
     if let Ok(paths) = Paths::parse(payload) {
         assert!((1..=MAX_PATHS).contains(&paths.len()));
-        let addresses: Vec<_> = (0..paths.len()).filter_map(|path| paths.get(path)).collect();
+        let all = PathId::all(paths.len());
+        let addresses: Vec<_> = all.filter_map(|path| paths.get(path)).collect();
         match addresses[..] {
             [PathAddr::Socket(socket)] => {
                 assert!(socket.port() > 0 && !socket.ip().is_multicast());

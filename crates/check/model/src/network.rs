@@ -1,6 +1,7 @@
 //! Frames in flight.
 
 use crate::node::Frame;
+use gigae_wire::PathId;
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,14 +11,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(crate) struct LinkDirection {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    pub(crate) path: usize,
+    pub(crate) path: PathId,
 }
 
 impl fmt::Debug for LinkDirection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, path } = self;
         write!(f, "{from} to {to}")?;
-        if *path > 0 { write!(f, " by {path}") } else { Ok(()) }
+        if path.is_first() { Ok(()) } else { write!(f, " by {path}") }
     }
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Network {
     /// Frames that may arrive at any time.
     pub(crate) late: Vec<(LinkDirection, Frame)>,
     /// The path on which nothing arrives any more.
-    pub(crate) cut: Option<usize>,
+    pub(crate) cut: Option<PathId>,
 }
 
 /// A number that differs for what differs.
@@ -48,7 +49,7 @@ impl Network {
     }
 
     fn index(&self, direction: LinkDirection) -> usize {
-        (direction.from * self.nodes + direction.to) * self.paths + direction.path
+        (direction.from * self.nodes + direction.to) * self.paths + direction.path.index()
     }
 
     /// All directions, in an order that does not change.
@@ -56,7 +57,8 @@ impl Network {
         let (nodes, paths) = (self.nodes, self.paths);
         (0..nodes * nodes * paths).map(move |i| {
             let pair = i / paths;
-            LinkDirection { from: pair / nodes, to: pair % nodes, path: i % paths }
+            let path = PathId::new(i % paths);
+            LinkDirection { from: pair / nodes, to: pair % nodes, path }
         })
     }
 
@@ -94,7 +96,7 @@ impl Network {
     }
 
     /// Nothing arrives by a path any more.
-    pub(crate) fn cut(&mut self, path: usize) {
+    pub(crate) fn cut(&mut self, path: PathId) {
         self.cut = Some(path);
         let directions: Vec<_> =
             self.directions().filter(|direction| direction.path == path).collect();

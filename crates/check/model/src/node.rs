@@ -3,7 +3,7 @@
 use crate::history::Message;
 use crate::network::LinkDirection;
 use gigae_proto::{Body, Destination, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
-use gigae_wire::{Epoch, Flags, Header, Kind, MacAddr, NodeAddr, SeqNo};
+use gigae_wire::{Epoch, Flags, Header, Kind, MacAddr, NodeAddr, PathId, SeqNo};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A frame in flight.
@@ -56,17 +56,17 @@ pub(crate) struct Node {
 }
 
 /// Where a node's link is.
-pub(crate) fn address(node: usize, path: usize) -> NodeAddr {
+pub(crate) fn address(node: usize, path: PathId) -> NodeAddr {
     NodeAddr::Ethernet(mac(node, path))
 }
 
 /// Of all its links, if it has several.
 pub(crate) fn addresses(node: usize, paths: usize) -> Vec<MacAddr> {
-    (0..paths).map(|path| mac(node, path)).filter(|_| paths > 1).collect()
+    PathId::all(paths).map(|path| mac(node, path)).filter(|_| paths > 1).collect()
 }
 
-fn mac(node: usize, path: usize) -> MacAddr {
-    MacAddr([2, 0, 0, 0, path as u8, node as u8])
+fn mac(node: usize, path: PathId) -> MacAddr {
+    MacAddr([2, 0, 0, 0, path.index() as u8, node as u8])
 }
 
 /// Which node is at an address.
@@ -98,7 +98,7 @@ impl Node {
     }
 
     pub(crate) fn peer(&mut self, node: usize) -> PeerId {
-        let key = PeerKey { node: address(node, 0), port: 0, channel: 0 };
+        let key = PeerKey { node: address(node, PathId::FIRST), port: 0, channel: 0 };
         self.proto.peer(key).expect("the table has room")
     }
 

@@ -8,7 +8,7 @@ use crate::network::{LinkDirection, Network, digest};
 use crate::node::{Frame, Node, Payload, Reported, address, addresses};
 use crate::rule::Rule;
 use gigae_proto::{Arrival, Instant, PeerId, ProtocolConfig, ProtocolCounters};
-use gigae_wire::Epoch;
+use gigae_wire::{Epoch, PathId};
 use std::sync::Arc;
 
 /// Steps between two rests beyond which frames are taken to answer each other for ever.
@@ -36,7 +36,7 @@ pub(crate) enum Transition {
     /// Of the oldest frame of a direction there will be a second one.
     Copy(LinkDirection),
     /// Nothing arrives by a path any more.
-    Cut(usize),
+    Cut(PathId),
     /// A node forgets all and begins again.
     Restart(usize),
     /// A node closes its endpoint.
@@ -153,7 +153,7 @@ impl System {
             }
         }
         if budget.cuts > 0 {
-            steps.extend((0..form.paths).map(Transition::Cut));
+            steps.extend(PathId::all(form.paths).map(Transition::Cut));
         }
         for direction in self.network.directions() {
             let Some(frame) = self.network.first(direction) else { continue };

@@ -24,6 +24,7 @@ use crate::wait::{Wait, Waiter};
 use descriptor::Descriptor;
 use gigae_link::{ChannelSet, Info, Mode, OpenError};
 use gigae_progress::{Attended, Guard, Owner};
+use gigae_wire::PathId;
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ impl Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(mut engine: Engine, settings: EndpointSettings) -> Result<Self, OpenError> {
-        let info = engine.links.info(0).clone();
+        let info = engine.links.info(PathId::FIRST).clone();
         let failed = |what| move |source| OpenError::Io { what, source };
         let links = engine.links.fds().map_err(failed("duplicating the links' descriptors"))?;
         let wakeup = match &links {

@@ -59,6 +59,7 @@ use failures::Failures;
 use gigae_link::{ChannelSet, Link, LinkError};
 use gigae_proto::{Instant, Protocol};
 use gigae_transfer::Transfer;
+use gigae_wire::PathId;
 use loopback::Loopback;
 use observers::Observers;
 use placing::Placing;
@@ -132,11 +133,11 @@ impl Engine {
         let EngineParts { links, segments, proto, transfer, clock, route_table, discovery, .. } =
             parts;
         let longest = usize::from(proto.config().max_operations);
-        let tx_segments = longest.div_ceil(links.info(0).frame_size);
+        let tx_segments = longest.div_ceil(links.info(PathId::FIRST).frame_size);
         let mut engine = Self {
             inbox: Inbox::new(&links),
-            tx: TxFrames::new(&links[0].link, tx_segments),
-            bulk_tx: links.bulk().map(|_| TxFrames::new(&links[1].link, 1)),
+            tx: TxFrames::new(&links[PathId::FIRST].link, tx_segments),
+            bulk_tx: links.bulk().map(|_| TxFrames::new(&links[PathId::SOCKET].link, 1)),
             rx: RxFrames::new(segments),
             links,
             proto,
@@ -231,9 +232,9 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
         self.serve_observers();
-        let (mut count, mut sent, mut again) = (self.take_in_batch(0)?, Ok(()), 0);
+        let (mut count, mut sent, mut again) = (self.take_in_batch(PathId::FIRST)?, Ok(()), 0);
         if self.links.are_others_due() {
-            let others = if self.links.is_bulk(1) {
+            let others = if self.links.is_bulk(PathId::SOCKET) {
                 // To look there is a system call. What the program has queued need not wait for it,
                 // unless the session that it belongs to has just ended.
                 if self.transfer.ready() > 0 && !self.proto.has_operations() {
@@ -274,7 +275,7 @@ impl Engine {
 
     /// Takes in what has arrived by a link. Returns the number of frames.
     #[inline(always)]
-    fn take_in_batch(&mut self, path: usize) -> Result<usize, LinkError> {
+    fn take_in_batch(&mut self, path: PathId) -> Result<usize, LinkError> {
         let count = match self.links[path].link.poll(&mut self.rx.batch, BATCH) {
             Ok(count) => count,
             Err(error) => {
@@ -288,7 +289,7 @@ impl Engine {
 
     /// Takes in the batch that a link has returned.
     #[inline(always)]
-    fn take_in_polled(&mut self, path: usize) {
+    fn take_in_polled(&mut self, path: PathId) {
         if self.rx.batch.len() > 1 {
             self.rx.batch.reverse();
         }
@@ -302,14 +303,14 @@ impl Engine {
     #[inline(never)]
     fn sum_over_others(
         &mut self,
-        of: fn(&mut Self, usize) -> Result<usize, LinkError>,
+        of: fn(&mut Self, PathId) -> Result<usize, LinkError>,
     ) -> Result<usize, LinkError> {
-        (1..self.links.count()).try_fold(0, |sum, path| Ok(sum + of(self, path)?))
+        PathId::further(self.links.count()).try_fold(0, |sum, path| Ok(sum + of(self, path)?))
     }
 
     /// A link does not work: an error if it is the only one, else its frames go by others.
     #[cold]
-    fn give_up_link(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {
+    fn give_up_link(&mut self, path: PathId, error: LinkError) -> Result<(), LinkError> {
         self.links.give_up(path, error)?;
         self.proto.link_down(path);
         Ok(())

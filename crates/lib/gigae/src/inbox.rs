@@ -7,7 +7,7 @@ use crate::links::{Arenas, Links};
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::{Link, RxFrame, RxPart, SharedFrame};
 use gigae_proto::{Delivery, PeerId};
-use gigae_wire::{Epoch, Pieces, batch};
+use gigae_wire::{Epoch, PathId, Pieces, batch};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(crate) struct PayloadRange {
 /// A data frame that enters the inbox.
 pub(crate) struct InboxEntry {
     /// The link that it came by, and its number among the frames of all links.
-    pub(crate) path: usize,
+    pub(crate) path: PathId,
     pub(crate) number: u32,
     pub(crate) frame: RxFrame,
     pub(crate) payload: PayloadRange,
@@ -72,7 +72,7 @@ pub(crate) struct InboxEntry {
 struct InboxFrame {
     frame: SharedFrame,
     /// The link that it came by.
-    path: u8,
+    path: PathId,
     /// Where in the frame the payload lies.
     start: u16,
     len: u16,
@@ -107,7 +107,7 @@ enum FrameSource {
 /// What a peer has credit for again: a frame that is out of the program's hands. The frame itself
 /// goes back to the link, unless it has already.
 pub(crate) struct Done {
-    pub(crate) frame: Option<(usize, RxFrame)>,
+    pub(crate) frame: Option<(PathId, RxFrame)>,
     pub(crate) from: PeerId,
     pub(crate) epoch: Epoch,
 }
@@ -199,7 +199,6 @@ impl Inbox {
         }
         let frame = SharedFrame::new(frame);
         let (from, epoch) = (PeerId(0), Epoch::UNKNOWN);
-        let path = path as u8;
         let shared = InboxFrame { frame, path, start, len, open: several, from, epoch };
         self.frames[slot as usize] = Some(shared);
         Inbound(slot)
@@ -214,7 +213,6 @@ impl Inbox {
     #[inline]
     pub(crate) fn leave(&mut self, inbound: Inbound, links: &mut Links) {
         let InboxFrame { frame, path, .. } = self.take(inbound.0);
-        let path = usize::from(path);
         links.recycle(path, frame.into_frame());
         if !self.behind.is_empty()
             && let Some(behind) = self.behind.remove(&inbound.0)
@@ -289,7 +287,7 @@ impl Inbox {
         let shared = self.take(slot);
         let (payload, several) = (shared.payload(), shared.open);
         let InboxFrame { frame, path, from, epoch, .. } = shared;
-        let (frame, path) = (frame.into_frame(), usize::from(path));
+        let frame = frame.into_frame();
         let payload: Arc<[u8]> = links.arenas.bytes(&frame)[payload].into();
         links.recycle(path, frame);
         let copied = Copied { message: 0..payload.len(), payload, from, epoch };
@@ -356,7 +354,7 @@ impl Inbox {
         }
         self.lent -= 1;
         let InboxFrame { frame, path, from, epoch, .. } = self.take(slot);
-        Some(Done { frame: Some((path.into(), frame.into_frame())), from, epoch })
+        Some(Done { frame: Some((path, frame.into_frame())), from, epoch })
     }
 
     /// The same for a copy.

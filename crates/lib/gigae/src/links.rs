@@ -1,14 +1,14 @@
 //! The links of an endpoint: one, or several as one (`PROTOCOL.md` §11).
 //!
-//! Paths number the links from 0. Programs write their messages into frames of link 0. A message
-//! that goes out by another link is copied into a frame of that link. Received frames are read
-//! where they lie.
+//! A link has the number of its path. Programs write their messages into frames of the first link.
+//! A message that goes out by another link is copied into a frame of that link. Received frames are
+//! read where they lie.
 //!
 //! The only link's errors are the program's. Where there are several, a link that does not work is
 //! given up: the protocol uses the others meanwhile.
 //!
-//! Link 0 lies in the structure itself, so with a single link nothing here costs more than a
-//! comparison with zero.
+//! The first link lies in the structure itself, so with a single link nothing here costs more than
+//! a comparison with zero.
 
 mod arenas;
 mod bulk;
@@ -22,7 +22,7 @@ use arenas::frames;
 use gigae_link::{Info, Link, LinkError, Mode, OpenError, RxFrame};
 use gigae_observe::Tap;
 use gigae_proto::{BulkConfig, Instant, PathTo, PeerId};
-use gigae_wire::{Envelope, Header, MAX_PATHS, NodeAddr, PartHeader};
+use gigae_wire::{Envelope, Header, MAX_PATHS, NodeAddr, PartHeader, PathId};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -92,14 +92,14 @@ impl Links {
 
     /// Has `poller` watch all links.
     fn watch(&mut self) -> Result<(), Errno> {
-        for path in self.watched..self.count() {
+        for path in PathId::all(self.count()).skip(self.watched) {
             let (Some(poller), Some(link)) = (&self.poller, self[path].link.fd()) else { break };
             // A socket is readable only while something waits there.
             let edge = epoll::EventFlags::ET;
             let edge = if self.is_bulk(path) { epoll::EventFlags::empty() } else { edge };
-            let data = epoll::EventData::new_u64(path as u64);
+            let data = epoll::EventData::new_u64(path.index() as u64);
             epoll::add(poller, link, data, epoll::EventFlags::IN | edge)?;
-            self.watched = path + 1;
+            self.watched = path.index() + 1;
         }
         Ok(())
     }
@@ -116,8 +116,8 @@ impl Links {
 
     /// Whether a link is a socket for bulk data.
     #[inline]
-    pub(crate) fn is_bulk(&self, path: usize) -> bool {
-        path > 0 && self.bulk.is_some()
+    pub(crate) fn is_bulk(&self, path: PathId) -> bool {
+        !path.is_first() && self.bulk.is_some()
     }
 
     /// Datagrams that the socket for bulk data has received. A frame may take several.
@@ -192,7 +192,7 @@ impl Links {
     /// one by one, and the link is not a socket itself.
     #[inline]
     pub(crate) fn are_frames_faster(&self, peer: PeerId) -> bool {
-        self[1].is_uncoalesced(peer) && self.info(0).mode != Mode::Udp
+        self[PathId::SOCKET].is_uncoalesced(peer) && self.info(PathId::FIRST).mode != Mode::Udp
     }
 
     /// Whether the datagrams of a frame that came by the socket, if several, came one by one.
@@ -253,22 +253,23 @@ impl Links {
 
     /// Captures the frames of all links from now on, or no longer.
     pub(crate) fn tap(&mut self, tap: Option<&Tap>) {
-        for (number, link) in self.all_mut().enumerate() {
+        for (path, link) in PathId::all(self.count()).zip(self.all_mut()) {
             match tap {
-                Some(tap) => link.tap(tap.clone(), number),
+                Some(tap) => link.tap(tap.clone(), path),
                 None => link.untap(),
             }
         }
     }
 
     /// What a link is.
-    pub(crate) fn info(&self, path: usize) -> &Info {
+    pub(crate) fn info(&self, path: PathId) -> &Info {
         self[path].link.info()
     }
 
     /// What people see a link's interface as.
-    pub(crate) fn shown(&self, path: usize) -> String {
-        self.ports.get(path).map_or_else(|| self.info(path).interface.clone(), ClaimedPort::shown)
+    pub(crate) fn shown(&self, path: PathId) -> String {
+        let port = self.ports.get(path.index());
+        port.map_or_else(|| self.info(path).interface.clone(), ClaimedPort::shown)
     }
 
     /// Descriptors that poll readable when a frame may have arrived, one for each link: duplicates.
@@ -278,7 +279,7 @@ impl Links {
     }
 
     #[inline]
-    pub(crate) fn recycle(&mut self, path: usize, frame: RxFrame) {
+    pub(crate) fn recycle(&mut self, path: PathId, frame: RxFrame) {
         self[path].link.recycle(frame);
     }
 
@@ -304,7 +305,7 @@ impl Links {
     /// Where frames to a peer go by a path from now on.
     pub(crate) fn set_route(&mut self, to: PathTo) {
         let PathTo { peer, path, addr, uncoalesced } = to;
-        if path < self.count() {
+        if path.index() < self.count() {
             self[path].set_uncoalesced(peer, uncoalesced);
             let route = self[path].route_to(addr);
             self[path].routes.set(peer, route);
@@ -340,8 +341,8 @@ impl Links {
 
     /// Gives up a link that does not work, unless it is the only one: then the error is the
     /// program's. A socket for bulk data does not count.
-    pub(crate) fn give_up(&mut self, path: usize, error: LinkError) -> Result<(), LinkError> {
-        if !self.several() || path == 0 && self.bulk.is_some() {
+    pub(crate) fn give_up(&mut self, path: PathId, error: LinkError) -> Result<(), LinkError> {
+        if !self.several() || path.is_first() && self.bulk.is_some() {
             return Err(error);
         }
         if self[path].give_up() {
@@ -357,7 +358,7 @@ impl Links {
     pub(crate) fn wait(
         &mut self,
         timeout: Option<Duration>,
-        mut failed: impl FnMut(usize),
+        mut failed: impl FnMut(PathId),
     ) -> Result<(), LinkError> {
         if !self.several() {
             return self.first.link.wait(timeout).map(drop);
@@ -374,7 +375,7 @@ impl Links {
         }
         // A wait of no time also gives the kernel what it needs to wake us.
         let asked = if self.bulk.is_some() { 1 } else { self.count() };
-        for path in 0..asked {
+        for path in PathId::all(asked) {
             match self[path].link.wait(Some(Duration::ZERO)) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
@@ -408,24 +409,18 @@ impl Links {
 }
 
 /// By path.
-impl Index<usize> for Links {
+impl Index<PathId> for Links {
     type Output = Member;
 
     #[inline]
-    fn index(&self, path: usize) -> &Member {
-        match path {
-            0 => &self.first,
-            _ => &self.rest[path - 1],
-        }
+    fn index(&self, path: PathId) -> &Member {
+        if path.is_first() { &self.first } else { &self.rest[path.index() - 1] }
     }
 }
 
-impl IndexMut<usize> for Links {
+impl IndexMut<PathId> for Links {
     #[inline]
-    fn index_mut(&mut self, path: usize) -> &mut Member {
-        match path {
-            0 => &mut self.first,
-            _ => &mut self.rest[path - 1],
-        }
+    fn index_mut(&mut self, path: PathId) -> &mut Member {
+        if path.is_first() { &mut self.first } else { &mut self.rest[path.index() - 1] }
     }
 }

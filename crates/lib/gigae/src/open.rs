@@ -20,7 +20,9 @@ use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Transfer, TransferConfig, predictable_keys};
 use gigae_udp::{BulkLink, UdpConfig, UdpLink};
-use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr, beyond, port_id_beyond};
+use gigae_wire::{
+    Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr, PathId, beyond, port_id_beyond,
+};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
 use std::os::fd::AsFd;
@@ -422,7 +424,7 @@ impl Options {
             segments = segments.max(operations.div_ceil(info.segment_size));
             rx_frames = rx_frames.min(info.rx_frames);
         }
-        let info = links.info(0);
+        let info = links.info(PathId::FIRST);
         let payload = |frame: usize| u16::try_from(frame - headers).unwrap_or(u16::MAX);
         let mut config = ProtocolConfig {
             max_payload: payload(longest),
@@ -462,7 +464,7 @@ impl Options {
             Clock::Virtual(_) => Box::new(predictable_keys(secret as u64)),
         };
         let kernel = matches!(clock, Clock::Monotonic);
-        let fetches = links[0].link.is_local();
+        let fetches = links[PathId::FIRST].link.is_local();
         let operations = TransferConfig { fetches, ..TransferConfig::default() };
         let mut engine = Engine::new(EngineParts {
             links,

@@ -6,7 +6,7 @@ use gigae_link::{Arena, Held, Link, Posted, Segment, TxFrame};
 use gigae_proto::PeerId;
 use gigae_transfer::InPlace;
 use gigae_udp::BulkLink;
-use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, Pieces, Route, batch};
+use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, PathId, Pieces, Route, batch};
 use segments::SegmentedFrame;
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ pub(crate) struct Outbound {
     len: u16,
     batch: bool,
     /// The path whose link it was filled for, and in whose memory it lies.
-    path: u8,
+    path: PathId,
     /// The peer, if it carries operations.
     operations: Option<PeerId>,
     /// Operations for which one transmit frame is not enough go on in these. The list is used
@@ -109,7 +109,7 @@ impl Outbound {
     pub(crate) fn new(frame: TxFrame, len: u16) -> Self {
         let frame = Some(OutboundFrame::Taken(frame));
         let (operations, behind, in_place) = (None, None, None);
-        Self { frame, len, batch: false, path: 0, operations, behind, in_place }
+        Self { frame, len, batch: false, path: PathId::FIRST, operations, behind, in_place }
     }
 
     /// A frame with `len` bytes of operations for a peer, which were written at [`PAYLOAD`], and
@@ -127,7 +127,8 @@ impl Outbound {
     /// A frame of the socket's with `len` bytes of operations for a peer, which were written at
     /// [`PAYLOAD`], except those that stay in place.
     pub(crate) fn bulk(frame: TxFrame, len: u16, in_place: Option<InPlace>, to: PeerId) -> Self {
-        Self { operations: Some(to), path: 1, in_place, ..Self::new(frame, len) }
+        let path = PathId::SOCKET;
+        Self { operations: Some(to), path, in_place, ..Self::new(frame, len) }
     }
 
     /// Data of it that are not in the frame but in the program's memory.
@@ -186,8 +187,8 @@ impl Outbound {
 
     /// The path in whose link's memory it lies.
     #[inline]
-    pub(crate) fn path(&self) -> usize {
-        self.path.into()
+    pub(crate) fn path(&self) -> PathId {
+        self.path
     }
 
     /// Transmit frames that it holds.

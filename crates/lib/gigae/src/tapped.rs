@@ -7,7 +7,7 @@ use gigae_link::{
 };
 use gigae_observe::{Direction, Tap};
 use gigae_udp::{BulkLink, UdpLink};
-use gigae_wire::MacAddr;
+use gigae_wire::{MacAddr, PathId};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(crate) struct Tapped {
 /// Where frames are written to.
 struct LinkTap {
     tap: Tap,
-    /// The link's number among those of the endpoint.
-    number: usize,
+    /// The link's path.
+    path: PathId,
     /// Bytes of a frame in segments so far.
     segments: Vec<u8>,
 }
@@ -32,11 +32,11 @@ impl LinkTap {
     /// The next segment of a frame. With the last one, the whole frame is written.
     fn add(&mut self, bytes: &[u8], direction: Direction, segment: Segment) {
         if segment == Segment::Last && self.segments.is_empty() {
-            return self.tap.frame(direction, self.number, bytes);
+            return self.tap.frame(direction, self.path.index(), bytes);
         }
         self.segments.extend_from_slice(bytes);
         if segment == Segment::Last {
-            self.tap.frame(direction, self.number, &self.segments);
+            self.tap.frame(direction, self.path.index(), &self.segments);
             self.segments.clear();
         }
     }
@@ -44,11 +44,11 @@ impl LinkTap {
 
 impl AnyLink {
     /// Captures all frames from now on.
-    pub(crate) fn tap(&mut self, tap: Tap, number: usize) {
+    pub(crate) fn tap(&mut self, tap: Tap, path: PathId) {
         if matches!(self, Self::Tapped(_)) {
             return;
         }
-        let capture = LinkTap { tap, number, segments: Vec::new() };
+        let capture = LinkTap { tap, path, segments: Vec::new() };
         let tapped = Tapped { link: None, capture };
         let link = std::mem::replace(self, Self::Tapped(Box::new(tapped)));
         if let Self::Tapped(tapped) = self {

@@ -8,7 +8,7 @@ use gigae::{Address, Endpoint, Options, Rights};
 use gigae_proto::{Arrival, Body, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::Op;
-use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
+use gigae_wire::{Envelope, HEADER_LEN, Header, PathId, Route};
 use std::time::Duration;
 
 /// A node with sessions of its own, which sends any operations.
@@ -76,7 +76,7 @@ impl Attacker {
             let Ok((from, inner)) = Envelope::DEFAULT.open(&frame) else { continue };
             let Ok((header, payload)) = Header::parse(inner) else { continue };
             let _ = proto.handle(
-                Arrival { path: 0, from: &from, header: &header, payload },
+                Arrival { path: PathId::FIRST, from: &from, header: &header, payload },
                 &mut Some(payload.to_vec()),
             );
         }

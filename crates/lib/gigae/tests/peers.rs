@@ -8,7 +8,7 @@ use crowd::Crowd;
 use crowd::heap::allocations;
 use gigae_proto::{Arrival, Body, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_sim::Faults;
-use gigae_wire::{Header, MacAddr};
+use gigae_wire::{Header, MacAddr, PathId};
 use std::ops::Deref;
 use std::time::Duration;
 
@@ -144,7 +144,12 @@ impl Star {
                 let mut moved = !frames.is_empty();
                 for (header, payload) in frames {
                     let _ = far.handle(
-                        Arrival { path: 0, from: &HUB.into(), header: &header, payload: &payload },
+                        Arrival {
+                            path: PathId::FIRST,
+                            from: &HUB.into(),
+                            header: &header,
+                            payload: &payload,
+                        },
                         &mut Some(0),
                     );
                 }
@@ -153,7 +158,7 @@ impl Star {
                     allocated += allocations(|| {
                         let (header, payload) = &frame;
                         let _ = hub.handle(
-                            Arrival { path: 0, from: &RIM.into(), header, payload },
+                            Arrival { path: PathId::FIRST, from: &RIM.into(), header, payload },
                             &mut Some(0),
                         );
                     });

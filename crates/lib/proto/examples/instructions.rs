@@ -3,8 +3,8 @@
 
 use gigae_proto::{Arrival, ForeignFrame, Instant, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_wire::{
-    Discard, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, Route, SeqNo,
-    batch,
+    Discard, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathId, Route,
+    SeqNo, batch,
 };
 use std::hint::black_box;
 
@@ -226,7 +226,7 @@ fn carry(from: &mut Proto, to: &mut Proto, node: MacAddr) -> bool {
             payload.resize(payload.len().max(padded.into()), 0);
         }
         let handled = to.handle(
-            Arrival { path: 0, from: &node.into(), header: &header, payload: &payload },
+            Arrival { path: PathId::FIRST, from: &node.into(), header: &header, payload: &payload },
             &mut Some(Buffer::default()),
         );
         assert_eq!(handled, Ok(()));
@@ -312,7 +312,7 @@ fn transmitted(proto: &mut Proto) -> Header {
 fn measured_proto_handle_data(far: &mut Proto, header: &Header, buffer: Buffer) {
     assert!(
         far.handle(
-            Arrival { path: 0, from: &NEAR.into(), header, payload: &[] },
+            Arrival { path: PathId::FIRST, from: &NEAR.into(), header, payload: &[] },
             &mut Some(buffer)
         )
         .is_ok()
@@ -344,7 +344,7 @@ fn measured_proto_handle_ack_of_1(near: &mut Proto, header: &Header) {
 fn handle_ack(near: &mut Proto, header: &Header) {
     assert!(
         near.handle(
-            Arrival { path: 0, from: &FAR.into(), header, payload: &[] },
+            Arrival { path: PathId::FIRST, from: &FAR.into(), header, payload: &[] },
             &mut Some(Buffer::default())
         )
         .is_ok()
@@ -379,7 +379,7 @@ fn proto_round_trips() {
 fn measured_proto_answer(end: &mut Proto, from: MacAddr, header: &Header, to: PeerId) -> Header {
     assert!(
         end.handle(
-            Arrival { path: 0, from: &from.into(), header, payload: &[] },
+            Arrival { path: PathId::FIRST, from: &from.into(), header, payload: &[] },
             &mut Some(Buffer::default())
         )
         .is_ok()
@@ -454,24 +454,30 @@ fn measured_proto_hostile_version(end: &mut Proto, n: u32) {
     let [a, b, c, d] = n.to_be_bytes();
     let (src_epoch, dst_epoch) = (Epoch(n), Epoch(n));
     let frame = ForeignFrame { version: 1, kind: 5, channel: 3, src_epoch, dst_epoch };
-    end.handle_foreign_version(0, MacAddr([2, 9, a, b, c, d]).into(), Some(frame));
+    end.handle_foreign_version(PathId::FIRST, MacAddr([2, 9, a, b, c, d]).into(), Some(frame));
 }
 
 #[inline(never)]
 fn measured_proto_hostile_hello(end: &mut Proto, header: &Header, said: &[u8]) {
-    let _ = end.handle(Arrival { path: 0, from: &FAR.into(), header, payload: said }, &mut None);
+    let _ = end.handle(
+        Arrival { path: PathId::FIRST, from: &FAR.into(), header, payload: said },
+        &mut None,
+    );
 }
 
 #[inline(never)]
 fn measured_proto_hostile_confirm(end: &mut Proto, header: &Header, said: &[u8]) {
-    let _ = end.handle(Arrival { path: 0, from: &FAR.into(), header, payload: said }, &mut None);
+    let _ = end.handle(
+        Arrival { path: PathId::FIRST, from: &FAR.into(), header, payload: said },
+        &mut None,
+    );
     black_box(said);
 }
 
 #[inline(never)]
 fn measured_proto_hostile_data(end: &mut Proto, header: &Header) {
     let _ = end.handle(
-        Arrival { path: 0, from: &FAR.into(), header, payload: &[] },
+        Arrival { path: PathId::FIRST, from: &FAR.into(), header, payload: &[] },
         &mut Some(Buffer::default()),
     );
 }

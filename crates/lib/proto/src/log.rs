@@ -7,7 +7,7 @@
 use crate::path_set::PathSet;
 use crate::session::SessionState;
 use crate::{PeerId, PeerKey, Reason};
-use gigae_wire::NodeAddr;
+use gigae_wire::{NodeAddr, PathId};
 use std::fmt;
 use tracing::{debug, info};
 
@@ -92,14 +92,14 @@ pub(crate) fn long_frames_vanish(peer: &PeerKey, carried: u16) {
 #[inline(never)]
 pub(crate) fn paths_down(peer: &PeerKey, paths: PathSet) {
     for path in paths.iter() {
-        info!(%peer, path, "path down");
+        info!(%peer, path = path.index(), "path down");
     }
 }
 
 #[cold]
 #[inline(never)]
-pub(crate) fn path_up(peer: &PeerKey, path: usize) {
-    info!(%peer, path, "path up");
+pub(crate) fn path_up(peer: &PeerKey, path: PathId) {
+    info!(%peer, path = path.index(), "path up");
 }
 
 /// The peer's socket for bulk data has answered no probe for more than a second.

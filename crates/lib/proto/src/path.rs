@@ -8,7 +8,7 @@
 use crate::ProtocolConfig;
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
-use gigae_wire::{MAX_PATHS, SeqNo};
+use gigae_wire::{MAX_PATHS, PathId, SeqNo};
 use std::cmp::Ordering;
 
 /// Later transmissions that may arrive before a missing frame counts as lost, when the receiver
@@ -557,17 +557,18 @@ impl Path {
 /// Then a frame that went by the path `before` takes the next one, so all are tried in turn.
 pub(crate) fn choose<'a>(
     paths: impl Iterator<Item = &'a Path> + Clone,
-    before: Option<usize>,
-) -> Option<usize> {
+    before: Option<PathId>,
+) -> Option<PathId> {
     let sound = paths.clone().any(Path::is_sound);
     let open = |path: &Path| path.has_room() && (path.is_sound() || !sound);
     let until = |path: &Path| (u64::from(path.in_flight) + 1).saturating_mul(path.interval);
     let turn = |i: usize| match before {
-        Some(before) if !sound => (i + MAX_PATHS - before - 1) % MAX_PATHS,
+        Some(before) if !sound => (i + MAX_PATHS - before.index() - 1) % MAX_PATHS,
         _ => 0,
     };
     let open = paths.enumerate().filter(|(_, path)| open(path));
-    open.min_by_key(|&(i, path)| (turn(i), until(path), path.in_flight)).map(|(i, _)| i)
+    let best = open.min_by_key(|&(i, path)| (turn(i), until(path), path.in_flight));
+    best.map(|(i, _)| PathId::new(i))
 }
 
 /// The longest first timeout of the paths that are alive.

@@ -21,7 +21,7 @@ mod timing;
 use crate::secret::Secret;
 use crate::session::Session;
 use crate::{Instant, PathCounters, PathTo, PeerId, PeerKey, ProtocolConfig, ProtocolCounters};
-use gigae_wire::{AckReport, Epoch, Flags, Paths};
+use gigae_wire::{AckReport, Epoch, Flags, PathId, Paths};
 use memory::MemoryUse;
 use outputs::Outputs;
 use peer_table::PeerTable;
@@ -39,7 +39,7 @@ const MAX_REPLIES: usize = 64;
 #[derive(Clone, Copy, Debug, Hash)]
 struct StatelessReply {
     to: PeerKey,
-    path: usize,
+    path: PathId,
     src_epoch: Epoch,
     dst_epoch: Epoch,
     what: ReplyKind,
@@ -209,7 +209,7 @@ impl<T, R> Protocol<T, R> {
 
     fn reply(&mut self, reply: StatelessReply) {
         // Rule 13.2: what comes by a socket and is of no session gets no answer.
-        if reply.path > 0 && self.config.bulk.is_some() {
+        if !reply.path.is_first() && self.config.bulk.is_some() {
             return;
         }
         if self.replies.len() < MAX_REPLIES * self.config.own_paths() {
@@ -229,7 +229,7 @@ impl<T, R> Protocol<T, R> {
     /// A link of this end does not work; `path` is its number. Everything in flight there is sent
     /// again by other paths. The path is probed until it works again. No effect on the last path
     /// that is left.
-    pub fn link_down(&mut self, path: usize) {
+    pub fn link_down(&mut self, path: PathId) {
         for i in 0..self.sessions.len() {
             let peer = PeerId(u32::try_from(i).expect("bounded by max_peers"));
             self.session_mut(peer).give_up(path);

@@ -23,7 +23,7 @@ use crate::frame_kind::FrameKind;
 use crate::path::Path;
 use crate::time::Instant;
 use bulk_size::BulkSize;
-use gigae_wire::{Kind, SeqNo};
+use gigae_wire::{Kind, PathId, SeqNo};
 use slots::{SlotState, WindowSlot, WindowSlots, keep};
 
 pub(crate) use slots::Spare;
@@ -63,7 +63,7 @@ pub(crate) struct Transmission {
     pub(crate) seq: SeqNo,
     pub(crate) repeated: bool,
     pub(crate) kind: Kind,
-    pub(crate) path: u8,
+    pub(crate) path: PathId,
 }
 
 impl<T> SendWindow<T> {
@@ -272,16 +272,17 @@ impl<T> SendWindow<T> {
             self.sent += 1;
             SeqNo(self.sent.0.wrapping_sub(1))
         };
-        let path = if self.further.is_empty() { 0 } else { self.choose_for(seq, repeated) };
+        let path =
+            if self.further.is_empty() { PathId::FIRST } else { self.choose_for(seq, repeated) };
         let datagrams = self.slot(seq).datagrams.into();
         let transmission = self.path(path).transmit(seq, repeated, datagrams);
         let slot = self.slot(seq);
         slot.state = SlotState::InFlight;
         slot.repeated |= repeated;
-        slot.path = path as u8;
+        slot.path = path;
         slot.transmission = transmission;
         slot.sent_at = now;
-        Transmission { seq, repeated, kind: slot.kind, path: path as u8 }
+        Transmission { seq, repeated, kind: slot.kind, path }
     }
 
     /// The buffer of a message within the window.

@@ -13,7 +13,7 @@ use crate::send::SendWindow;
 use crate::size::Sizes;
 use crate::time::{Instant, Since};
 use crate::{PeerKey, ProtocolConfig};
-use gigae_wire::{Epoch, Hello, Paths};
+use gigae_wire::{Epoch, Hello, PathId, Paths};
 use state::{CLOSE_INTERVAL, REPETITIONS};
 
 pub(crate) use state::{GracefulClose, NextFrame, Repeated, SessionParameters, SessionState};
@@ -98,9 +98,9 @@ pub(crate) struct Session<T, R> {
     pub(crate) links: Paths,
     paths: u8,
     /// The path by which the last frame arrived. Acknowledgements go back by it.
-    pub(crate) received_on: u8,
+    pub(crate) received_on: PathId,
     /// The path by which the last acknowledgement went.
-    replied_on: u8,
+    replied_on: PathId,
     /// Since when the peer owes an answer.
     pub(crate) waiting: Since,
     /// While the peer has stopped us, or since [`ask`](Self::ask): the time of that or of the last
@@ -149,8 +149,8 @@ impl<T, R> Session<T, R> {
             receive: None,
             links: Paths::None,
             paths: 1,
-            received_on: 0,
-            replied_on: 0,
+            received_on: PathId::FIRST,
+            replied_on: PathId::FIRST,
             waiting: Since::Never,
             probe: None,
             probes: Probes::default(),
@@ -221,7 +221,7 @@ impl<T, R> Session<T, R> {
         &mut self,
         with: SessionParameters,
         state: SessionState,
-        by: usize,
+        by: PathId,
         config: &ProtocolConfig,
     ) {
         self.local = with.local;
@@ -233,7 +233,7 @@ impl<T, R> Session<T, R> {
         let paths = config.paths().common(&with.links);
         let used = if with.hello.reorder_window > 0 { paths } else { 1 };
         self.paths = u8::try_from(paths).expect("at most 8");
-        self.received_on = by as u8;
+        self.received_on = by;
         self.probes = Probes::default();
         if let Some(send) = &mut self.send {
             send.credit(self.local.first_seq(), with.credit);

@@ -3,6 +3,7 @@
 //! length that not every network carries.
 
 use crate::time::{Instant, Since};
+use gigae_wire::PathId;
 
 /// After so many questions whose short frame was answered and whose long frame was not, such long
 /// frames count as dropped by the network. Loss alone does that once in 800 sessions at 30 % loss,
@@ -45,9 +46,9 @@ impl Echo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SizeFrame {
     /// A Probe, padded to its length, by this path.
-    Question(Echo, u8),
+    Question(Echo, PathId),
     /// An Echo, by the path of its question.
-    Answer(Echo, u8),
+    Answer(Echo, PathId),
 }
 
 /// What this end asks.
@@ -56,7 +57,7 @@ struct LengthProbe {
     /// The lengths in question, the longer one first. The second is zero if there is only one.
     lengths: [u16; 2],
     /// Both frames go by this path if it is alive. After silence the next path is tried.
-    path: u8,
+    path: PathId,
     round: u16,
     strikes: u8,
     /// Whether the long frame and the short one behind it are due.
@@ -73,13 +74,13 @@ pub(crate) struct Sizes {
     asking: Option<LengthProbe>,
     /// A message waits for the answer, so the question is repeated.
     pub(crate) wanted: bool,
-    answers: Vec<(Echo, u8)>,
+    answers: Vec<(Echo, PathId)>,
 }
 
 impl Sizes {
     /// Asks whether frames with payloads of these lengths arrive, the longer one first, by this
     /// path.
-    pub(crate) fn ask(lengths: [u16; 2], path: u8) -> Self {
+    pub(crate) fn ask(lengths: [u16; 2], path: PathId) -> Self {
         let asking = LengthProbe {
             lengths,
             path,
@@ -121,7 +122,7 @@ impl Sizes {
     }
 
     /// The peer asks, by this path.
-    pub(crate) fn on_question(&mut self, echo: Echo, path: u8) {
+    pub(crate) fn on_question(&mut self, echo: Echo, path: PathId) {
         if self.answers.len() < MOST_ANSWERS {
             self.answers.push((echo, path));
         }
@@ -172,7 +173,7 @@ impl Sizes {
         if let Some(asking) = self.asking.as_mut().filter(|a| now >= a.since.after(a.wait)) {
             asking.since = Since::Never;
             asking.wait = (asking.wait * 2).min(LONGEST_INTERVAL);
-            asking.path = (asking.path + 1) % paths;
+            asking.path = asking.path.after(1, paths);
             (asking.long, asking.short) = (true, true);
         }
     }
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_arrives_is_settled_by_the_first_answer() {
-        let mut sizes = Sizes::ask([8968, 3794], 0);
+        let mut sizes = Sizes::ask([8968, 3794], PathId::FIRST);
         assert_eq!(sent(&mut sizes), [8968, 4]);
         assert_eq!(sizes.on_answer(Echo { round: 0, len: 8968 }), Some(8968));
         assert!(sizes.is_over() && !sizes.is_due());
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_vanishes_is_given_up_after_ten_rounds_and_the_next_length_is_tried() {
-        let mut sizes = Sizes::ask([8968, 3794], 0);
+        let mut sizes = Sizes::ask([8968, 3794], PathId::FIRST);
         for round in 0..10 {
             assert_eq!(sent(&mut sizes), [8968, 4], "round {round}");
             assert_eq!(sizes.on_answer(Echo { round, len: 4 }), None);
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn silence_is_no_proof_and_a_late_answer_counts() {
-        let mut sizes = Sizes::ask([3794, 0], 0);
+        let mut sizes = Sizes::ask([3794, 0], PathId::FIRST);
         let mut now = Instant(0);
         for _ in 0..20 {
             assert_eq!(sent(&mut sizes), [3794, 4]);
@@ -234,11 +235,12 @@ mod tests {
     #[test]
     fn answers_that_wait_are_bounded() {
         let mut sizes = Sizes::default();
+        let path = PathId::new(1);
         for round in 0..10 {
-            sizes.on_question(Echo { round, len: 4 }, 1);
+            sizes.on_question(Echo { round, len: 4 }, path);
         }
         let answers: Vec<_> = std::iter::from_fn(|| sizes.next()).collect();
         assert_eq!(answers.len(), MOST_ANSWERS);
-        assert_eq!(answers[0], SizeFrame::Answer(Echo { round: 0, len: 4 }, 1));
+        assert_eq!(answers[0], SizeFrame::Answer(Echo { round: 0, len: 4 }, path));
     }
 }

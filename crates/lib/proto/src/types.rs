@@ -1,7 +1,7 @@
 //! What goes into a [`crate::Protocol`] and what comes out.
 
 use crate::Reason;
-use gigae_wire::{Epoch, Header, NodeAddr, PathAddr};
+use gigae_wire::{Epoch, Header, NodeAddr, PathAddr, PathId};
 
 /// Identifies a peer: an endpoint on a node, on one channel. Each has its own session, so channels
 /// do not wait for each other.
@@ -22,8 +22,8 @@ pub struct PeerId(pub u32);
 /// A received frame, as its link and its header describe it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// The path by which it came: the number of the link, 0 unless there are several.
-    pub path: usize,
+    /// The path by which it came, the first unless there are several.
+    pub path: PathId,
     /// Who sent it.
     pub from: &'a NodeAddr,
     /// Its parsed header.
@@ -55,8 +55,8 @@ pub enum Destination {
 pub struct Transmit<'a, T> {
     /// Where to.
     pub to: Destination,
-    /// The path to send it by: the number of the link, 0 unless there are several.
-    pub path: usize,
+    /// The path to send it by, the first unless there are several.
+    pub path: PathId,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its payload.
@@ -68,8 +68,8 @@ pub struct Transmit<'a, T> {
 pub struct DataFrame<'a, T> {
     /// Where to.
     pub to: PeerId,
-    /// The path to send it by: the number of the link, 0 unless there are several.
-    pub path: usize,
+    /// The path to send it by, the first unless there are several.
+    pub path: PathId,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its buffer. It stays in the window until the frame is acknowledged or fails.
@@ -101,8 +101,8 @@ pub struct Delivery<R> {
 pub struct PathTo {
     /// The peer.
     pub peer: PeerId,
-    /// The path, 1 to 7. By path 0 the address is the node of the peer's key.
-    pub path: usize,
+    /// The path, which is not the first: by that the address is the node of the peer's key.
+    pub path: PathId,
     /// The node's address there.
     pub addr: PathAddr,
     /// It is a socket to which datagrams come one by one, so each says where in its frame it

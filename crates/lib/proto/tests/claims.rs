@@ -9,7 +9,7 @@ use crafted::{ATTACKER, End, confirm, header, propose, said};
 use gigae_proto::{
     Arrival, Body, BulkConfig, Destination, PathTo, PeerId, PeerKey, ProtocolConfig, Transmit,
 };
-use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr};
+use gigae_wire::{Discard, Epoch, Flags, Kind, MAX_PATHS, MacAddr, PathId};
 use std::time::Duration;
 use world::{CHANNEL, World, quiet};
 
@@ -31,11 +31,17 @@ fn a_proposal_is_not_used_by_a_way_that_it_did_not_name() {
     let mut w = honest();
     let end = &mut w.nodes[0].proto;
     let offer = propose(end, ATTACKER, 1000, &[]);
-    assert_eq!(confirm(end, (1, ATTACKER), (1000, offer), &[]), Err(Discard::Malformed));
+    assert_eq!(
+        confirm(end, (PathId::new(1), ATTACKER), (1000, offer), &[]),
+        Err(Discard::Malformed)
+    );
     let first = w.nodes[1].links[0].1;
     let end = &mut w.nodes[0].proto;
-    assert_eq!(confirm(end, (1, ATTACKER), (1000, offer), &[first, ATTACKER]), Err(Discard::Epoch));
-    assert_eq!(confirm(end, (0, ATTACKER), (1000, offer), &[]), Ok(()));
+    assert_eq!(
+        confirm(end, (PathId::new(1), ATTACKER), (1000, offer), &[first, ATTACKER]),
+        Err(Discard::Epoch)
+    );
+    assert_eq!(confirm(end, (PathId::FIRST, ATTACKER), (1000, offer), &[]), Ok(()));
 }
 
 #[test]
@@ -46,7 +52,7 @@ fn a_session_that_claims_the_address_of_another_does_not_get_its_frames() {
     for (n, other) in (0..).zip(others) {
         let attacker = MacAddr([2, 0, 0xbb, 0, 0, n as u8]);
         let offer = propose(end, attacker, 1000 + n, &[attacker, other]);
-        confirm(end, (0, attacker), (1000 + n, offer), &[attacker, other]).unwrap();
+        confirm(end, (PathId::FIRST, attacker), (1000 + n, offer), &[attacker, other]).unwrap();
     }
     // Many at once, so that both links are used.
     for n in 0..100_u8 {
@@ -76,13 +82,18 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
         let proposal = header(Kind::Hello, 1001, Epoch::UNKNOWN);
         let payload = said(&[first, ATTACKER], 0, 1468);
         end.handle(
-            Arrival { path: 1, from: &ATTACKER.into(), header: &proposal, payload: &payload },
+            Arrival {
+                path: PathId::new(1),
+                from: &ATTACKER.into(),
+                header: &proposal,
+                payload: &payload,
+            },
             &mut None,
         )
         .unwrap();
         let Transmit { to, path, .. } = end.poll_transmit().unwrap();
         let Destination::Unknown(key) = to else { panic!("{to:?}") };
-        assert_eq!((key.node, path), (first.into(), 0));
+        assert_eq!((key.node, path), (first.into(), PathId::FIRST));
     }
 }
 
@@ -100,7 +111,7 @@ fn addresses_that_were_claimed_and_given_up_are_forgotten() {
         let offer = propose(&mut end, ATTACKER, 1000 + n, &macs);
         ways(&mut end);
         if n % 3 == 0 {
-            confirm(&mut end, (0, ATTACKER), (1000 + n, offer), &macs).unwrap();
+            confirm(&mut end, (PathId::FIRST, ATTACKER), (1000 + n, offer), &macs).unwrap();
             while let Some(Transmit { body: Body::Control(..), .. }) = end.poll_transmit() {}
             while end.poll_delivery().is_some() {}
             ways(&mut end);
@@ -119,7 +130,12 @@ fn a_peer_that_has_no_room_for_any_operation_is_none() {
         let header = header(Kind::Hello, 1000, Epoch::UNKNOWN);
         let payload = said(&[], 0, max_operations);
         let taken = end.handle(
-            Arrival { path: 0, from: &ATTACKER.into(), header: &header, payload: &payload },
+            Arrival {
+                path: PathId::FIRST,
+                from: &ATTACKER.into(),
+                header: &header,
+                payload: &payload,
+            },
             &mut None,
         );
         assert_eq!((taken, end.peers()), (Err(Discard::Malformed), 0), "{max_operations} bytes");
@@ -133,7 +149,12 @@ fn data(end: &mut End, from: MacAddr, epochs: (u32, Epoch), past: u32) -> Result
     header.seq += past;
     let mut buffer = Some(past.to_be_bytes().to_vec());
     let taken = end.handle(
-        Arrival { path: 0, from: &from.into(), header: &header, payload: &past.to_be_bytes() },
+        Arrival {
+            path: PathId::FIRST,
+            from: &from.into(),
+            header: &header,
+            payload: &past.to_be_bytes(),
+        },
         &mut buffer,
     );
     assert_eq!(buffer.is_none(), taken.is_ok(), "its buffer is kept if the frame is");
@@ -160,7 +181,7 @@ fn gaps_never_take_more_than_half_of_the_receive_frames_and_leave_every_peer_som
     // of all.
     let [a, b, c, d, honest] = [0, 1, 2, 3, 4].map(|n| {
         let offer = propose(&mut end, node(n), 1000 + n, &[]);
-        confirm(&mut end, (0, node(n)), (1000 + n, offer), &[]).unwrap();
+        confirm(&mut end, (PathId::FIRST, node(n)), (1000 + n, offer), &[]).unwrap();
         (node(n), (1000 + n, offer.epoch))
     });
     assert_eq!(read(&mut end).len(), 5);
@@ -194,8 +215,11 @@ fn gaps_never_take_more_than_half_of_the_receive_frames_and_leave_every_peer_som
     }
     let mut reset = header(Kind::Reset, b.1.0, b.1.1);
     reset.flags = Flags::ANSWER;
-    end.handle(Arrival { path: 0, from: &b.0.into(), header: &reset, payload: &[] }, &mut None)
-        .unwrap();
+    end.handle(
+        Arrival { path: PathId::FIRST, from: &b.0.into(), header: &reset, payload: &[] },
+        &mut None,
+    )
+    .unwrap();
     assert_eq!(keeps(&mut end, d, 42..60), HALF / 8);
 }
 
@@ -208,14 +232,15 @@ fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() 
     let [a, b] = [0, 1].map(|n| {
         let node = MacAddr([2, 0, 0xbb, 0, 2, n]);
         let offer = propose(&mut end, node, 1000 + u32::from(n), &[]);
-        confirm(&mut end, (0, node), (1000 + u32::from(n), offer), &[]).unwrap();
+        confirm(&mut end, (PathId::FIRST, node), (1000 + u32::from(n), offer), &[]).unwrap();
         (node, (1000 + u32::from(n), offer.epoch))
     });
     assert_eq!(read(&mut end).len(), 2);
     let mut bulk = |(node, epochs): (MacAddr, (u32, Epoch)), past| {
         let mut header = header(Kind::Op, epochs.0, epochs.1);
         header.seq += past;
-        let arrival = Arrival { path: 0, from: &node.into(), header: &header, payload: &[] };
+        let arrival =
+            Arrival { path: PathId::FIRST, from: &node.into(), header: &header, payload: &[] };
         let mut buffer = Some(Vec::new());
         let taken = end.handle_reassembled(arrival, &mut buffer);
         assert_eq!(buffer.is_none(), taken.is_ok(), "its slot is kept if the frame is");
@@ -243,14 +268,14 @@ fn messages_that_the_program_leaves_take_no_frames_of_named_peers_and_of_acknowl
     let named = node(1);
     end.peer(PeerKey { node: named.into(), port: 0, channel: CHANNEL }).unwrap();
     let named_offer = propose(&mut end, named, 1000, &[]);
-    confirm(&mut end, (0, named), (1000, named_offer), &[]).unwrap();
+    confirm(&mut end, (PathId::FIRST, named), (1000, named_offer), &[]).unwrap();
     let honest = propose(&mut end, node(2), 1000, &[]);
-    confirm(&mut end, (0, node(2)), (1000, honest), &[]).unwrap();
+    confirm(&mut end, (PathId::FIRST, node(2)), (1000, honest), &[]).unwrap();
     // One node leaves 30 messages in each of many sessions, one after the other.
     let mut left = 2;
     for life in 1..40 {
         let offer = propose(&mut end, ATTACKER, 2000 + life, &[]);
-        if confirm(&mut end, (0, ATTACKER), (2000 + life, offer), &[]).is_ok() {
+        if confirm(&mut end, (PathId::FIRST, ATTACKER), (2000 + life, offer), &[]).is_ok() {
             left += 1;
         }
         for past in 1..30 {
@@ -264,7 +289,7 @@ fn messages_that_the_program_leaves_take_no_frames_of_named_peers_and_of_acknowl
     assert_eq!(taken.count(), FRAMES / 6 - 1);
     for life in 1..10 {
         let offer = propose(&mut end, named, 3000 + life, &[]);
-        let _ = confirm(&mut end, (0, named), (3000 + life, offer), &[]);
+        let _ = confirm(&mut end, (PathId::FIRST, named), (3000 + life, offer), &[]);
         for past in 1..30 {
             let _ = data(&mut end, named, (3000 + life, offer.epoch), past);
         }
@@ -272,7 +297,8 @@ fn messages_that_the_program_leaves_take_no_frames_of_named_peers_and_of_acknowl
     // Operations hold no frames.
     let mut operation = header(Kind::Op, 1000, honest.epoch);
     operation.seq += 1;
-    let arrival = Arrival { path: 0, from: &node(2).into(), header: &operation, payload: &[] };
+    let arrival =
+        Arrival { path: PathId::FIRST, from: &node(2).into(), header: &operation, payload: &[] };
     assert_eq!(end.handle(arrival, &mut Some(Vec::new())), Ok(()));
     // The sender of what was refused learns that this end is there.
     let acks = std::iter::from_fn(|| end.poll_transmit().map(|transmit| transmit.header));

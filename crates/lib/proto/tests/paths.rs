@@ -6,7 +6,7 @@ mod world;
 
 use gigae_proto::{Instant, PeerId, ProtocolConfig, Reason};
 use gigae_sim::Faults;
-use gigae_wire::Kind;
+use gigae_wire::{Kind, PathId};
 use std::time::Duration;
 use trunk::{GIGABIT, Stream, config, cut, kinds, link, millis, share, trunk};
 use world::{World, micros, quiet};
@@ -414,10 +414,10 @@ fn a_link_that_is_reported_down_costs_no_timeout() {
     let mut stream = Stream::new(&w);
     stream.flow(&mut w, millis(50));
     cut(&w, 0, true);
-    w.nodes[0].proto.link_down(0);
+    w.nodes[0].proto.link_down(PathId::FIRST);
     stream.flow(&mut w, millis(50));
     assert_eq!(w.nodes[0].proto.counters().timeouts, 0);
-    w.nodes[0].proto.link_down(1);
+    w.nodes[0].proto.link_down(PathId::new(1));
     stream.flow(&mut w, millis(50));
     assert_eq!(w.nodes[0].proto.paths()[1].deaths, 0, "the last one is never given up");
     let pause = stream.end(&mut w);

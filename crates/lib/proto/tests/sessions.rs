@@ -5,7 +5,7 @@ mod world;
 
 use gigae_proto::{ForeignFrame, Instant, ProtocolConfig, Reason, Unsent};
 use gigae_sim::Faults;
-use gigae_wire::{Epoch, Kind};
+use gigae_wire::{Epoch, Kind, PathId};
 use std::time::Duration;
 use world::{World, micros, quiet};
 
@@ -318,13 +318,13 @@ fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     w.settle();
     let from = w.nodes[1].links[0].1.into();
     let answer = foreign(&w, Kind::Reset);
-    w.nodes[0].proto.handle_foreign_version(0, from, answer);
+    w.nodes[0].proto.handle_foreign_version(PathId::FIRST, from, answer);
     w.run(Duration::from_millis(130));
     assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(4));
     assert_eq!(w.nodes[0].count(Kind::Hello), 7);
     assert_eq!(w.nodes[0].count(Kind::Reset), 0, "an answer is not answered");
     let question = foreign(&w, Kind::Hello);
-    w.nodes[0].proto.handle_foreign_version(0, from, question);
+    w.nodes[0].proto.handle_foreign_version(PathId::FIRST, from, question);
     w.settle();
     assert_eq!(w.nodes[0].count(Kind::Reset), 1, "a question is");
 }
@@ -338,7 +338,7 @@ fn frames_of_another_version_in_a_peers_name_do_not_end_a_proposal_that_is_answe
     let from = w.nodes[1].links[0].1.into();
     for _ in 0..20 {
         let answer = foreign(&w, Kind::Reset);
-        w.nodes[0].proto.handle_foreign_version(0, from, answer);
+        w.nodes[0].proto.handle_foreign_version(PathId::FIRST, from, answer);
         w.run(Duration::from_millis(1));
     }
     assert_eq!(w.received(1), [b"hello"]);

@@ -9,7 +9,7 @@ use crafted::{ATTACKER, End, Offer, confirm, header, propose, said};
 use gigae_proto::{
     Arrival, Body, Destination, ForeignFrame, Instant, PeerKey, ProtocolConfig, Reason,
 };
-use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Kind, MacAddr};
+use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Kind, MacAddr, PathId};
 use std::time::Duration;
 use world::{CHANNEL, World, micros, quiet};
 
@@ -27,7 +27,7 @@ fn node(n: u32) -> MacAddr {
 /// Hands a frame over as if it came from this address.
 fn hand(end: &mut End, from: MacAddr, header: &Header, payload: &[u8]) -> Result<(), Discard> {
     let mut buffer = header.kind.is_data().then(|| payload.to_vec());
-    end.handle(Arrival { path: 0, from: &from.into(), header, payload }, &mut buffer)
+    end.handle(Arrival { path: PathId::FIRST, from: &from.into(), header, payload }, &mut buffer)
 }
 
 /// What the end sends now, and to whom.
@@ -52,7 +52,7 @@ fn sent(end: &mut End) -> Vec<(Destination, Header, Vec<u8>)> {
 fn attack(end: &mut End, other: MacAddr) {
     let offers: Vec<Offer> = (0..8).map(|n| propose(end, ATTACKER, 1000 + n, &[])).collect();
     let last = *offers.last().unwrap();
-    confirm(end, (0, ATTACKER), (1007, last), &[]).unwrap();
+    confirm(end, (PathId::FIRST, ATTACKER), (1007, last), &[]).unwrap();
     let near = offers.iter().flat_map(|offer| (0..64).map(|by| offer.epoch.0.wrapping_add(by)));
     let guesses: Vec<u32> = near.chain(1000..1010).collect();
     for (own, step) in [(2000, 0), (1007, 0), (2001, 1)] {
@@ -265,7 +265,7 @@ fn late_duplicates_of_a_former_session_neither_end_the_present_one_nor_bring_it_
             let hello = (header(Kind::Hello, own, Epoch::UNKNOWN), said(&[], 0, 1468));
             let confirmation =
                 (header(Kind::Confirm, own, offer.epoch), said(&[], offer.token, 1468));
-            confirm(&mut end, (0, BOB), (own, offer), &[]).unwrap();
+            confirm(&mut end, (PathId::FIRST, BOB), (own, offer), &[]).unwrap();
             old.extend([hello, confirmation]);
             let sessions = end.counters().sessions;
             assert_eq!(sessions, u64::from(session) + 1);
@@ -318,7 +318,7 @@ fn unnamed_peers_leave_room_for_peers_that_the_program_names() {
     let mut end = End::new(ProtocolConfig { max_peers: 64, ..ProtocolConfig::default() }, 7);
     for n in 0..56 {
         let offer = propose(&mut end, node(n), 1, &[]);
-        confirm(&mut end, (0, node(n)), (1, offer), &[]).unwrap();
+        confirm(&mut end, (PathId::FIRST, node(n)), (1, offer), &[]).unwrap();
     }
     let hello = header(Kind::Hello, 1, Epoch::UNKNOWN);
     let more = hand(&mut end, node(56), &hello, &said(&[], 0, 1468));
@@ -408,7 +408,7 @@ fn unnamed_peers_that_said_nothing_make_room_after_three_peer_timeouts() {
     assert!((0..7).all(|n| establish(&mut end, node(n))));
     // One of them sends something: the program may keep its id.
     let offer = propose(&mut end, node(0), 2, &[]);
-    confirm(&mut end, (0, node(0)), (2, offer), &[]).unwrap();
+    confirm(&mut end, (PathId::FIRST, node(0)), (2, offer), &[]).unwrap();
     let known = end.poll_delivery().unwrap().peer;
     end.advance(Instant(29_999_999_999));
     assert!(!establish(&mut end, node(10)));
@@ -471,14 +471,18 @@ fn a_reset_of_another_version_ends_the_unanswered_proposal_that_it_answers_and_n
         assert_eq!(epochs.len(), hers.len());
         // Who does not see the Hellos, and who speaks for another node.
         for n in 0..1000 {
-            end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, Epoch(n)));
-            end.handle_foreign_version(0, BOB.into(), foreign(Kind::Hello, epochs[0]));
-            end.handle_foreign_version(0, ATTACKER.into(), foreign(Kind::Reset, epochs[0]));
+            end.handle_foreign_version(PathId::FIRST, BOB.into(), foreign(Kind::Reset, Epoch(n)));
+            end.handle_foreign_version(PathId::FIRST, BOB.into(), foreign(Kind::Hello, epochs[0]));
+            end.handle_foreign_version(
+                PathId::FIRST,
+                ATTACKER.into(),
+                foreign(Kind::Reset, epochs[0]),
+            );
         }
-        end.handle_foreign_version(0, BOB.into(), None);
+        end.handle_foreign_version(PathId::FIRST, BOB.into(), None);
         for answered in [false, true] {
             for &epoch in epochs.iter().filter(|_| answered) {
-                end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, epoch));
+                end.handle_foreign_version(PathId::FIRST, BOB.into(), foreign(Kind::Reset, epoch));
             }
             for _ in 0..130 {
                 sent(&mut end);
@@ -504,8 +508,8 @@ fn a_reset_of_another_version_ends_the_unanswered_proposal_that_it_answers_and_n
 #[test]
 fn a_reset_that_answers_another_version_repeats_its_number() {
     let mut end = End::new(ProtocolConfig::default(), 7);
-    end.handle_foreign_version(0, BOB.into(), foreign(Kind::Hello, Epoch::UNKNOWN));
-    end.handle_foreign_version(0, BOB.into(), foreign(Kind::Reset, Epoch::UNKNOWN));
+    end.handle_foreign_version(PathId::FIRST, BOB.into(), foreign(Kind::Hello, Epoch::UNKNOWN));
+    end.handle_foreign_version(PathId::FIRST, BOB.into(), foreign(Kind::Reset, Epoch::UNKNOWN));
     let [(to, header, _)] = &sent(&mut end)[..] else { panic!("one is answered") };
     assert_eq!(*to, Destination::Unknown(key(BOB)));
     assert_eq!((header.kind, header.dst_epoch), (Kind::Reset, Epoch(9)));

@@ -35,7 +35,7 @@ pub use envelope::{
 pub use handshake::{Handshake, Hello};
 pub use header::{AckReport, Discard, Flags, HEADER_LEN, Header, Kind, Sealing, VERSION};
 pub use mac::{MacAddr, ParseMacError};
-pub use paths::{MAX_PATHS, Macs, PathAddr, Paths};
+pub use paths::{MAX_PATHS, Macs, PathAddr, PathId, Paths};
 pub use pieces::Pieces;
 pub use seq::{Epoch, SeqNo};
 

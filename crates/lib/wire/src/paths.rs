@@ -2,10 +2,78 @@
 //! (`PROTOCOL.md` §11).
 
 use crate::{Discard, MacAddr};
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Most paths of a session: as many NICs as a node can have for one endpoint.
 pub const MAX_PATHS: usize = 8;
+
+/// The number of a path, counted from 0. It is also the number of the link at each end: a path
+/// leads from a link to the one of the same number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct PathId(u8);
+
+impl PathId {
+    /// The path by the first link. Every session has it.
+    pub const FIRST: Self = Self(0);
+
+    /// The path by a socket for bulk data, which only an endpoint with one link has.
+    pub const SOCKET: Self = Self(1);
+
+    /// The path with this number, which is less than [`MAX_PATHS`].
+    #[inline]
+    pub const fn new(number: usize) -> Self {
+        debug_assert!(number < MAX_PATHS);
+        Self(number as u8)
+    }
+
+    /// Its number, as an index.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it is the path by the first link.
+    #[inline]
+    pub const fn is_first(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The path that comes so many steps later, where there are `count` paths and the first follows
+    /// the last.
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[inline]
+    pub const fn after(self, steps: u8, count: u8) -> Self {
+        Self(self.0.wrapping_add(steps) % count)
+    }
+
+    /// All of `count` paths, in order.
+    #[inline]
+    pub fn all(count: usize) -> impl Iterator<Item = Self> {
+        (0..count).map(Self::new)
+    }
+
+    /// All of `count` paths but the first, in order.
+    #[inline]
+    pub fn further(count: usize) -> impl Iterator<Item = Self> {
+        (1..count).map(Self::new)
+    }
+}
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
 
 /// What an endpoint has beside its first link. An endpoint names its further links or a socket, not
 /// both.
@@ -76,12 +144,12 @@ impl Paths {
 
     /// Where a path leads, if the endpoint named that.
     #[inline]
-    pub fn get(&self, path: usize) -> Option<PathAddr> {
+    pub fn get(&self, path: PathId) -> Option<PathAddr> {
         match self {
             Self::Links(macs) => {
-                macs.macs[..usize::from(macs.count)].get(path).copied().map(PathAddr::Link)
+                macs.macs[..usize::from(macs.count)].get(path.index()).copied().map(PathAddr::Link)
             }
-            Self::Bulk(socket) if path == 1 => Some(PathAddr::Socket(*socket)),
+            Self::Bulk(socket) if path == PathId::SOCKET => Some(PathAddr::Socket(*socket)),
             _ => None,
         }
     }
@@ -187,7 +255,18 @@ mod tests {
         let two = Paths::links(&[mac(1), mac(2)]);
         assert_eq!(written(&two), [2, 2, 0, 0, 0, 1, 1, 2, 0, 0, 0, 1, 2]);
         let one = Paths::links(&[mac(1)]);
-        assert_eq!((written(&one).len(), one.len(), one.get(0)), (0, 1, None));
+        assert_eq!((written(&one).len(), one.len(), one.get(PathId::FIRST)), (0, 1, None));
+    }
+
+    #[test]
+    fn the_first_path_follows_the_last_and_a_path_is_shown_as_its_number() {
+        let paths = |count| PathId::all(count).collect::<Vec<_>>();
+        assert_eq!(paths(2), [PathId::FIRST, PathId::SOCKET]);
+        assert!(PathId::further(8).eq(paths(8).into_iter().skip(1)));
+        let last = PathId::new(7);
+        assert_eq!((last.index(), last.is_first(), PathId::FIRST.is_first()), (7, false, true));
+        assert_eq!((last.after(1, 8), PathId::FIRST.after(5, 3)), (PathId::FIRST, PathId::new(2)));
+        assert_eq!(std::format!("{last} {last:?}"), "7 7");
     }
 
     #[test]
@@ -200,8 +279,10 @@ mod tests {
             if count > 1 {
                 bytes.push(7);
                 assert_eq!(Paths::parse(&bytes), Ok(paths));
-                assert_eq!(paths.get(count - 1), Some(PathAddr::Link(mac(count as u8))));
-                assert_eq!(paths.get(count), None);
+                let last = PathId::new(count - 1);
+                assert_eq!(paths.get(last), Some(PathAddr::Link(mac(count as u8))));
+                let named = PathId::all(MAX_PATHS).filter(|&path| paths.get(path).is_some());
+                assert!(named.eq(PathId::all(count)));
             }
         }
     }
@@ -211,7 +292,8 @@ mod tests {
         let mut bytes = vec![9];
         (1..=9).for_each(|n| bytes.extend(mac(n).0));
         let paths = Paths::parse(&bytes).unwrap();
-        assert_eq!((paths.len(), paths.get(7)), (8, Some(PathAddr::Link(mac(8)))));
+        let last = PathId::new(7);
+        assert_eq!((paths.len(), paths.get(last)), (8, Some(PathAddr::Link(mac(8)))));
         bytes.pop();
         assert_eq!(Paths::parse(&bytes), Err(Discard::Malformed), "the list is cut off");
     }
@@ -228,8 +310,8 @@ mod tests {
             assert_eq!(Paths::parse(&bytes), Ok(paths));
             assert_eq!(Paths::parse(&bytes[..18]), Err(Discard::Malformed));
             let Paths::Bulk(socket) = paths else { unreachable!() };
-            assert_eq!((paths.len(), paths.get(0)), (2, None));
-            assert_eq!(paths.get(1), Some(PathAddr::Socket(socket)));
+            assert_eq!((paths.len(), paths.get(PathId::FIRST)), (2, None));
+            assert_eq!(paths.get(PathId::SOCKET), Some(PathAddr::Socket(socket)));
         }
         for bad in [
             "0.0.0.0:1",

@@ -12,7 +12,7 @@ use gigae_proto::{
     Instant, PathCounters, PeerId, PeerSnapshot, Protocol, ProtocolCounters, SessionPhase,
 };
 use gigae_transfer::{Transfer, TransferCounters};
-use gigae_wire::{Envelope, NodeAddr};
+use gigae_wire::{Envelope, NodeAddr, PathId};
 use std::net::IpAddr;
 
 /// What is counted: names for people, and values in the same order. All fields of a structure must
@@ -163,8 +163,8 @@ impl EngineView<'_> {
         envelope: Envelope,
         channels: ChannelSet,
     ) -> EndpointDescription {
-        let about = |(i, info): (usize, &gigae_link::Info)| LinkDescription {
-            interface: self.links.shown(i),
+        let about = |(number, info): (usize, &gigae_link::Info)| LinkDescription {
+            interface: self.links.shown(PathId::new(number)),
             mode: info.mode.to_string(),
             mac: info.mac.0,
             max_frame: info.max_frame,

@@ -6,7 +6,8 @@ use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
 use gigae_proto::{Arrival, ForeignFrame};
 use gigae_wire::{
-    AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, Pieces, batch, op,
+    AckReport, Discard, Envelope, HEADER_LEN, Header, Here, Kind, NodeAddr, PathId, Pieces, batch,
+    op,
 };
 use std::net::IpAddr;
 
@@ -18,7 +19,7 @@ const _: () = assert!(LONGEST_CONTROL >= Here::LONGEST);
 impl Engine {
     /// The next of a batch that has arrived by a link.
     #[inline]
-    pub(super) fn take_in(&mut self, path: usize, frame: RxFrame) {
+    pub(super) fn take_in(&mut self, path: PathId, frame: RxFrame) {
         if frame.continues() {
             self.receive_segments(path, frame);
         } else {
@@ -27,10 +28,10 @@ impl Engine {
     }
 
     #[inline]
-    fn receive(&mut self, path: usize, frame: RxFrame) {
+    fn receive(&mut self, path: PathId, frame: RxFrame) {
         let bytes = self.links.arenas.bytes(&frame);
         let envelope =
-            if path == 0 { self.route_table.envelope } else { self.links[path].envelope };
+            if path.is_first() { self.route_table.envelope } else { self.links[path].envelope };
         let parsed = match parse(envelope, bytes) {
             Ok(parsed) => parsed,
             Err(why) => return self.discard(why, path, frame),
@@ -40,7 +41,10 @@ impl Engine {
             return self.discard(Discard::Channel, path, frame);
         }
         // Rule 13.2: nothing else goes by a socket.
-        if path > 0 && !matches!(header.kind, Kind::Op | Kind::Ack) && self.links.is_bulk(path) {
+        if !path.is_first()
+            && !matches!(header.kind, Kind::Op | Kind::Ack)
+            && self.links.is_bulk(path)
+        {
             return self.discard(Discard::Malformed, path, frame);
         }
         if !header.kind.is_data() {
@@ -65,7 +69,7 @@ impl Engine {
     /// The same for a frame in segments, of which the others are in the batch: operations, or a
     /// control frame that was padded.
     #[inline(never)]
-    fn receive_segments(&mut self, path: usize, first: RxFrame) {
+    fn receive_segments(&mut self, path: PathId, first: RxFrame) {
         let mut behind = Segments::default();
         let mut more = first.continues();
         while more {
@@ -115,7 +119,7 @@ impl Engine {
     }
 
     #[cold]
-    fn discard_segments(&mut self, why: Discard, path: usize, first: RxFrame, behind: Segments) {
+    fn discard_segments(&mut self, why: Discard, path: PathId, first: RxFrame, behind: Segments) {
         behind.for_each(|frame| self.links.recycle(path, frame));
         self.discard(why, path, first);
     }
@@ -191,15 +195,15 @@ impl Engine {
     /// the socket's memory.
     #[cold]
     fn receive_reassembled(&mut self, arrival: Arrival<'_>, frame: RxFrame) {
-        const SOCKET: usize = 1;
+        let path = PathId::SOCKET;
         let bytes = self.links.arenas.bytes(&frame);
-        let Parsed { header, payload, .. } = match parse(self.links[SOCKET].envelope, bytes) {
+        let Parsed { header, payload, .. } = match parse(self.links[path].envelope, bytes) {
             Ok(parsed) if parsed.header.kind == Kind::Op => parsed,
-            Ok(_) => return self.discard(Discard::Malformed, SOCKET, frame),
-            Err(why) => return self.discard(why, SOCKET, frame),
+            Ok(_) => return self.discard(Discard::Malformed, path, frame),
+            Err(why) => return self.discard(why, path, frame),
         };
         let number = self.links.arenas.number(&frame);
-        let entry = InboxEntry { path: SOCKET, number, frame, payload, several: false };
+        let entry = InboxEntry { path, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         // The protocol counts what it refuses.
         let arrival = Arrival { header: &header, payload: &[], ..arrival };
@@ -210,7 +214,7 @@ impl Engine {
     }
 
     #[cold]
-    fn discard(&mut self, why: Discard, path: usize, frame: RxFrame) {
+    fn discard(&mut self, why: Discard, path: PathId, frame: RxFrame) {
         if let Discard::Version(_) = why
             && !self.links.is_bulk(path)
         {

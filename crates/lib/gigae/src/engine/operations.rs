@@ -7,7 +7,7 @@ use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
 use gigae_link::LinkError;
 use gigae_proto::{Delivery, EndedSession, Instant, PeerId};
 use gigae_transfer::{Label, Transfer};
-use gigae_wire::Epoch;
+use gigae_wire::{Epoch, PathId};
 
 /// While this many bytes or more wait for a peer, operations go by the socket for bulk data.
 const BULK_FROM: usize = 4 << 10;
@@ -178,7 +178,7 @@ impl Engine {
             self.proto.propose(peer);
             return None;
         };
-        if self.links[0].link.is_local() && !self.lend_and_fetch(peer, left) {
+        if self.links[PathId::FIRST].link.is_local() && !self.lend_and_fetch(peer, left) {
             return None;
         }
         if self.proto.is_full(peer) {
@@ -192,7 +192,7 @@ impl Engine {
         }
         let mut frame = self.take()?;
         let longest = usize::from(longest);
-        let size = self.links.info(0).frame_size;
+        let size = self.links.info(PathId::FIRST).frame_size;
         let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
         let room = longest.min(bytes.len());
         let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
@@ -255,7 +255,7 @@ impl Engine {
         if !self.may_queue_bulk(peer) {
             return None;
         }
-        let (tx, link) = (self.bulk_tx.as_mut()?, &mut self.links[1].link);
+        let (tx, link) = (self.bulk_tx.as_mut()?, &mut self.links[PathId::SOCKET].link);
         if tx.is_exhausted() {
             return None;
         }
@@ -278,7 +278,7 @@ impl Engine {
             unreachable!("the session is up and its window has room");
         }
         self.links.sent_bulk(self.clock.glance());
-        Some(len.div_ceil(self.links.info(0).max_frame))
+        Some(len.div_ceil(self.links.info(PathId::FIRST).max_frame))
     }
 }
 

@@ -13,7 +13,7 @@ use gigae_link::{LinkError, RxFrame};
 use gigae_proto::Arrival;
 use gigae_transfer::{Expected, PlacedPayload};
 use gigae_udp::{Placement, PollResult};
-use gigae_wire::{HEADER_LEN, Kind, Pieces};
+use gigae_wire::{HEADER_LEN, Kind, PathId, Pieces};
 
 /// Bytes of a frame in front of the data that are expected.
 const HEAD: usize = HEADER_LEN + Expected::HEADER;
@@ -59,18 +59,19 @@ impl Engine {
     pub(super) fn take_in_bulk(&mut self) -> Result<usize, LinkError> {
         let Self { links, transfer, placing, rx, .. } = self;
         if placing.without > 0 {
-            let count = self.take_in_batch(1)?;
+            let count = self.take_in_batch(PathId::SOCKET)?;
             self.placing.without = self.placing.without.saturating_sub(count as u32);
             return Ok(count);
         }
-        let (AnyLink::Bulk(link), Some((expected, data))) = (&mut links[1].link, transfer.expect())
+        let (AnyLink::Bulk(link), Some((expected, data))) =
+            (&mut links[PathId::SOCKET].link, transfer.expect())
         else {
-            return self.take_in_batch(1);
+            return self.take_in_batch(PathId::SOCKET);
         };
         let polled = link.poll_placing(&mut rx.batch, BATCH, Placement { head: HEAD, data });
         match polled {
             Ok(PollResult { placed: 0, count }) => {
-                self.take_in_polled(1);
+                self.take_in_polled(PathId::SOCKET);
                 Ok(count)
             }
             Ok(PollResult { placed, count }) => {
@@ -79,7 +80,7 @@ impl Engine {
                 }
                 Ok(count)
             }
-            Err(error) => self.give_up_link(1, error).map(|()| 0),
+            Err(error) => self.give_up_link(PathId::SOCKET, error).map(|()| 0),
         }
     }
 
@@ -89,11 +90,11 @@ impl Engine {
         self.transfer.misplaced();
         self.placing.without = FRAMES_WITHOUT;
         let Self { links, transfer, .. } = self;
-        let frame = match (&mut links[1].link, transfer.expected(expected, len)) {
+        let frame = match (&mut links[PathId::SOCKET].link, transfer.expected(expected, len)) {
             (AnyLink::Bulk(link), Some(data)) => link.fetch_placed(frame, HEAD, data),
             _ => frame,
         };
-        self.take_in(1, frame);
+        self.take_in(PathId::SOCKET, frame);
     }
 
     /// The same if the frame is as expected; hands it back otherwise.
@@ -103,8 +104,9 @@ impl Engine {
         expected: Expected,
         len: usize,
     ) -> Result<(), RxFrame> {
+        let path = PathId::SOCKET;
         let Self { links, transfer, proto, channels, .. } = self;
-        let (bytes, envelope) = (links.arenas.bytes(&frame), links[1].envelope);
+        let (bytes, envelope) = (links.arenas.bytes(&frame), links[path].envelope);
         let parsed = transfer.expected(expected, len).and_then(|data| {
             let (_, inner) = envelope.locate(bytes, bytes.len()).ok()?;
             let (head, rest) = bytes.split_at_checked(inner.start + HEAD)?;
@@ -115,7 +117,7 @@ impl Engine {
             expected.is_in(whole, len).then_some(parsed)
         });
         let Some(Parsed { from, header, payload }) = parsed else { return Err(frame) };
-        let arrival = Arrival { path: 1, from: &from, header: &header, payload: &[] };
+        let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         if header.kind != Kind::Op
             || !channels.contains(header.channel)
             || !proto.is_next(expected.peer, &arrival)
@@ -123,7 +125,7 @@ impl Engine {
             return Err(frame);
         }
         let number = links.arenas.number(&frame);
-        let entry = InboxEntry { path: 1, number, frame, payload, several: false };
+        let entry = InboxEntry { path, number, frame, payload, several: false };
         let mut inbound = Some(self.inbox.enter(entry));
         self.placing.frame = Some(Placed { number, expected, len });
         // The protocol counts what it refuses.

@@ -9,7 +9,7 @@ use crate::outbound::Padded;
 use gigae_link::Link;
 use gigae_proto::Arrival;
 use gigae_wire::{
-    Discard, Envelope, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, Route, SeqNo,
+    Discard, Envelope, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, PathId, Route, SeqNo,
 };
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -29,10 +29,9 @@ impl Engine {
             Some(question) => question,
             None => *self.discovery.question.insert(self.proto.fresh_epoch()),
         };
-        let route = self
-            .discovery
-            .route_to_all(&self.route_table)
-            .ok_or_else(|| DiscoverError::NoSubnet(self.links.info(0).interface.clone()))?;
+        let route = self.discovery.route_to_all(&self.route_table).ok_or_else(|| {
+            DiscoverError::NoSubnet(self.links.info(PathId::FIRST).interface.clone())
+        })?;
         let header = Header {
             kind: Kind::Who,
             channel: self.channels.iter().next().unwrap_or_default(),
@@ -41,7 +40,7 @@ impl Engine {
             dst_epoch: Epoch::UNKNOWN,
             ..self.sessionless_header()
         };
-        self.post_sessionless(0, route, &header, &[]);
+        self.post_sessionless(PathId::FIRST, route, &header, &[]);
         Ok(self.send_and_progress()?)
     }
 
@@ -65,14 +64,14 @@ impl Engine {
                 .channel(channels.first().copied().unwrap_or_default()),
             mac: self.route_table.mac,
             ip: self.discovery.ip,
-            mtu: self.mtu(0),
+            mtu: self.mtu(PathId::FIRST),
             max_message: config.max_payload.into(),
             port: config.port,
             channels,
         }
     }
 
-    fn mtu(&self, path: usize) -> usize {
+    fn mtu(&self, path: PathId) -> usize {
         self.links.info(path).max_frame - ETHERNET_HEADER
     }
 
@@ -119,7 +118,7 @@ impl Engine {
         let here = Here {
             max_payload: self.proto.config().max_payload,
             mtu,
-            ip: discovery.ip.filter(|_| path == 0),
+            ip: discovery.ip.filter(|_| path.is_first()),
             channels,
             name: &discovery.name,
         };
@@ -172,7 +171,7 @@ impl Engine {
     }
 
     /// `None` for what is not a neighbour: a group, this node itself, an address of another subnet.
-    fn route_to_requester(&self, path: usize, from: NodeAddr) -> Option<Route> {
+    fn route_to_requester(&self, path: PathId, from: NodeAddr) -> Option<Route> {
         let own = self.links.info(path).mac;
         let is_own = |mac| self.links.all().any(|link| link.info().mac == mac);
         let may_ask = |mac: MacAddr| !mac.is_group() && !is_own(mac);
@@ -204,7 +203,7 @@ impl Engine {
 
     /// Posts a frame that the protocol knows nothing of by a link; the next doorbell is for it,
     /// too.
-    fn post_sessionless(&mut self, path: usize, route: Route, header: &Header, payload: &[u8]) {
+    fn post_sessionless(&mut self, path: PathId, route: Route, header: &Header, payload: &[u8]) {
         let (to, payload) = (To::Unknown(route), Padded::new(payload, 0));
         self.doorbell.backlog |= self.links[path].post_control(&to, header, payload);
     }

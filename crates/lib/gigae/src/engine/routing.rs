@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::route_table::IpRoute;
 use gigae_proto::{PeerId, PeerKey};
-use gigae_wire::NodeAddr;
+use gigae_wire::{NodeAddr, PathId};
 use std::net::IpAddr;
 use tracing::{debug, info};
 
@@ -18,7 +18,7 @@ impl Engine {
 
     /// Builds the outer headers of peers that the protocol has entered by itself.
     pub(super) fn complete_routes(&mut self) {
-        self.links[0].routes.complete(&mut self.proto, &mut self.route_table);
+        self.links[PathId::FIRST].routes.complete(&mut self.proto, &mut self.route_table);
     }
 
     /// Asks for the route to a node, and takes the answer. With `doubt` the one that is known may
@@ -43,7 +43,7 @@ impl Engine {
                 Some(before) => info!(node = %to, %before, now = %next_hop, "next hop changed"),
                 None => debug!(node = %to, %source, mac = %next_hop, "route to a node"),
             }
-            self.links[0].routes.renew(to, &self.proto, &self.route_table);
+            self.links[PathId::FIRST].routes.renew(to, &self.proto, &self.route_table);
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::inbox::Inbound;
 use crate::outbound::{Outbound, PAYLOAD};
 use gigae_link::{Arena, TxFrame};
 use gigae_proto::{PeerId, Protocol};
+use gigae_wire::PathId;
 
 /// Why a message was not queued now.
 pub(crate) enum NotQueued {
@@ -28,7 +29,7 @@ impl Engine {
                 return None;
             }
         }
-        self.tx.take(&mut self.links[0].link)
+        self.tx.take(&mut self.links[PathId::FIRST].link)
     }
 
     /// Whether a message to a peer would be queued, or fail: its window and its part of the
@@ -80,15 +81,15 @@ impl Engine {
     /// A message's frame that was never admitted.
     #[inline]
     pub(crate) fn give_back_unsent(&mut self, frame: TxFrame) {
-        self.tx.give_back(&mut self.links[0].link, frame);
+        self.tx.give_back(&mut self.links[PathId::FIRST].link, frame);
     }
 
     #[inline]
     pub(super) fn release(&mut self, message: Outbound) {
         let path = message.path();
         match &mut self.bulk_tx {
-            Some(bulk) if path > 0 => bulk.release(&mut self.links[path].link, message),
-            _ => self.tx.release(&mut self.links[0].link, message),
+            Some(bulk) if !path.is_first() => bulk.release(&mut self.links[path].link, message),
+            _ => self.tx.release(&mut self.links[PathId::FIRST].link, message),
         }
     }
 

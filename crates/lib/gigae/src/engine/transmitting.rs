@@ -6,7 +6,7 @@ use crate::links::To;
 use crate::outbound::Padded;
 use gigae_link::LinkError;
 use gigae_proto::{Body, DataFrame, Destination, LEAST_PART, Transmit};
-use gigae_wire::Kind;
+use gigae_wire::{Kind, PathId};
 
 impl Engine {
     /// Sends what is due now, if there is anything.
@@ -43,7 +43,7 @@ impl Engine {
         if self.post_waiting() || self.doorbell.backlog {
             // If the only link fails, what was posted stays so, and nothing else would ring for it.
             self.doorbell.backlog = true;
-            let mut left = self.ring(0)?;
+            let mut left = self.ring(PathId::FIRST)?;
             if self.links.several() {
                 left += self.sum_over_others(Self::ring)?;
             }
@@ -55,7 +55,7 @@ impl Engine {
     /// Rings the doorbell of a link, if something was posted there. Returns 1 if the NIC did not
     /// take everything.
     #[inline(always)]
-    fn ring(&mut self, path: usize) -> Result<usize, LinkError> {
+    fn ring(&mut self, path: PathId) -> Result<usize, LinkError> {
         match self.links[path].flush() {
             Ok(all) => Ok(usize::from(!all)),
             Err(error) => self.give_up_link(path, error).map(|()| 0),
@@ -79,8 +79,8 @@ impl Engine {
         // While the route to a node is not known, nothing goes there: it is asked for until it is.
         loop {
             while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
-                if path == 0 && buffer.path() == 0 {
-                    posted += usize::from(links[0].post(to, buffer, &header));
+                if path.is_first() && buffer.path().is_first() {
+                    posted += usize::from(links[path].post(to, buffer, &header));
                     continue;
                 }
                 if let Some(in_place) = buffer.in_place() {
@@ -119,8 +119,8 @@ impl Engine {
                 Destination::Peer(peer) => To::Peer(peer),
                 Destination::Unknown(key) => {
                     let route = match (path, header.kind) {
-                        (0, Kind::HelloAck) => route_table.route_of_answer(key.node),
-                        (0, _) => route_table.route(key.node),
+                        (PathId::FIRST, Kind::HelloAck) => route_table.route_of_answer(key.node),
+                        (PathId::FIRST, _) => route_table.route(key.node),
                         _ => links[path].route(key.node),
                     };
                     let Some(route) = route else { continue };

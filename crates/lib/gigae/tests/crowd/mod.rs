@@ -12,7 +12,7 @@ use gigae::{Address, Endpoint, Options, Peer, TrySendError, Wanted};
 use gigae_proto::{Arrival, Body, PeerId, PeerKey, Protocol, ProtocolConfig};
 use gigae_sim::{Faults, Network, Port};
 use gigae_wire::op::Op;
-use gigae_wire::{Envelope, HEADER_LEN, Header, Route};
+use gigae_wire::{Envelope, HEADER_LEN, Header, PathId, Route};
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -227,9 +227,10 @@ impl Crowd {
             let Some(member) = self.members.get_mut(usize::from(header.dst_port)) else { continue };
             member.proto.advance(gigae_proto::Instant(now));
             let mut buffer = Some(payload.to_vec());
-            let _ = member
-                .proto
-                .handle(Arrival { path: 0, from: &from, header: &header, payload }, &mut buffer);
+            let _ = member.proto.handle(
+                Arrival { path: PathId::FIRST, from: &from, header: &header, payload },
+                &mut buffer,
+            );
             self.deadlines[usize::from(header.dst_port)] = 0;
         }
         for (n, deadline) in self.deadlines.iter_mut().enumerate().filter(|(_, at)| **at <= now) {

@@ -10,7 +10,9 @@ use crate::secret::OfferContents;
 use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
 use crate::{Arrival, PathTo, PeerId, PeerKey, Reason};
-use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, MacAddr, NodeAddr, PathAddr, Paths};
+use gigae_wire::{
+    Discard, Epoch, Flags, Handshake, Header, MacAddr, NodeAddr, PathAddr, PathId, Paths,
+};
 
 /// Fewest bytes that a peer must be able to receive in an Op frame.
 const LEAST_OPERATIONS: u16 = 128;
@@ -42,11 +44,8 @@ impl<T, R> Protocol<T, R> {
         // a session has named it.
         let has_link =
             |peer: PeerId| self.session(peer).links.get(path) == handshake.links.get(path);
-        let (to, path) = match path {
-            0 => (arrival.key(), 0),
-            _ if known.is_some_and(has_link) => (arrival.key(), path),
-            _ => (key, 0),
-        };
+        let counts = path.is_first() || known.is_some_and(has_link);
+        let (to, path) = if counts { (arrival.key(), path) } else { (key, PathId::FIRST) };
         let what = ReplyKind::HelloAck { token, echo: handshake.token };
         self.reply(StatelessReply { to, path, src_epoch: local, dst_epoch: remote, what });
         Ok(())
@@ -86,7 +85,7 @@ impl<T, R> Protocol<T, R> {
         if let Some(peer) = known {
             let session = self.session(peer);
             if session.is_up() && (local, remote) == (session.local, session.remote) {
-                if path > 0 && !session.is_at(path, arrival.from) {
+                if !path.is_first() && !session.is_at(path, arrival.from) {
                     return Err(Discard::Epoch);
                 }
                 self.answer_confirm(peer, arrival);
@@ -128,7 +127,7 @@ impl<T, R> Protocol<T, R> {
         let Arrival { path, header, .. } = arrival;
         self.settle(peer);
         let session = &mut self.sessions[peer.0 as usize];
-        session.received_on = path as u8;
+        session.received_on = path;
         session.received(false);
         session.marked(header.flags.with(Flags::ASK), path, &self.config);
         self.touch(peer);
@@ -181,7 +180,13 @@ impl<T, R> Protocol<T, R> {
     }
 
     #[cold]
-    fn establish(&mut self, peer: PeerId, with: SessionParameters, state: SessionState, by: usize) {
+    fn establish(
+        &mut self,
+        peer: PeerId,
+        with: SessionParameters,
+        state: SessionState,
+        by: PathId,
+    ) {
         self.forget_proposal(peer);
         self.forget_paths(peer);
         self.sessions[peer.0 as usize].establish(with, state, by, &self.config);
@@ -217,7 +222,7 @@ impl<T, R> Protocol<T, R> {
         links: &Paths,
     ) -> impl Iterator<Item = (PathTo, PeerKey)> + use<T, R> {
         let (key, links) = (self.session(peer).key, *links);
-        (1..self.links.common(&links)).filter_map(move |path| {
+        PathId::further(self.links.common(&links)).filter_map(move |path| {
             let addr = links.get(path)?;
             let node = match addr {
                 PathAddr::Link(mac) => mac.into(),
@@ -273,7 +278,7 @@ fn read(arrival: Arrival<'_>) -> Result<(Handshake, PeerKey), Discard> {
         (Some(first), Some(PathAddr::Link(here))) => (first.into(), Some(here.into())),
         (Some(_), _) => return Err(Discard::Malformed),
         // A session comes up by links alone.
-        (None, _) => (from.node, (path == 0).then_some(from.node)),
+        (None, _) => (from.node, path.is_first().then_some(from.node)),
     };
     if here != Some(from.node) || handshake.hello.max_operations < LEAST_OPERATIONS {
         return Err(Discard::Malformed);

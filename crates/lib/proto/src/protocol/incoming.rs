@@ -9,7 +9,7 @@ use crate::receive::DataKind;
 use crate::session::{Challenge, SessionState};
 use crate::size::Echo;
 use crate::{Arrival, Delivery, ForeignFrame, PathTo, PeerId, PeerKey, Reason};
-use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr, SeqNo};
+use gigae_wire::{AckReport, Discard, Epoch, Flags, Header, Kind, NodeAddr, PathId, SeqNo};
 
 /// Bulk frames after which an acknowledgement goes out at the latest: each may be 64 KiB.
 const ACK_EVERY_BULK: u16 = 2;
@@ -26,7 +26,7 @@ struct Contents<'a> {
 
 /// Where a frame came from.
 struct Origin<'a> {
-    path: usize,
+    path: PathId,
     node: &'a NodeAddr,
 }
 
@@ -79,13 +79,13 @@ impl<T, R> Protocol<T, R> {
         }
         if !header.kind.is_of_session() {
             // Rule 13.2: sessions neither come up nor end by a socket.
-            if arrival.path > 0 && self.config.bulk.is_some() {
+            if !arrival.path.is_first() && self.config.bulk.is_some() {
                 return Err(Discard::Malformed);
             }
             return self.take_in_besides(Arrival { ..arrival });
         }
         // Nothing but the checksum shows whether such a frame was put together right (rule 13.3).
-        let by_socket = arrival.path > 0 && self.config.bulk.is_some();
+        let by_socket = !arrival.path.is_first() && self.config.bulk.is_some();
         if by_socket && header.flags.has(Flags::HEADER_ONLY) {
             return Err(Discard::Malformed);
         }
@@ -106,8 +106,11 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// The peer that sent a frame for the session with this epoch, by any of its addresses.
-    pub(super) fn find_by(&mut self, path: usize, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
-        if path == 0 { self.find(key) } else { self.table.by_path.get(&(*key, epoch)).copied() }
+    pub(super) fn find_by(&mut self, path: PathId, key: &PeerKey, epoch: Epoch) -> Option<PeerId> {
+        if path.is_first() {
+            return self.find(key);
+        }
+        self.table.by_path.get(&(*key, epoch)).copied()
     }
 
     /// The session that a frame belongs to, by its epochs. Anything else gets a Reset (rule 4.5).
@@ -128,7 +131,7 @@ impl<T, R> Protocol<T, R> {
             matches!(s.state, SessionState::Established)
                 && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
                 && (header.src_port, header.channel) == (s.key.port, s.key.channel)
-                && if path == 0 { *node == s.key.node } else { s.is_at(path, node) }
+                && if path.is_first() { *node == s.key.node } else { s.is_at(path, node) }
         })
     }
 
@@ -145,7 +148,7 @@ impl<T, R> Protocol<T, R> {
     #[inline(never)]
     fn session_of_other(
         &mut self,
-        path: usize,
+        path: PathId,
         key: &PeerKey,
         header: &Header,
     ) -> Result<PeerId, Discard> {
@@ -153,7 +156,7 @@ impl<T, R> Protocol<T, R> {
             let s = self.session(peer);
             if s.is_up() && (header.dst_epoch, header.src_epoch) == (s.local, s.remote) {
                 // A path leads from a link to the one of the same number.
-                if path > 0 && !s.is_at(path, &key.node) {
+                if !path.is_first() && !s.is_at(path, &key.node) {
                     return Err(Discard::Epoch);
                 }
                 self.settle(peer);
@@ -251,7 +254,7 @@ impl<T, R> Protocol<T, R> {
     fn on_acknowledgement(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
         let Arrival { path, header, payload, .. } = arrival;
         let session = &mut self.sessions[peer.0 as usize];
-        session.received_on = path as u8;
+        session.received_on = path;
         let send = session.send.as_mut().expect("established");
         let done = send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)?;
         self.memory.unacknowledged -= done as usize;
@@ -271,7 +274,7 @@ impl<T, R> Protocol<T, R> {
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
             let (mut flags, mut uncoalesced) = (header.flags, None);
-            if path > 0 && self.config.bulk.is_some() {
+            if !path.is_first() && self.config.bulk.is_some() {
                 let challenge = Challenge::read(payload);
                 // Only who received the question at the named address can repeat its token. No
                 // answer is longer than its question.
@@ -310,7 +313,7 @@ impl<T, R> Protocol<T, R> {
     fn on_size(
         &mut self,
         peer: PeerId,
-        path: usize,
+        path: PathId,
         kind: Kind,
         payload: &[u8],
     ) -> Result<(), Discard> {
@@ -349,7 +352,7 @@ impl<T, R> Protocol<T, R> {
         let receive = session.receive.as_mut().expect("established");
         let mut ack_every = self.config.ack_every;
         receive.is_bulk = self.memory.reassembled;
-        if session.received_on > 0 && self.config.bulk.is_some() {
+        if !session.received_on.is_first() && self.config.bulk.is_some() {
             receive.is_bulk = true;
             receive.expect_disorder(true);
             ack_every = ACK_EVERY_BULK;
@@ -386,7 +389,7 @@ impl<T, R> Protocol<T, R> {
         let used = self.outputs.deliveries.len() + kept;
         let session = self.session(peer);
         let are_left = used < if session.named { frames + frames / 6 } else { frames };
-        let by_socket = session.received_on > 0 && self.config.bulk.is_some();
+        let by_socket = !session.received_on.is_first() && self.config.bulk.is_some();
         let is_bulk = by_socket || self.memory.reassembled;
         if header.kind != Kind::Op && used >= frames {
             self.keep_message_of_named(peer, header.seq, are_left)?;
@@ -467,7 +470,7 @@ impl<T, R> Protocol<T, R> {
     #[cold]
     pub fn handle_foreign_version(
         &mut self,
-        path: usize,
+        path: PathId,
         node: NodeAddr,
         frame: Option<ForeignFrame>,
     ) {

@@ -4,7 +4,7 @@ use super::{Protocol, ReplyKind, StatelessReply};
 use crate::receive::initial_credit;
 use crate::session::{Challenge, NextFrame};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
-use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind};
+use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind, PathId};
 
 /// Bytes of an Ack's payload that is not a report.
 const NO_REPORT: u16 = 4 + AckReport::MAX_BITMAP as u16 + 1;
@@ -134,7 +134,7 @@ impl<T, R> Protocol<T, R> {
         let sent = send.transmit(self.now);
         // What goes by a socket may wait behind other frames there, each of 64 KiB. Then an
         // acknowledgement also goes by itself.
-        let by_socket = sent.path > 0 && self.config.bulk.is_some();
+        let by_socket = !sent.path.is_first() && self.config.bulk.is_some();
         let waits = by_socket && send.is_behind_others(&sent);
         let owed = session.receive.as_ref().filter(|_| waits).map(|receive| receive.owed());
         let mut header = session.header(sent.kind, self.config.port, sent.seq);
@@ -149,8 +149,7 @@ impl<T, R> Protocol<T, R> {
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");
-        let path = usize::from(sent.path);
-        DataFrame { to: peer, path, header, buffer: send.message(sent.seq) }
+        DataFrame { to: peer, path: sent.path, header, buffer: send.message(sent.seq) }
     }
 
     fn build_ack(&mut self, peer: PeerId, frame: NextFrame, to: Destination) -> Transmit<'_, T> {
@@ -170,7 +169,7 @@ impl<T, R> Protocol<T, R> {
         session.transmitted();
         self.touch(peer);
         len = if pad > 0 { 0 } else { len };
-        if path > 0 && self.config.bulk.is_some() && flags != Flags::NONE {
+        if !path.is_first() && self.config.bulk.is_some() && flags != Flags::NONE {
             let session = &self.sessions[peer.0 as usize];
             let own = || self.secret.socket(&session.key, session.local);
             let own = || Challenge { token: own(), uncoalesced: None };
@@ -212,7 +211,7 @@ impl<T, R> Protocol<T, R> {
     /// Builds a Confirm. It also serves as a probe of a path until the peer is known to have
     /// received one.
     #[cold]
-    fn build_confirm(&mut self, peer: PeerId, frame: NextFrame, path: usize) -> Transmit<'_, T> {
+    fn build_confirm(&mut self, peer: PeerId, frame: NextFrame, path: PathId) -> Transmit<'_, T> {
         let to = Destination::Peer(peer);
         let session = &mut self.sessions[peer.0 as usize];
         let pad = if frame == NextFrame::Probe { session.pad(path, &self.config) } else { 0 };

@@ -8,7 +8,7 @@ use crate::log;
 use crate::path_set::PathSet;
 use crate::session::SessionState;
 use crate::{PeerId, Unsent};
-use gigae_wire::{Epoch, Kind};
+use gigae_wire::{Epoch, Kind, PathId};
 
 /// # Sending
 impl<T, R> Protocol<T, R> {
@@ -53,7 +53,7 @@ impl<T, R> Protocol<T, R> {
         if matches!(session.state, SessionState::Established) {
             let probes = match datagrams {
                 None => send.want_bulk(),
-                Some(_) if own.most > 1 && session.asks_coalescing() => PathSet::of(1),
+                Some(_) if own.most > 1 && session.asks_coalescing() => PathSet::of(PathId::SOCKET),
                 Some(_) => PathSet::NONE,
             };
             if !probes.is_empty() {

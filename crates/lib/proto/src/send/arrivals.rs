@@ -4,7 +4,7 @@ use super::SendWindow;
 use super::slots::{SentFrame, SlotState};
 use crate::path_set::PathSet;
 use crate::time::Instant;
-use gigae_wire::{Discard, SeqNo};
+use gigae_wire::{Discard, PathId, SeqNo};
 use std::collections::VecDeque;
 
 impl<T> SendWindow<T> {
@@ -30,7 +30,8 @@ impl<T> SendWindow<T> {
             let base = self.base;
             let slot = self.slot(base);
             let token = slot.token.take().expect("a slot within the window holds its message");
-            if (slot.state, slot.path, slot.repeated) == (SlotState::InFlight, 0, false) {
+            let once_by_first = (SlotState::InFlight, PathId::FIRST, false);
+            if (slot.state, slot.path, slot.repeated) == once_by_first {
                 (usual, latest) = (usual + u32::from(slot.datagrams), slot.transmission);
             } else {
                 let arrival = slot.sent_frame();
@@ -56,10 +57,10 @@ impl<T> SendWindow<T> {
 
     #[inline(never)]
     fn settle_further(&mut self, most: u32, ack: SeqNo, first: bool) {
-        let mut arrived = if first { PathSet::of(0) } else { PathSet::NONE };
-        for (i, path) in (1..).zip(&mut self.further) {
+        let mut arrived = if first { PathSet::of(PathId::FIRST) } else { PathSet::NONE };
+        for (number, path) in (1..).zip(&mut self.further) {
             if path.settle(most, |timed| timed.is_before(ack)) {
-                arrived.insert(i);
+                arrived.insert(PathId::new(number));
             }
         }
         self.doubt_others(arrived);
@@ -74,10 +75,10 @@ impl<T> SendWindow<T> {
             return;
         }
         self.lost -= u32::from(state == SlotState::Lost);
-        if path > 0 && self.has_bulk {
+        if !path.is_first() && self.has_bulk {
             self.bulk_size.arrived();
         }
-        let path = self.path(path.into());
+        let path = self.path(path);
         if repeated && now.nanos_since(sent_at) < path.rtt.half() {
             path.arrive_late(if state == SlotState::InFlight { datagrams } else { 0 });
         } else {

@@ -6,7 +6,7 @@ use crate::ProtocolCounters;
 use crate::path::{self, AfterProbe, REORDERING};
 use crate::path_set::PathSet;
 use crate::time::Instant;
-use gigae_wire::{AckReport, MAX_PATHS, SeqNo};
+use gigae_wire::{AckReport, MAX_PATHS, PathId, SeqNo};
 
 /// Timeouts in a row that repeat only the oldest frame, which asks what else is missing. A peer
 /// that was only kept off its CPU for a millisecond then answers before everything is repeated.
@@ -57,10 +57,10 @@ impl<T> SendWindow<T> {
         let (most, mask) = (self.capacity(), self.slots.len().wrapping_sub(1));
         let Self { slots, first, further, .. } = self;
         let mut arrived = PathSet::NONE;
-        for (i, path) in std::iter::once(first).chain(further).enumerate() {
+        for (number, path) in std::iter::once(first).chain(further).enumerate() {
             let held = |timed: SeqNo| slots[timed.0 as usize & mask].state == SlotState::Held;
             if path.settle(most, held) {
-                arrived.insert(i);
+                arrived.insert(PathId::new(number));
             }
         }
         self.doubt_others(arrived);
@@ -78,7 +78,7 @@ impl<T> SendWindow<T> {
     fn dropped(&mut self, now: Instant, latest: SeqNo) -> bool {
         if !latest.is_before(self.base) && latest.is_before(self.sent) {
             let slot = self.slot(latest);
-            let (path, transmission) = (usize::from(slot.path), slot.transmission);
+            let (path, transmission) = (slot.path, slot.transmission);
             let (in_flight, repeated) = (slot.state == SlotState::InFlight, slot.repeated);
             let since = now.nanos_since(slot.sent_at);
             let path = self.path(path);
@@ -100,12 +100,12 @@ impl<T> SendWindow<T> {
         let mut found = [None; MAX_PATHS];
         while seq != self.sent {
             let slot = self.slot(seq);
-            let (path, transmission) = (usize::from(slot.path), slot.transmission);
+            let (path, transmission) = (slot.path, slot.transmission);
             if slot.state == SlotState::InFlight
                 && self.path(path).is_behind(transmission, reordering)
             {
                 self.lose(seq);
-                found[path] = Some(transmission);
+                found[path.index()] = Some(transmission);
             }
             seq += 1;
         }
@@ -114,7 +114,7 @@ impl<T> SendWindow<T> {
                 path.slow_down(last, most, keeps);
             }
         }
-        if self.has_bulk && found[1].is_some() {
+        if self.has_bulk && found[PathId::SOCKET.index()].is_some() {
             self.bulk_size.lost();
         }
         self.lost - before
@@ -128,8 +128,8 @@ impl<T> SendWindow<T> {
         while seq != self.sent {
             let slot = self.slot(seq);
             let (state, path, transmission) = (slot.state, slot.path, slot.transmission);
-            let sent_before = state == SlotState::InFlight
-                && self.path(path.into()).is_before_recovery(transmission);
+            let sent_before =
+                state == SlotState::InFlight && self.path(path).is_before_recovery(transmission);
             self.undeliverable += u32::from(sent_before);
             seq += 1;
         }
@@ -139,17 +139,17 @@ impl<T> SendWindow<T> {
     fn lose(&mut self, seq: SeqNo) {
         let slot = self.slot(seq);
         slot.state = SlotState::Lost;
-        let (path, datagrams) = (usize::from(slot.path), slot.datagrams);
+        let (path, datagrams) = (slot.path, slot.datagrams);
         self.path(path).lose(seq, datagrams.into());
         self.lost += 1;
     }
 
     /// Marks frames in flight on a path as lost: all, or only the oldest.
-    pub(super) fn lose_in_flight(&mut self, path: usize, all: bool) {
+    pub(super) fn lose_in_flight(&mut self, path: PathId, all: bool) {
         let mut seq = self.base;
         while seq != self.sent {
             let slot = self.slot(seq);
-            if slot.state == SlotState::InFlight && usize::from(slot.path) == path {
+            if slot.state == SlotState::InFlight && slot.path == path {
                 self.lose(seq);
                 if !all {
                     break;
@@ -175,7 +175,7 @@ impl<T> SendWindow<T> {
     /// Repeats everything in flight: nothing of it has arrived.
     #[cold]
     pub(crate) fn repeat_all(&mut self) {
-        for path in 0..=self.further.len() {
+        for path in self.path_ids() {
             self.lose_in_flight(path, true);
         }
     }
@@ -184,24 +184,24 @@ impl<T> SendWindow<T> {
     pub(crate) fn expire(&mut self, now: Instant, counters: &mut ProtocolCounters) -> Expired {
         let slowest = path::slowest(self.paths());
         let mut expired = Expired::default();
-        for i in 0..=self.further.len() {
-            if now < self.deadline_of(i, slowest) {
+        for id in self.path_ids() {
+            if now < self.deadline_of(id, slowest) {
                 continue;
             }
             let has_bulk = self.has_bulk;
-            let path = self.path(i);
+            let path = self.path(id);
             if path.is_alive() {
                 counters.timeouts += 1;
-                expired.given_up = expired.given_up.union(self.time_out(i, now));
+                expired.given_up = expired.given_up.union(self.time_out(id, now));
             } else if has_bulk {
                 match path.probed_or_left(now) {
-                    AfterProbe::Probe => expired.to_probe.insert(i),
+                    AfterProbe::Probe => expired.to_probe.insert(id),
                     AfterProbe::FirstLeft => expired.is_bulk_silent = true,
                     AfterProbe::Nothing => {}
                 }
             } else {
                 path.probed(now);
-                expired.to_probe.insert(i);
+                expired.to_probe.insert(id);
             }
         }
         expired.to_probe = expired.to_probe.union(expired.given_up);
@@ -212,22 +212,22 @@ impl<T> SendWindow<T> {
     /// receiver what else is missing. If that is not answered either, everything is repeated. With
     /// several paths, another path carries the repeated frame. If the peer answers by that path and
     /// not by this one, this one is dead.
-    fn time_out(&mut self, i: usize, now: Instant) -> PathSet {
-        if self.path(i).is_doubted() {
-            let dead = self.give_up(i);
+    fn time_out(&mut self, id: PathId, now: Instant) -> PathSet {
+        if self.path(id).is_doubted() {
+            let dead = self.give_up(id);
             if !dead.is_empty() {
                 return dead;
             }
         }
-        if self.has_bulk && i > 0 {
+        if self.has_bulk && !id.is_first() {
             self.bulk_size.lost();
         }
         let most = self.capacity();
-        let path = self.path(i);
+        let path = self.path(id);
         path.time_out(now);
         let all = path.rtt.timeouts() > QUESTIONS;
-        self.lose_in_flight(i, all);
-        let path = self.path(i);
+        self.lose_in_flight(id, all);
+        let path = self.path(id);
         if all {
             path.restart(most);
         } else {

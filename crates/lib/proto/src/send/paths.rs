@@ -5,7 +5,7 @@ use crate::path::{self, Path};
 use crate::path_set::PathSet;
 use crate::time::Instant;
 use crate::{PathCounters, ProtocolConfig};
-use gigae_wire::SeqNo;
+use gigae_wire::{PathId, SeqNo};
 
 /// Bulk frames for which the flight of the socket's path has room at least.
 const FRAMES_IN_FLIGHT: u32 = 4;
@@ -20,17 +20,17 @@ impl<T> SendWindow<T> {
     pub(crate) fn open_paths(
         &mut self,
         count: usize,
-        working: usize,
+        working: PathId,
         config: &ProtocolConfig,
     ) -> PathSet {
         let mut probes = PathSet::NONE;
         (self.keeps_to_first, self.has_bulk) = (false, false);
-        for (i, path) in self.paths_mut().enumerate() {
+        for (id, path) in self.numbered_mut() {
             path.begin_anew(config);
-            if i != working {
+            if id != working {
                 path.die();
-                if i < count {
-                    probes.insert(i);
+                if id.index() < count {
+                    probes.insert(id);
                 } else {
                     path.leave();
                 }
@@ -74,7 +74,7 @@ impl<T> SendWindow<T> {
     #[inline]
     pub(crate) fn is_behind_others(&mut self, sent: &Transmission) -> bool {
         let own = self.slot(sent.seq).datagrams.into();
-        self.path(sent.path.into()).flight().0 > own
+        self.path(sent.path).flight().0 > own
     }
 
     /// Bulk frames would go by the socket if it worked. Returns the path to probe, unless it is
@@ -84,7 +84,7 @@ impl<T> SendWindow<T> {
             return PathSet::NONE;
         }
         self.further[0].die();
-        PathSet::of(1)
+        PathSet::of(PathId::SOCKET)
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> + Clone {
@@ -95,21 +95,31 @@ impl<T> SendWindow<T> {
         std::iter::once(&mut self.first).chain(&mut self.further)
     }
 
+    /// The paths with their numbers, in order.
+    fn numbered_mut(&mut self) -> impl Iterator<Item = (PathId, &mut Path)> {
+        self.paths_mut().enumerate().map(|(number, path)| (PathId::new(number), path))
+    }
+
+    /// The numbers of the paths, in order.
+    pub(super) fn path_ids(&self) -> impl Iterator<Item = PathId> + use<T> {
+        PathId::all(1 + self.further.len())
+    }
+
     #[inline(always)]
-    pub(super) fn path(&mut self, path: usize) -> &mut Path {
-        if path == 0 { &mut self.first } else { &mut self.further[path - 1] }
+    pub(super) fn path(&mut self, id: PathId) -> &mut Path {
+        if id.is_first() { &mut self.first } else { &mut self.further[id.index() - 1] }
     }
 
     #[inline]
-    fn path_of(&self, path: usize) -> &Path {
-        if path == 0 { &self.first } else { &self.further[path - 1] }
+    fn path_of(&self, id: PathId) -> &Path {
+        if id.is_first() { &self.first } else { &self.further[id.index() - 1] }
     }
 
     /// The path for the next frame, if there are several.
     #[inline(never)]
-    pub(super) fn choose(&self) -> Option<usize> {
+    pub(super) fn choose(&self) -> Option<PathId> {
         if self.is_by_first() {
-            return self.first.has_room().then_some(0);
+            return self.first.has_room().then_some(PathId::FIRST);
         }
         if self.has_bulk {
             let next = if self.lost > 0 { self.next_lost() } else { self.sent };
@@ -120,21 +130,24 @@ impl<T> SendWindow<T> {
     }
 
     #[inline(never)]
-    pub(super) fn choose_for(&mut self, seq: SeqNo, repeated: bool) -> usize {
+    pub(super) fn choose_for(&mut self, seq: SeqNo, repeated: bool) -> PathId {
         if self.is_by_first() {
-            return 0;
+            return PathId::FIRST;
         }
         if let Some(path) = self.by_class(self.slot_of(seq).bulk) {
             return path;
         }
-        let before = repeated.then(|| self.slot(seq).path.into());
-        path::choose(self.paths(), before).unwrap_or(0)
+        let before = repeated.then(|| self.slot(seq).path);
+        path::choose(self.paths(), before).unwrap_or(PathId::FIRST)
     }
 
     /// The path of bulk frames, or of all others, where there is a socket. The link carries
     /// everything; the socket, bulk frames only: others may be longer than its datagrams.
-    fn by_class(&self, bulk: bool) -> Option<usize> {
-        self.has_bulk.then(|| usize::from(bulk && self.further[0].is_usable()))
+    fn by_class(&self, bulk: bool) -> Option<PathId> {
+        self.has_bulk.then(|| {
+            let by_socket = bulk && self.further[0].is_usable();
+            if by_socket { PathId::SOCKET } else { PathId::FIRST }
+        })
     }
 
     fn is_by_first(&self) -> bool {
@@ -165,42 +178,45 @@ impl<T> SendWindow<T> {
     /// Gives a path up, unless it is the last one, or the one beside a socket: it is dead until a
     /// probe is answered, and what was in flight on it is sent again by others. Returns the path to
     /// probe.
-    pub(crate) fn give_up(&mut self, i: usize) -> PathSet {
-        let another = |(n, path): (usize, &Path)| n != i && path.is_alive();
-        if self.has_bulk && i == 0
-            || !self.path(i).is_alive()
+    pub(crate) fn give_up(&mut self, id: PathId) -> PathSet {
+        let another = |(number, path): (usize, &Path)| number != id.index() && path.is_alive();
+        if self.has_bulk && id.is_first()
+            || !self.path(id).is_alive()
             || !self.paths().enumerate().any(another)
         {
             return PathSet::NONE;
         }
-        self.lose_in_flight(i, true);
-        self.path(i).give_up();
-        PathSet::of(i)
+        self.lose_in_flight(id, true);
+        self.path(id).give_up();
+        PathSet::of(id)
     }
 
     /// A probe of a path was answered. False if the path was alive.
-    pub(crate) fn revive(&mut self, i: usize, config: &ProtocolConfig) -> bool {
-        let revived = self.path(i).revive(config);
+    pub(crate) fn revive(&mut self, id: PathId, config: &ProtocolConfig) -> bool {
+        let revived = self.path(id).revive(config);
         if revived {
             if self.has_bulk {
-                let path = self.path(i);
+                let path = self.path(id);
                 path.rtt.raise_least(LEAST_BULK_TIMEOUT);
                 path.keep_queues_short();
             }
-            self.doubt_others(PathSet::of(i));
+            self.doubt_others(PathSet::of(id));
         }
         revived
     }
 
     /// The path for a frame that is about no path: `wanted` if it is alive, else the first that is.
-    pub(crate) fn alive(&self, wanted: usize) -> usize {
-        let is_wanted = self.paths().nth(wanted).is_some_and(Path::is_alive);
-        if is_wanted { wanted } else { self.paths().position(Path::is_alive).unwrap_or(0) }
+    pub(crate) fn alive(&self, wanted: PathId) -> PathId {
+        let is_wanted = self.paths().nth(wanted.index()).is_some_and(Path::is_alive);
+        if is_wanted {
+            return wanted;
+        }
+        self.paths().position(Path::is_alive).map_or(PathId::FIRST, PathId::new)
     }
 
     /// Whether a path is dead, and so probed.
-    pub(crate) fn is_dead(&self, path: usize) -> bool {
-        self.paths().nth(path).is_some_and(|path| !path.is_alive())
+    pub(crate) fn is_dead(&self, id: PathId) -> bool {
+        self.paths().nth(id.index()).is_some_and(|path| !path.is_alive())
     }
 
     /// The counters of the paths.
@@ -217,16 +233,16 @@ impl<T> SendWindow<T> {
     #[inline(never)]
     fn deadline_of_several(&self) -> Instant {
         let slowest = path::slowest(self.paths());
-        let deadlines = (0..=self.further.len()).map(|path| self.deadline_of(path, slowest));
+        let deadlines = self.path_ids().map(|id| self.deadline_of(id, slowest));
         deadlines.min().unwrap_or(Instant::NEVER)
     }
 
     /// The deadline of one path, where the slowest one's first timeout is so long.
-    pub(super) fn deadline_of(&self, path: usize, slowest: u64) -> Instant {
+    pub(super) fn deadline_of(&self, id: PathId, slowest: u64) -> Instant {
         // Nothing that came by the link is acknowledged by a socket.
         let alone = self.further.is_empty() || self.has_bulk;
-        let path_of = self.path_of(path);
-        if alone && path == 0 { path_of.deadline() } else { path_of.deadline_among(slowest) }
+        let path = self.path_of(id);
+        if alone && id.is_first() { path.deadline() } else { path.deadline_among(slowest) }
     }
 
     /// Nanoseconds after which an answer is overdue.
@@ -238,8 +254,8 @@ impl<T> SendWindow<T> {
     /// Something has arrived by these paths: the peer is there. The silent paths have no
     /// other excuse, so they are doubted.
     pub(super) fn doubt_others(&mut self, arrived: PathSet) {
-        for (i, path) in self.paths_mut().enumerate() {
-            if arrived.has_other_than(i) {
+        for (id, path) in self.numbered_mut() {
+            if arrived.has_other_than(id) {
                 path.doubt();
             }
         }

@@ -1,7 +1,7 @@
 //! The frames of a send window, each in a slot.
 
 use crate::time::Instant;
-use gigae_wire::Kind;
+use gigae_wire::{Kind, PathId};
 
 /// Largest number of slots that is kept for another window. A window with more had a burst, and can
 /// pay for its own slots with a few allocations.
@@ -39,7 +39,7 @@ pub(crate) struct WindowSlot<T> {
     pub(super) datagrams: u8,
     pub(super) len: u16,
     /// The path of its latest transmission, and the number there.
-    pub(super) path: u8,
+    pub(super) path: PathId,
     pub(super) transmission: u32,
     /// The clock's last reading before that transmission.
     pub(super) sent_at: Instant,
@@ -48,7 +48,7 @@ pub(crate) struct WindowSlot<T> {
 /// What is known of a frame that the receiver has.
 pub(super) struct SentFrame {
     pub(super) state: SlotState,
-    pub(super) path: u8,
+    pub(super) path: PathId,
     pub(super) datagrams: u8,
     pub(super) transmission: u32,
     pub(super) repeated: bool,
@@ -65,7 +65,7 @@ impl<T> WindowSlot<T> {
             bulk: false,
             datagrams: 1,
             len: 0,
-            path: 0,
+            path: PathId::FIRST,
             transmission: 0,
             sent_at: Instant(0),
         }

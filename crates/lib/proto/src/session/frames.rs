@@ -20,7 +20,7 @@ impl<T, R> Session<T, R> {
     /// Whether all that is to transmit now is an acknowledgement of what came by a further path,
     /// and any data frame can carry it as well.
     pub(crate) fn can_acknowledge_later(&self) -> bool {
-        self.received_on > 0
+        !self.received_on.is_first()
             && self.next_frame() == Some(NextFrame::Ack)
             && self.receive.as_ref().is_some_and(|receive| !receive.has_gap())
     }

@@ -4,7 +4,7 @@ use super::Session;
 use crate::ProtocolConfig;
 use crate::size::{Echo, SizeFrame, Sizes};
 use crate::time::Since;
-use gigae_wire::Kind;
+use gigae_wire::{Kind, PathId};
 
 impl<T, R> Session<T, R> {
     /// Asks for the longest frames that both ends accept, unless every network carries them.
@@ -21,8 +21,8 @@ impl<T, R> Session<T, R> {
 
     /// The peer asks about a frame that has arrived.
     #[cold]
-    pub(crate) fn on_probe(&mut self, echo: Echo, path: usize) {
-        self.sizes.get_or_insert_default().on_question(echo, path as u8);
+    pub(crate) fn on_probe(&mut self, echo: Echo, path: PathId) {
+        self.sizes.get_or_insert_default().on_question(echo, path);
         self.probes.size = true;
     }
 
@@ -52,26 +52,27 @@ impl<T, R> Session<T, R> {
     /// The Probe or Echo that [`next_frame`](Self::next_frame) asked for: kind, contents, length of
     /// the payload, and path.
     #[cold]
-    pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, usize)> {
+    pub(crate) fn next_size(&mut self) -> Option<(Kind, Echo, u16, PathId)> {
         let sizes = self.sizes.as_mut()?;
         let next = sizes.next();
         self.probes.size &= sizes.is_due();
         if sizes.is_over() {
             self.sizes = None;
         }
-        let alive = |wanted: u8| self.send.as_ref().map_or(0, |send| send.alive(wanted.into()));
+        let alive =
+            |wanted: PathId| self.send.as_ref().map_or(PathId::FIRST, |send| send.alive(wanted));
         Some(match next? {
             SizeFrame::Question(echo, path) => (Kind::Probe, echo, echo.len, alive(path)),
-            SizeFrame::Answer(echo, path) => (Kind::Echo, echo, 0, path.into()),
+            SizeFrame::Answer(echo, path) => (Kind::Echo, echo, 0, path),
         })
     }
 
     /// The length to which a probe of a dead path is padded. The path comes back only if it carries
     /// what the others carry.
     #[cold]
-    pub(crate) fn pad(&mut self, path: usize, config: &ProtocolConfig) -> u16 {
+    pub(crate) fn pad(&mut self, path: PathId, config: &ProtocolConfig) -> u16 {
         let probe = self.send.as_ref().is_some_and(|send| send.is_dead(path));
-        if let Some(bulk) = config.bulk.filter(|_| path > 0) {
+        if let Some(bulk) = config.bulk.filter(|_| !path.is_first()) {
             // A dead path comes back if it carries a datagram of the longest.
             return match std::mem::take(&mut self.asks) {
                 _ if probe => bulk.longest(1),

@@ -5,12 +5,12 @@ use super::{NextFrame, Session, SessionState};
 use crate::ProtocolConfig;
 use crate::log;
 use crate::send::SendWindow;
-use gigae_wire::{Flags, NodeAddr, PathAddr, Paths};
+use gigae_wire::{Flags, NodeAddr, PathAddr, PathId, Paths};
 
 impl<T, R> Session<T, R> {
     /// Whether this is the peer's address on a path beyond the first.
     #[inline(never)]
-    pub(crate) fn is_at(&self, path: usize, node: &NodeAddr) -> bool {
+    pub(crate) fn is_at(&self, path: PathId, node: &NodeAddr) -> bool {
         match self.links.get(path) {
             Some(PathAddr::Link(mac)) => NodeAddr::Ethernet(mac) == *node,
             Some(PathAddr::Socket(socket)) => {
@@ -22,7 +22,7 @@ impl<T, R> Session<T, R> {
 
     /// A frame of this session came with a question or an answer.
     #[cold]
-    pub(crate) fn marked(&mut self, flags: Flags, path: usize, config: &ProtocolConfig) {
+    pub(crate) fn marked(&mut self, flags: Flags, path: PathId, config: &ProtocolConfig) {
         if flags.has(Flags::ASK) {
             self.receive.as_mut().expect("established").ask();
             if self.paths > 1 {
@@ -39,7 +39,7 @@ impl<T, R> Session<T, R> {
     }
 
     /// A link of this end does not work. What was in flight on it is sent again by other paths.
-    pub(crate) fn give_up(&mut self, path: usize) {
+    pub(crate) fn give_up(&mut self, path: PathId) {
         let up = self.is_up();
         if let Some(send) = self.send.as_mut().filter(|_| up) {
             let given_up = send.give_up(path);
@@ -50,17 +50,17 @@ impl<T, R> Session<T, R> {
 
     /// The path for a control frame of this kind, and what it asks or answers there.
     #[inline]
-    pub(crate) fn path_for(&mut self, frame: NextFrame) -> (usize, Flags) {
+    pub(crate) fn path_for(&mut self, frame: NextFrame) -> (PathId, Flags) {
         if self.paths == 1 && frame == NextFrame::Ack {
-            return (0, Flags::NONE);
+            return (PathId::FIRST, Flags::NONE);
         }
         self.path_of_several(frame)
     }
 
     #[cold]
-    fn path_of_several(&mut self, frame: NextFrame) -> (usize, Flags) {
-        let alive = |send: &Option<Box<SendWindow<T>>>, wanted: u8| {
-            send.as_ref().map_or(0, |send| send.alive(wanted.into()))
+    fn path_of_several(&mut self, frame: NextFrame) -> (PathId, Flags) {
+        let alive = |send: &Option<Box<SendWindow<T>>>, wanted: PathId| {
+            send.as_ref().map_or(PathId::FIRST, |send| send.alive(wanted))
         };
         match frame {
             // A former session shows which paths there were, not which of them still work.
@@ -80,14 +80,14 @@ impl<T, R> Session<T, R> {
                 let path = alive(&self.send, self.received_on);
                 // No data are in flight whose loss would show that this path does not work. An
                 // answer shows that it works.
-                self.received_on = (path as u8 + 1) % self.paths;
+                self.received_on = path.after(1, self.paths);
                 (path, Flags::ASK)
             }
             // The sender polls the link anyway; a look at the socket is a system call.
-            _ if matches!(self.links, Paths::Bulk(_)) => (0, Flags::NONE),
+            _ if matches!(self.links, Paths::Bulk(_)) => (PathId::FIRST, Flags::NONE),
             _ => {
                 let path = alive(&self.send, self.received_on);
-                self.replied_on = path as u8;
+                self.replied_on = path;
                 (path, Flags::NONE)
             }
         }
@@ -97,15 +97,15 @@ impl<T, R> Session<T, R> {
     /// one way only, so the next acknowledgement goes by another.
     #[cold]
     pub(crate) fn on_duplicate(&mut self) {
-        self.received_on = (self.replied_on + 1) % self.paths;
+        self.received_on = self.replied_on.after(1, self.paths);
     }
 
     /// The paths one after the other, beginning with the one by which the last frame arrived. A
     /// session neither comes up nor ends by a socket.
-    fn in_turn(&self, n: u8) -> usize {
+    fn in_turn(&self, n: u8) -> PathId {
         if matches!(self.links, Paths::Bulk(_)) {
-            return 0;
+            return PathId::FIRST;
         }
-        usize::from(self.received_on.wrapping_add(n) % self.paths)
+        self.received_on.after(n, self.paths)
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::world::CHANNEL;
 use gigae_proto::{Arrival, Body, Protocol};
-use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Hello, Kind, MacAddr, Paths};
+use gigae_wire::{Discard, Epoch, Flags, Handshake, Header, Hello, Kind, MacAddr, PathId, Paths};
 
 pub type End = Protocol<Vec<u8>, Vec<u8>>;
 
@@ -47,7 +47,7 @@ pub fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Of
     let header = header(Kind::Hello, epoch, Epoch::UNKNOWN);
     let payload = said(macs, 0, 1468);
     end.handle(
-        Arrival { path: 0, from: &from.into(), header: &header, payload: &payload },
+        Arrival { path: PathId::FIRST, from: &from.into(), header: &header, payload: &payload },
         &mut None,
     )
     .unwrap();
@@ -64,7 +64,7 @@ pub fn propose(end: &mut End, from: MacAddr, epoch: u32, macs: &[MacAddr]) -> Of
 /// The attacker takes an offer by a path and sends the first frame of the session.
 pub fn confirm(
     end: &mut End,
-    (path, from): (usize, MacAddr),
+    (path, from): (PathId, MacAddr),
     (epoch, offer): (u32, Offer),
     macs: &[MacAddr],
 ) -> Result<(), Discard> {

@@ -6,7 +6,9 @@ use gigae_proto::{
     PeerId, PeerKey, Protocol, ProtocolConfig, Unsent,
 };
 use gigae_sim::{Faults, Network, Port};
-use gigae_wire::{Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathAddr, Route};
+use gigae_wire::{
+    Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathAddr, PathId, Route,
+};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -22,7 +24,7 @@ pub struct Node {
     /// Its links, one unless it has several.
     pub links: Vec<(Port, MacAddr)>,
     /// Where paths lead beyond the first.
-    pub paths: HashMap<(PeerId, usize), PathAddr>,
+    pub paths: HashMap<(PeerId, PathId), PathAddr>,
     /// The second link is a socket for bulk data.
     pub has_bulk: bool,
     /// The datagrams of what comes by the socket come one by one.
@@ -150,8 +152,8 @@ impl World {
         let mut moved = false;
         for node in &mut self.nodes {
             node.proto.advance(now);
-            for path in 0..node.links.len() {
-                while let Some(frame) = self.net.receive(node.links[path].0) {
+            for path in PathId::all(node.links.len()) {
+                while let Some(frame) = self.net.receive(node.links[path.index()].0) {
                     moved = true;
                     node.take(path, frame);
                 }
@@ -184,9 +186,10 @@ impl World {
 }
 
 impl Node {
-    fn take(&mut self, path: usize, frame: Vec<u8>) {
+    fn take(&mut self, path: PathId, frame: Vec<u8>) {
         let socket = Envelope::Udp { port: SOCKET };
-        let envelope = if self.has_bulk && path > 0 { socket } else { Envelope::DEFAULT };
+        let by_socket = self.has_bulk && !path.is_first();
+        let envelope = if by_socket { socket } else { Envelope::DEFAULT };
         let parsed = envelope.open(&frame).and_then(|(from, inner)| {
             Header::parse(inner).map(|(header, payload)| (from, header, payload.to_vec()))
         });
@@ -199,7 +202,7 @@ impl Node {
                 // A question whether a peer is still there is short; one whether a path works, as
                 // long as the longest frame.
                 let is_long = payload.len() > usize::from(LONGEST_BULK);
-                let is_question = self.has_bulk && path > 0 && is_long && !header.kind.is_data();
+                let is_question = by_socket && is_long && !header.kind.is_data();
                 if let Some(uncoalesced) = self.uncoalesced.filter(|_| is_question) {
                     self.proto.arrived_uncoalesced(&arrival, uncoalesced);
                 }
@@ -259,10 +262,10 @@ impl Node {
                 ),
             };
             moved = true;
-            let (port, mac) = self.links[path];
+            let (port, mac) = self.links[path.index()];
             let by_link = |node| Route::new(Envelope::DEFAULT, mac.into(), node).unwrap();
             let route = match to {
-                Destination::Peer(id) if path > 0 => match self.paths[&(id, path)] {
+                Destination::Peer(id) if !path.is_first() => match self.paths[&(id, path)] {
                     PathAddr::Link(mac) => by_link(mac.into()),
                     PathAddr::Socket(socket) => {
                         let longest = 2 * LONGEST_BULK + HEADER_LEN as u16;
@@ -274,7 +277,7 @@ impl Node {
                 Destination::Peer(id) => by_link(self.proto.key(id).node),
                 Destination::Unknown(key) => by_link(key.node),
             };
-            self.sent_on[path] += usize::from(header.kind.is_data());
+            self.sent_on[path.index()] += usize::from(header.kind.is_data());
             let nth = self.sent.len();
             self.sent.push(header);
             if self.drop_sent.contains(&nth) {
