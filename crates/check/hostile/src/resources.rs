@@ -31,9 +31,11 @@ const ADDRESSES: usize = 1 + 2 * (MAX_PATHS - 1);
 const MOST_UNNAMED: usize = MOST_PEERS - MOST_PEERS / 8;
 const MOST_RECENT_HELLOS: usize = 64;
 
-/// Bytes that all peers may be granted, and completions from which on receives take no more.
+/// Bytes that all peers may be granted, completions from which on receives take no more, and those
+/// that each peer may have beyond that.
 const MOST_GRANTED: usize = 64 << 20;
 const MOST_COMPLETIONS: usize = 16_384;
+const OWN_COMPLETIONS: usize = 16;
 
 /// Frames of one endpoint and way, and sessions that it may have.
 const FRAMES: usize = 256;
@@ -221,7 +223,11 @@ impl Resources {
             ("proposals", peers.proposing, peers.peers),
             ("replaceable peers", peers.replaceable, peers.peers),
             ("bytes granted", operations.granted, MOST_GRANTED),
-            ("completions", operations.completions, MOST_COMPLETIONS),
+            (
+                "completions",
+                operations.completions,
+                MOST_COMPLETIONS + OWN_COMPLETIONS * peers.peers,
+            ),
             ("notices", operations.notices, MOST_NOTICES),
             ("debtors", operations.debtors, peers.peers),
             ("IP routes", ip_routes, peers.peers + MOST_RECENT_HELLOS),

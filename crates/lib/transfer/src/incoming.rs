@@ -89,14 +89,16 @@ impl<M: Bytes> Transfer<M> {
     /// Matches a message that begins to arrive with a receive.
     fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
         let matched = Matched { peer, label, total, got: 0, source: DataSource::Parts };
-        let found = self.receive_for(matched);
+        let waits = !self.stalled.is_empty() && self.stalled.contains(&peer);
+        let found = if waits { None } else { self.receive_for(matched) };
         if found.is_none() {
             self.counters.unexpected += 1;
         }
         found
     }
 
-    /// The receive that takes a message now; `None` if the message is to be kept.
+    /// The receive that takes a message now; `None` if the message is to be kept. If it is to wait
+    /// for a receive of several, the peer is stalled from then on.
     pub(crate) fn receive_for(&mut self, matched: Matched) -> Option<u32> {
         let Matched { peer, label, .. } = matched;
         let id = self.matching.receive_for(peer, label)?;
@@ -105,19 +107,17 @@ impl<M: Bytes> Transfer<M> {
             *self.engaged_with(peer) += 1;
             return Some(id);
         }
-        // While messages are kept for it, later ones wait behind them.
-        if !self.stalled.contains(&id) {
-            if self.is_open(id) {
-                return Some(self.part(id, matched));
-            }
-            self.stalled.push(id);
+        if self.has_room_for(peer) {
+            return Some(self.part(id, matched));
         }
+        self.stalled.insert(peer);
         None
     }
 
     /// Keeps a message until a receive wants it.
     fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: UnexpectedBody) {
-        self.matching.unexpected.push(UnexpectedMessage { peer, label, total, body });
+        let waits = !self.stalled.is_empty() && self.stalled.contains(&peer);
+        self.matching.unexpected.push(UnexpectedMessage { peer, label, total, waits, body });
     }
 
     fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> OpResult {

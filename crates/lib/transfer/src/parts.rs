@@ -41,6 +41,11 @@ impl<M> Parts<M> {
         self.len
     }
 
+    /// Messages of one sender.
+    pub(crate) fn of(&self, peer: PeerId) -> usize {
+        self.by_peer.get(&peer).map_or(0, |of| of.list.len())
+    }
+
     /// A message of a peer begins. Returns its number.
     pub(crate) fn begin(&mut self, peer: PeerId) -> u32 {
         let of = self.by_peer.entry(peer).or_insert(OfPeer { first: 0, list: VecDeque::new() });
@@ -67,8 +72,8 @@ impl<M> Parts<M> {
         self.len -= 1;
         if of.list.is_empty() && !kept {
             self.by_peer.remove(&peer);
-        } else if of.list.is_empty() && of.list.capacity() > MOST_SPARE {
-            of.list = VecDeque::new();
+        } else if of.list.capacity() > MOST_SPARE && of.list.len() < of.list.capacity() / 4 {
+            of.list.shrink_to(2 * of.list.len());
         }
         taken
     }

@@ -17,7 +17,7 @@ use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::{LONGEST_UNASKED, Pool};
 use crate::slot_table::SlotTable;
 use gigae_proto::{Instant, PeerId};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
 pub use expecting::{Expected, PlacedPayload};
@@ -25,9 +25,14 @@ pub use expecting::{Expected, PlacedPayload};
 /// Longest message or remote access in bytes.
 pub(crate) const LONGEST: usize = 1 << 30;
 
-/// Waiting completions from which on receives of several messages take no more. Empty messages
-/// would otherwise fill the list without filling the memory.
+/// Messages of receives of several, reported to the program or behind an earlier one, from which on
+/// such receives take no more. Empty messages would otherwise fill the lists without filling the
+/// memory.
 const MOST_COMPLETIONS: usize = 16_384;
+
+/// Messages behind an earlier one that each sender may have beyond that, while the program takes
+/// completions: one that never sends the earlier one holds back only itself.
+const OWN_PARTS: usize = 16;
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -153,8 +158,11 @@ pub struct Transfer<M> {
     pub(crate) guesses: GuessLimiter,
     pub(crate) now: Instant,
     pub(crate) completions: VecDeque<TransferCompletion<M>>,
-    /// Receives of several messages that wait for room.
-    pub(crate) stalled: Vec<u32>,
+    /// Peers with messages that wait until receives of several take more. All later messages of
+    /// such a peer are kept behind them.
+    pub(crate) stalled: BTreeSet<PeerId>,
+    /// There may be room for all of these again.
+    resume_due: bool,
     /// See [`hold_back`](Self::hold_back).
     pub(crate) held: bool,
     /// Messages of receives of several that were not reported yet.
@@ -194,7 +202,8 @@ impl<M: Bytes> Transfer<M> {
             guesses: GuessLimiter::default(),
             now: Instant(0),
             completions: VecDeque::new(),
-            stalled: Vec::new(),
+            stalled: BTreeSet::new(),
+            resume_due: false,
             held: false,
             parts: Parts::default(),
             counters: TransferCounters::default(),

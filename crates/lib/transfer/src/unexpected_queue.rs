@@ -119,16 +119,27 @@ impl UnexpectedQueue {
         self.nodes[slot as usize].as_mut().expect("it is in a list")
     }
 
-    fn find(&self, selector: &Selector) -> Option<u32> {
-        let (list, mut slot) = match selector.source {
-            Some(peer) => (List::OfPeer, self.by_peer.get(&peer)?.ends.first),
+    /// The list of the messages that a selector may match, and its first slot.
+    fn list_of(&self, selector: &Selector) -> (List, u32) {
+        match selector.source {
+            Some(peer) => (List::OfPeer, self.by_peer.get(&peer).map_or(NONE, |of| of.ends.first)),
             None => (List::All, self.all.first),
-        };
+        }
+    }
+
+    fn find(&self, selector: &Selector) -> Option<u32> {
+        let (list, slot) = self.list_of(selector);
+        self.find_from(slot, list, selector)
+    }
+
+    /// The first matching message that does not wait, from this slot on.
+    fn find_from(&self, mut slot: u32, list: List, selector: &Selector) -> Option<u32> {
         while let Some(node) = self.nodes.get(slot as usize)?.as_ref() {
-            if selector.wants(node.message.peer, node.message.label) {
+            let QueueNode { message, links, .. } = node;
+            if !message.waits && selector.wants(message.peer, message.label) {
                 return Some(slot);
             }
-            slot = node.links[list as usize].after;
+            slot = links[list as usize].after;
         }
         None
     }
@@ -145,13 +156,38 @@ impl UnexpectedQueue {
         Some(self.remove(slot))
     }
 
-    /// The slot of the first message, or of the one after another.
-    pub(crate) fn after(&self, slot: Option<u32>) -> Option<u32> {
-        let next = match slot {
-            None => self.all.first,
-            Some(slot) => self.nodes[slot as usize].as_ref()?.links[List::All as usize].after,
+    /// The slot of the first message that a selector matches, or of the next one after a slot.
+    pub(crate) fn next(&self, selector: &Selector, after: Option<u32>) -> Option<u32> {
+        let (list, first) = self.list_of(selector);
+        let slot = match after {
+            None => first,
+            Some(slot) => self.nodes[slot as usize].as_ref()?.links[list as usize].after,
         };
-        (next != NONE).then_some(next)
+        self.find_from(slot, list, selector)
+    }
+
+    /// The slot of a peer's first message that waits, or of its next message after a slot.
+    pub(crate) fn next_waiting(&self, peer: PeerId, after: Option<u32>) -> Option<u32> {
+        let mut slot = match after {
+            None => self.by_peer.get(&peer)?.ends.first,
+            Some(slot) => self.nodes[slot as usize].as_ref()?.links[List::OfPeer as usize].after,
+        };
+        while let Some(node) = self.nodes.get(slot as usize)?.as_ref() {
+            if node.message.waits {
+                return Some(slot);
+            }
+            slot = node.links[List::OfPeer as usize].after;
+        }
+        None
+    }
+
+    /// A message waits from now on, and so do those of its peer behind it; or it waits no longer.
+    pub(crate) fn set_waits(&mut self, slot: u32, waits: bool) {
+        let mut next = slot;
+        while let Some(Some(node)) = self.nodes.get_mut(next as usize) {
+            node.message.waits = waits;
+            next = if waits { node.links[List::OfPeer as usize].after } else { NONE };
+        }
     }
 
     /// The message in a slot.
@@ -245,7 +281,7 @@ mod tests {
 
     fn message(peer: u32, tag: u64, body: UnexpectedBody) -> UnexpectedMessage {
         let label = Label::from(tag);
-        UnexpectedMessage { peer: PeerId(peer), label, total: 10, body }
+        UnexpectedMessage { peer: PeerId(peer), label, total: 10, waits: false, body }
     }
 
     fn of(peer: Option<u32>, tag: u64) -> Selector {

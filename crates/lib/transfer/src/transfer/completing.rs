@@ -12,7 +12,7 @@ impl<M: Bytes> Transfer<M> {
     #[inline]
     pub fn poll_completion(&mut self) -> Option<TransferCompletion<M>> {
         // Who spins finds none, mostly.
-        if self.completions.is_empty() && self.stalled.is_empty() {
+        if self.completions.is_empty() && !self.resume_due {
             return None;
         }
         self.take_completion()
@@ -21,16 +21,13 @@ impl<M: Bytes> Transfer<M> {
     #[inline(never)]
     fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
         let completion = self.completions.pop_front();
-        self.resume();
-        completion
-    }
-
-    /// Receives of several messages that wait for room go on, once there is enough.
-    fn resume(&mut self) {
-        let may_go_on = !self.held && self.completions.len() <= MOST_COMPLETIONS / 2;
-        if may_go_on && !self.stalled.is_empty() {
-            self.match_again();
+        // Each of these is passed on the way down.
+        let now = [self.completions.len(), self.completions.len() + self.parts.len()];
+        self.resume_due |= now.contains(&(MOST_COMPLETIONS / 2));
+        if self.resume_due {
+            self.resume_all();
         }
+        completion.or_else(|| self.completions.pop_front())
     }
 
     /// While this is on, peers cause no further completions and notices of their own accord:
@@ -39,7 +36,9 @@ impl<M: Bytes> Transfer<M> {
     /// completions faster than its program reads them.
     pub fn hold_back(&mut self, on: bool) {
         self.held = on;
-        self.resume();
+        if !on {
+            self.resume_all();
+        }
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
@@ -66,6 +65,7 @@ impl<M: Bytes> Transfer<M> {
     /// An operation is over.
     pub(crate) fn complete(&mut self, id: u32, result: Result<(), OpError>) {
         let Some(over) = self.operations.remove(id) else { return };
+        self.resume_due |= self.operations.len() == crate::slot_table::MOST / 2;
         if over.asks() {
             self.expect_no_more(id);
         }
@@ -81,6 +81,9 @@ impl<M: Bytes> Transfer<M> {
         self.parts.end(peer, number, completion);
         while let Some(ended) = self.parts.take(peer) {
             self.complete_part(ended);
+        }
+        if !self.stalled.is_empty() {
+            self.resume(peer);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Receives: how they are matched, and the bytes that arrive for them.
 
-use super::{LONGEST, MOST_COMPLETIONS, Start, TooLong, Transfer};
+use super::{LONGEST, MOST_COMPLETIONS, OWN_PARTS, Start, TooLong, Transfer};
 use crate::matching::{Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
@@ -70,43 +70,91 @@ impl<M: Bytes> Transfer<M> {
     /// Gives kept messages to a posted receive of several, as long as it takes any.
     fn take_unexpected(&mut self, id: u32) {
         let Some(selector) = self.matching.selector(id) else { return };
-        while self.is_open(id) {
-            let Some(taken) = self.matching.unexpected.take(&selector) else { return };
-            let peer = taken.message.peer;
-            let part = self.part(id, taken.message.matched());
+        let mut next = self.matching.unexpected.next(&selector, None);
+        while let Some(slot) = next {
+            let Some(Operation::MultiReceive(MultiReceive { state, .. })) = self.operations.get(id)
+            else {
+                return;
+            };
+            let Some(message) = self.matching.unexpected.message(slot) else { return };
+            if *state != MultiReceiveState::Open {
+                return;
+            }
+            let (peer, matched) = (message.peer, message.matched());
+            if self.stalled.contains(&peer) || !self.has_room_for(peer) {
+                self.stalled.insert(peer);
+                self.matching.unexpected.set_waits(slot, true);
+                next = self.matching.unexpected.next(&selector, Some(slot));
+                continue;
+            }
+            next = self.matching.unexpected.next(&selector, Some(slot));
+            let taken = self.matching.unexpected.remove(slot);
+            let part = self.part(id, matched);
             self.give(part, taken);
             self.settle(peer);
         }
-        if self.matching.selector(id).is_some() {
-            self.stalled.push(id);
-        }
     }
 
-    /// Matches the kept messages again, in their order: receives of several that waited take
-    /// theirs. If one of these is full or was cancelled, the receives behind it take the rest.
-    pub(super) fn match_again(&mut self) {
-        self.stalled.clear();
-        let mut next = self.matching.unexpected.after(None);
+    /// Matches the messages of a stalled peer, in their order, until receives of several take no
+    /// more.
+    fn match_again(&mut self, peer: PeerId) {
+        if !self.stalled.remove(&peer) {
+            return;
+        }
+        let mut next = self.matching.unexpected.next_waiting(peer, None);
         while let Some(slot) = next {
-            next = self.matching.unexpected.after(Some(slot));
             let Some(message) = self.matching.unexpected.message(slot) else { return };
-            let (peer, matched) = (message.peer, message.matched());
-            if let Some(id) = self.receive_for(matched) {
-                let taken = self.matching.unexpected.remove(slot);
-                self.give(id, taken);
-                self.settle(peer);
+            let found = self.receive_for(message.matched());
+            if self.stalled.contains(&peer) {
+                return;
+            }
+            next = self.matching.unexpected.next_waiting(peer, Some(slot));
+            match found {
+                Some(id) => {
+                    let taken = self.matching.unexpected.remove(slot);
+                    self.give(id, taken);
+                }
+                None => self.matching.unexpected.set_waits(slot, false),
             }
         }
+        self.settle(peer);
     }
 
-    /// Whether a receive of several messages takes another now, and there is room for an operation
-    /// and its completion. Otherwise the messages are kept like unexpected ones.
-    pub(crate) fn is_open(&self, id: u32) -> bool {
-        let Some(Operation::MultiReceive(several)) = self.operations.get(id) else { return false };
-        several.state == MultiReceiveState::Open
-            && !self.held
+    /// Whether receives of several take another message of a peer now. Otherwise it is kept like an
+    /// unexpected one.
+    pub(crate) fn has_room_for(&self, peer: PeerId) -> bool {
+        let all = self.completions.len() + self.parts.len();
+        let own = self.completions.len() < MOST_COMPLETIONS && self.parts.of(peer) < OWN_PARTS;
+        !self.held
             && self.operations.len() < crate::slot_table::MOST
-            && self.completions.len() + self.parts.len() < MOST_COMPLETIONS
+            && (all < MOST_COMPLETIONS || own)
+    }
+
+    /// Lets a stalled peer go on if there is room for a good many of its messages.
+    pub(super) fn resume(&mut self, peer: PeerId) {
+        let most = MOST_COMPLETIONS / 2;
+        let all = self.completions.len() + self.parts.len();
+        let own = self.completions.len() <= most && self.parts.of(peer) <= OWN_PARTS / 2;
+        if !self.held && (all <= most || own) {
+            self.match_again(peer);
+        }
+    }
+
+    /// Lets all stalled peers go on that can.
+    #[cold]
+    pub(super) fn resume_all(&mut self) {
+        self.resume_due = false;
+        let all: Vec<_> = self.stalled.iter().copied().collect();
+        for peer in all {
+            self.resume(peer);
+        }
+    }
+
+    /// Lets all stalled peers go on: there are no receives of several any more.
+    pub(super) fn unstall(&mut self) {
+        while let Some(&peer) = self.stalled.first() {
+            self.match_again(peer);
+        }
     }
 
     /// The receive of one message within a receive of several.

@@ -99,9 +99,6 @@ impl<M: Bytes> Transfer<M> {
                 several.state = MultiReceiveState::Cancelled;
                 let arriving = several.arriving;
                 self.matching.withdraw(id);
-                if self.stalled.contains(&id) {
-                    self.match_again();
-                }
                 if arriving > 0 {
                     return true;
                 }
@@ -153,6 +150,7 @@ impl<M: Bytes> Transfer<M> {
             let ended = TransferCompletion::of(OpId(id), None, Err(OpError::Cancelled));
             self.completions.push_back(TransferCompletion { memory: Some(given_up), ..ended });
         }
+        self.unstall();
     }
 }
 
