@@ -287,14 +287,21 @@ impl<M: Bytes> Transfer<M> {
             {
                 m.total.min(*room)
             }
-            Some(Operation::Read { peer: from, len, got, .. }) if *from == peer && *got == at => {
+            Some(Operation::Read { peer: from, len, got, begun: true, .. })
+                if *from == peer && *got == at =>
+            {
                 *len
             }
-            // An answer to something that was lost with a former session, or an invalid one.
+            // An answer to something that was lost with a former session or was not sent, or an
+            // invalid one.
             _ => return Err(Invalid),
         };
         let end = at.checked_add(data.len() as u32).filter(|&end| end <= expected);
         let end = end.ok_or(Invalid)?;
+        // It brings nothing, so it could come again without end.
+        if data.is_empty() && expected > 0 {
+            return Err(Invalid);
+        }
         match self.operations.get_mut(id) {
             Some(Operation::Read { memory, .. }) => {
                 if let Some(memory) = memory {
@@ -318,7 +325,7 @@ impl<M: Bytes> Transfer<M> {
         };
         *got = end as u32;
         if *got < expected {
-            self.expect_more(id);
+            self.coming = Some(id);
             return;
         }
         if is_read {
@@ -511,12 +518,16 @@ impl<M: Bytes> Transfer<M> {
             refused => Err(OpError::Refused(refused)),
         };
         let expected = match self.operations.get_mut(id) {
-            Some(Operation::Write { peer: to, memory, at, .. })
+            Some(Operation::Write { peer: to, memory, at, begun: true, .. })
                 if *to == peer && *at as usize == memory.len() =>
             {
                 0
             }
-            Some(Operation::Read { peer: to, .. }) if *to == peer && result.is_err() => 0,
+            Some(Operation::Read { peer: to, begun: true, .. })
+                if *to == peer && result.is_err() =>
+            {
+                0
+            }
             Some(Operation::Receive(Receive { matched: Some(m), .. }))
                 if m.peer == peer
                     && m.source == DataSource::Taken
@@ -527,8 +538,12 @@ impl<M: Bytes> Transfer<M> {
                 self.complete(id, Ok(()));
                 return Ok(());
             }
-            Some(Operation::Atomic { peer: to, change, .. }) if *to == peer => {
-                if result.is_ok() && change.fetches() { change.len() } else { 0 }
+            Some(Operation::Atomic { peer: to, change, begun: true, .. }) if *to == peer => {
+                if result.is_ok() && change.fetches() {
+                    change.len()
+                } else {
+                    0
+                }
             }
             _ => return Err(Invalid),
         };

@@ -126,6 +126,8 @@ pub(crate) enum Operation<M> {
         offset: u64,
         at: u32,
         notice: Option<u64>,
+        /// Some of it went into a frame. Until then the peer has nothing to answer.
+        begun: bool,
     },
     /// Without memory, the program has cancelled it: its bytes are dropped.
     Read {
@@ -135,6 +137,8 @@ pub(crate) enum Operation<M> {
         key: u64,
         offset: u64,
         got: u32,
+        /// See the one of a write.
+        begun: bool,
     },
     /// Without memory, the program has cancelled it.
     Atomic {
@@ -143,6 +147,8 @@ pub(crate) enum Operation<M> {
         key: u64,
         offset: u64,
         change: Change,
+        /// See the one of a write.
+        begun: bool,
     },
 }
 
@@ -269,7 +275,7 @@ impl<M: Bytes> Operation<M> {
     pub(crate) fn asks(&self) -> bool {
         match self {
             Self::Receive(receive) => receive.matched.is_some_and(|m| m.is_pulled()),
-            Self::Read { .. } => true,
+            Self::Read { begun, .. } => *begun,
             _ => false,
         }
     }

@@ -399,10 +399,14 @@ impl<M: Bytes> Transfer<M> {
     /// The next part of the oldest operation that was started here and not sent completely.
     fn start(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
         let Some(&id) = self.peer(peer).starting.front() else { return FillResult::Nothing };
-        match self.operations.get(id) {
+        let operation = self.operations.get(id).filter(|found| found.peer() == Some(peer));
+        match operation {
             Some(Operation::Send(_)) => self.start_send(peer, id, room),
-            Some(_) => self.start_remote(peer, id, room),
-            None => {
+            Some(Operation::Write { .. } | Operation::Read { .. } | Operation::Atomic { .. }) => {
+                self.start_remote(peer, id, room)
+            }
+            // It is over, and its number may be another's by now.
+            Some(Operation::Receive(_) | Operation::MultiReceive(_)) | None => {
                 self.peer(peer).starting.pop_front();
                 FillResult::Wrote(0)
             }
@@ -444,7 +448,11 @@ impl<M: Bytes> Transfer<M> {
                 return FillResult::Wrote(offer.write(0, room.bytes));
             }
             SendState::Parts(at) => (Op::More, at as usize),
-            SendState::Offered | SendState::Going(_) => unreachable!("not among what starts"),
+            // The number was another's when it was queued.
+            SendState::Offered | SendState::Going(_) => {
+                state.starting.pop_front();
+                return FillResult::Wrote(0);
+            }
         };
         let left = total - from;
         let whole = op.header_len() + left;
@@ -493,15 +501,16 @@ impl<M: Bytes> Transfer<M> {
             self.operations.remove(id);
             return FillResult::Wrote(0);
         }
-        let begun = matches!(operation, Operation::Write { at, .. } if *at > 0);
-        if !begun {
+        let goes_on = matches!(operation, Operation::Write { begun: true, .. });
+        if !goes_on {
             if state.asked >= state.entries.min(MOST_ASKED) {
                 return FillResult::Nothing;
             }
             state.asked += 1;
         }
         let (step, ends) = match operation {
-            Operation::Write { memory, key, offset, at, notice, .. } => {
+            Operation::Write { memory, key, offset, at, notice, begun, .. } => {
+                *begun = true;
                 let total = memory.len();
                 let from = *at as usize;
                 let op = Op::Write {
@@ -519,13 +528,15 @@ impl<M: Bytes> Transfer<M> {
                 let ends = from + part == total;
                 (room.take(header, id, &*memory, from, part), ends)
             }
-            Operation::Read { len, key, offset, .. } => {
+            Operation::Read { len, key, offset, begun, .. } => {
+                *begun = true;
                 self.asked += *len as usize;
                 self.expecting.push_back(id);
                 let read = Op::Read { id, key: *key, offset: *offset, len: *len };
                 (FillResult::Wrote(read.write(0, room.bytes)), true)
             }
-            Operation::Atomic { memory, key, offset, change, .. } => {
+            Operation::Atomic { memory, key, offset, change, begun, .. } => {
+                *begun = true;
                 let op = Op::Atomic { id, key: *key, offset: *offset, change: *change };
                 let (header, len) = (op.header_len(), change.operands_len());
                 op.write(len as u16, room.bytes);

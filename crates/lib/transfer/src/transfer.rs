@@ -174,9 +174,11 @@ pub struct Transfer<M> {
     pub(crate) asked: usize,
     /// See [`started`](Self::started).
     pub(crate) started: u64,
-    /// Operations whose data peers were asked for, in the order in which these probably come:
-    /// receives that pull, and reads.
+    /// Operations whose data peers were asked for, in that order: receives that pull, and reads.
+    /// Some may be [over](Self::expect_no_more).
     pub(crate) expecting: VecDeque<u32>,
+    /// The one of them whose data came last, if it lacks some.
+    pub(crate) coming: Option<u32>,
 }
 
 /// # Making one, and what is going on
@@ -210,6 +212,7 @@ impl<M: Bytes> Transfer<M> {
             asked: 0,
             started: 0,
             expecting: VecDeque::new(),
+            coming: None,
         }
     }
 

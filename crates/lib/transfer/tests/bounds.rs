@@ -4,7 +4,7 @@
 mod victim;
 
 use gigae_proto::{Instant, PeerId, Reason};
-use gigae_transfer::{RegionKey, Rights, Selector, Transfer, TransferConfig};
+use gigae_transfer::{OpError, RegionKey, Rights, Selector, Transfer, TransferConfig};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Action, Change, Number, Op, Status};
 use victim::{ATTACKER, EPOCH, Victim, eager, offer, write};
@@ -443,4 +443,90 @@ fn a_peer_always_has_room_for_some_notices() {
     notices(&mut victim, PeerId(1), 7);
     notices(&mut victim, PeerId(1), 8);
     assert_eq!(victim.notices(), 514);
+}
+
+/// The numbers of operations that the victim has sent.
+fn numbers(victim: &mut Victim) -> Vec<u32> {
+    let number = |op: &Op| match *op {
+        Op::Pull { id, .. }
+        | Op::Read { id, .. }
+        | Op::Write { id, .. }
+        | Op::Atomic { id, .. } => id,
+        ref other => panic!("{other:?}"),
+    };
+    victim.answers(ATTACKER, EPOCH).iter().map(number).collect()
+}
+
+/// Their numbers would stay queued, and start what has them later.
+#[test]
+fn answers_to_operations_that_were_not_sent_are_invalid_and_end_nothing() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let (key, change) = (RegionKey(5), Change::new(Action::Sum, Number::U64, 1, true).unwrap());
+    for _ in 0..65 {
+        victim.transfer.read(ATTACKER, key, 0, vec![0; 4]).unwrap();
+    }
+    victim.transfer.write(ATTACKER, key, 0, vec![], None).unwrap();
+    victim.transfer.atomic(ATTACKER, key, 0, change, vec![0; 8]).unwrap();
+    let sent = numbers(&mut victim);
+    assert_eq!(sent.len(), 64, "as many as wait for their answer");
+    // A peer can guess the others.
+    let [read, write, atomic] = [1, 2, 3].map(|n| sent[63] + n);
+    let early: [(Op, &[u8]); 6] = [
+        (Op::Reply { id: read, at: 0 }, &[1; 4]),
+        (Op::Done { id: read, status: Status::Key }, &[]),
+        (Op::Done { id: write, status: Status::Ok }, &[]),
+        (Op::Done { id: write, status: Status::Key }, &[]),
+        (Op::Done { id: atomic, status: Status::Ok }, &[1; 8]),
+        (Op::Done { id: atomic, status: Status::Key }, &[]),
+    ];
+    for (n, (op, data)) in early.into_iter().enumerate() {
+        victim.hand(ATTACKER, EPOCH, op, data);
+        assert_eq!(victim.transfer.counters().invalid, n as u64 + 1, "{op:?}");
+        assert!(victim.transfer.poll_completion().is_none(), "{op:?}");
+    }
+    let ended = |victim: &mut Victim| {
+        let ended = std::iter::from_fn(|| victim.transfer.poll_completion());
+        ended.filter(|done| done.result.is_ok()).count()
+    };
+    for id in sent {
+        victim.hand(ATTACKER, EPOCH, Op::Reply { id, at: 0 }, &[1; 4]);
+    }
+    assert_eq!(ended(&mut victim), 64);
+    assert_eq!(numbers(&mut victim), [read, write, atomic]);
+    victim.hand(ATTACKER, EPOCH, Op::Reply { id: read, at: 0 }, &[1; 4]);
+    victim.hand(ATTACKER, EPOCH, Op::Done { id: write, status: Status::Ok }, &[]);
+    victim.hand(ATTACKER, EPOCH, Op::Done { id: atomic, status: Status::Ok }, &[1; 8]);
+    assert_eq!(ended(&mut victim), 3);
+    assert_eq!((victim.transfer.outstanding(), victim.transfer.counters().invalid), (0, 6));
+}
+
+#[test]
+fn an_empty_reply_is_invalid_unless_no_byte_was_asked_for() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let any = Selector { ignore: u64::MAX, ..Selector::default() };
+    for room in [10, 0] {
+        victim.transfer.receive(any, vec![0; room]).unwrap();
+        victim.hand(ATTACKER, EPOCH, offer(room as u32), &[]);
+    }
+    for len in [4, 0] {
+        victim.transfer.read(ATTACKER, RegionKey(5), 0, vec![0; len]).unwrap();
+    }
+    let sent = numbers(&mut victim);
+    let [pull, empty_pull, read, empty_read] = sent[..] else { panic!("{sent:?}") };
+    let reply = |victim: &mut Victim, id: u32, at: u32, data: &[u8]| {
+        victim.hand(ATTACKER, EPOCH, Op::Reply { id, at }, data);
+        let result = victim.transfer.poll_completion().map(|done| (done.len, done.result));
+        (result, victim.transfer.counters().invalid)
+    };
+    for n in 0..100 {
+        assert_eq!(reply(&mut victim, pull, 0, &[]), (None, 2 * n + 1));
+        assert_eq!(reply(&mut victim, read, 0, &[]), (None, 2 * n + 2));
+    }
+    assert_eq!(reply(&mut victim, read, 0, &[1; 2]), (None, 200));
+    assert_eq!(reply(&mut victim, read, 2, &[]), (None, 201));
+    assert_eq!(reply(&mut victim, read, 2, &[1; 2]), (Some((4, Ok(()))), 201));
+    assert_eq!(reply(&mut victim, empty_read, 0, &[]), (Some((0, Ok(()))), 201));
+    let truncated = |len: usize| Some((len, Err(OpError::Truncated)));
+    assert_eq!(reply(&mut victim, pull, 0, &[1; 10]), (truncated(10), 201));
+    assert_eq!(reply(&mut victim, empty_pull, 0, &[]), (truncated(0), 201));
 }

@@ -15,6 +15,13 @@ use gigae_wire::{Epoch, Pieces};
 /// Fewer bytes are not worth an expectation.
 const LEAST: usize = 8 << 10;
 
+/// An operation that is over is searched among so many that were asked first. Peers choose the
+/// order of their answers, so a search among all would be work that they can cause.
+const NEAREST: usize = 32;
+
+/// So many operations that are over may be among the expected ones beyond what the others allow.
+const MOST_OVER: usize = 64;
+
 /// Data that should come next: behind the header of an Op frame and that of a Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
@@ -51,7 +58,10 @@ impl Expected {
 impl<M: Bytes> Transfer<M> {
     /// The data that should come next, and the memory where they belong: at most so many come.
     pub fn expect(&mut self) -> Option<(Expected, &mut [u8])> {
-        let operation = *self.expecting.front()?;
+        let operation = match self.coming {
+            Some(id) => id,
+            None => self.first_asked()?,
+        };
         let (peer, at, left) = self.progress_of(operation)?;
         let place = self.place_of(operation, at as usize, left).filter(|_| left >= LEAST)?;
         Some((Expected { peer, operation, at }, place))
@@ -74,9 +84,9 @@ impl<M: Bytes> Transfer<M> {
         let Expected { operation: id, at, .. } = expected;
         let holds = self.peer(peer).epoch == Some(epoch)
             && peer == expected.peer
-            && self
-                .progress_of(id)
-                .is_some_and(|(of, got, left)| (of, got) == (peer, at) && len <= left);
+            && self.progress_of(id).is_some_and(|(of, got, left)| {
+                (of, got) == (peer, at) && (1..=left).contains(&len)
+            });
         // Otherwise the operation has ended meanwhile.
         if holds {
             self.counters.placed += 1;
@@ -91,26 +101,41 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// More comes for this operation next.
-    #[inline]
-    pub(crate) fn expect_more(&mut self, id: u32) {
-        if self.expecting.front() != Some(&id)
-            && let Some(at) = self.expecting.iter().position(|&other| other == id)
-        {
-            self.expecting.remove(at);
-            self.expecting.push_front(id);
+    /// The operation that asked first, of those that are not over.
+    fn first_asked(&mut self) -> Option<u32> {
+        loop {
+            let first = *self.expecting.front()?;
+            if self.progress_of(first).is_some() {
+                return Some(first);
+            }
+            self.expecting.pop_front();
         }
     }
 
-    /// An operation that asked for data is over.
+    /// An operation that asked for data is over. If many asked before it, its number stays where it
+    /// is until it is dropped later. Meanwhile it may become the number of another operation. Then
+    /// that one is expected too soon.
     pub(crate) fn expect_no_more(&mut self, id: u32) {
-        if let Some(at) = self.expecting.iter().position(|&other| other == id) {
-            self.expecting.remove(at);
+        if self.coming == Some(id) {
+            self.coming = None;
         }
+        if let Some(at) = self.expecting.iter().take(NEAREST).position(|&other| other == id) {
+            self.expecting.remove(at);
+        } else if self.expecting.len() > 2 * self.operations.len() + MOST_OVER {
+            self.drop_over();
+        }
+    }
+
+    /// Drops the numbers of operations that are over: more than half, so few for each that ended.
+    #[cold]
+    fn drop_over(&mut self) {
+        let mut expecting = std::mem::take(&mut self.expecting);
+        expecting.retain(|&id| self.progress_of(id).is_some());
+        self.expecting = expecting;
     }
 
     /// From whom the data of an operation come, how many have come, and how many are missing.
-    /// `None` if it is over.
+    /// `None` if it is over, or has not asked for them.
     fn progress_of(&self, id: u32) -> Option<(PeerId, u32, usize)> {
         let (peer, got, expected) = match self.operations.get(id)? {
             Operation::Receive(Receive { room, matched: Some(matched), .. })
@@ -119,7 +144,7 @@ impl<M: Bytes> Transfer<M> {
                 let &Matched { peer, total, got, .. } = matched;
                 (peer, got, total.min(*room))
             }
-            &Operation::Read { peer, len, got, .. } => (peer, got, len),
+            &Operation::Read { peer, len, got, begun: true, .. } => (peer, got, len),
             _ => return None,
         };
         Some((peer, got, (expected - got) as usize))
@@ -140,5 +165,60 @@ impl<M: Bytes> Transfer<M> {
             _ => return None,
         };
         memory.slice_mut(first + at, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_OVER, NEAREST};
+    use crate::memory::{RegionKey, predictable_keys};
+    use crate::{Transfer, TransferConfig};
+    use gigae_proto::PeerId;
+    use gigae_wire::Epoch;
+    use gigae_wire::op::{MAX_OP_HEADER, Op};
+
+    const PEER: PeerId = PeerId(0);
+    const EPOCH: Epoch = Epoch(7);
+
+    /// Sends a read; returns its number.
+    fn ask(transfer: &mut Transfer<Vec<u8>>) -> u32 {
+        transfer.read(PEER, RegionKey(1), 0, vec![0; 4]).unwrap();
+        let mut frame = [0; 1468];
+        let len = transfer.fill(PEER, EPOCH, &mut frame);
+        transfer.framed(PEER);
+        transfer.acknowledged(PEER);
+        let mut payload = frame[..len].into();
+        match Op::take(&mut payload).unwrap() {
+            Some((Op::Read { id, .. }, _)) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn reply(transfer: &mut Transfer<Vec<u8>>, id: u32) {
+        let mut frame = vec![0; MAX_OP_HEADER];
+        let header = Op::Reply { id, at: 0 }.write(4, &mut frame);
+        frame.truncate(header);
+        frame.extend_from_slice(&[1; 4]);
+        transfer.handle(PEER, EPOCH, frame[..].into());
+        assert!(transfer.poll_completion().is_some_and(|done| done.result.is_ok()));
+    }
+
+    #[test]
+    fn operations_that_are_over_do_not_gather_behind_those_that_a_peer_does_not_answer() {
+        const UNANSWERED: usize = NEAREST + 8;
+        let mut transfer = Transfer::new(TransferConfig::default(), predictable_keys(1));
+        let unanswered: Vec<u32> = (0..UNANSWERED).map(|_| ask(&mut transfer)).collect();
+        for n in 0..10_000 {
+            let id = ask(&mut transfer);
+            reply(&mut transfer, id);
+            let kept = transfer.expecting.len();
+            assert!(kept <= 2 * UNANSWERED + MOST_OVER, "{kept} after {n}");
+        }
+        for id in unanswered {
+            assert_eq!(transfer.first_asked(), Some(id));
+            reply(&mut transfer, id);
+        }
+        assert_eq!(transfer.first_asked(), None);
+        assert_eq!((transfer.expecting.len(), transfer.coming), (0, None));
     }
 }

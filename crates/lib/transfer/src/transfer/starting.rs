@@ -54,7 +54,8 @@ impl<M: Bytes> Transfer<M> {
         if memory.len() > LONGEST {
             return Err(TooLong(memory));
         }
-        let write = Operation::Write { peer, memory, key: key.0, offset, at: 0, notice };
+        let write =
+            Operation::Write { peer, memory, key: key.0, offset, at: 0, notice, begun: false };
         self.begin(peer, write).map_err(handed_back)
     }
 
@@ -64,7 +65,7 @@ impl<M: Bytes> Transfer<M> {
             return Err(TooLong(memory));
         }
         let (len, memory) = (memory.len() as u32, Some(memory));
-        let read = Operation::Read { peer, memory, len, key: key.0, offset, got: 0 };
+        let read = Operation::Read { peer, memory, len, key: key.0, offset, got: 0, begun: false };
         self.begin(peer, read).map_err(handed_back)
     }
 
@@ -85,7 +86,7 @@ impl<M: Bytes> Transfer<M> {
     ) -> Start<M> {
         assert_eq!(memory.len(), change.operands_len().max(change.len()), "as the change says");
         let memory = Some(memory);
-        let atomic = Operation::Atomic { peer, memory, key: key.0, offset, change };
+        let atomic = Operation::Atomic { peer, memory, key: key.0, offset, change, begun: false };
         self.begin(peer, atomic).map_err(handed_back)
     }
 
