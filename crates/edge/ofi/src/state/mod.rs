@@ -25,7 +25,7 @@ use crate::completions::CompletionEntry;
 use crate::count::Count;
 use crate::error::{Code, OfiResult};
 use crate::provider::{INJECT_SIZE, MOST_SENDS};
-use crate::request::{Call, IoVecs, Request, RequestKind, class};
+use crate::request::{Call, IoVecs, ReceiveContext, Request, RequestKind, class};
 use crate::state::burst::Burst;
 use crate::state::operations::CancellableOperations;
 use crate::state::peers::Peers;
@@ -231,7 +231,7 @@ impl EndpointState {
         match start(&self.endpoint, request.into_memory()) {
             Ok(op) => {
                 if let Some(receiver) = several {
-                    self.receives.several.insert(op, receiver);
+                    self.enter_several(op, receiver);
                 }
                 self.operations.started(slot, op, kind, context);
                 if let (Some(entry), Some(queue)) = (early, &self.reports.tx) {
@@ -241,6 +241,17 @@ impl EndpointState {
             }
             Err(error) => Err(self.not_started(slot, error)),
         }
+    }
+
+    /// Notes a receive of several messages that was just started. A number comes again after 4,094
+    /// uses. If completions of the receive that had it still wait, these are taken now.
+    fn enter_several(&mut self, op: OpId, receiver: ReceiveContext) {
+        while self.receives.several.contains_key(&op)
+            && let Some(completion) = self.endpoint.take_completion()
+        {
+            self.finish(completion);
+        }
+        self.receives.several.insert(op, receiver);
     }
 
     /// The library refused the request that it was just handed.
@@ -388,9 +399,11 @@ impl EndpointState {
         Ok(count)
     }
 
-    /// Holds peers back while the queue for receives is full. Calls the library only at a change.
+    /// Holds peers back from when the queue for receives is full until half of it is read: letting
+    /// them go on takes a walk through what waited. Calls the library only at a change.
     fn hold_back(&mut self) {
-        let full = self.reports.rx.as_ref().is_some_and(|queue| queue.len() >= MOST_UNREAD);
+        let most = if self.held { MOST_UNREAD / 2 + 1 } else { MOST_UNREAD };
+        let full = self.reports.rx.as_ref().is_some_and(|queue| queue.len() >= most);
         if full != self.held {
             self.held = full;
             self.endpoint.hold_back(full);

@@ -511,3 +511,38 @@ fn a_message_that_was_not_started_has_not_ended() {
     assert_eq!(got, sent);
     p.close();
 }
+
+#[test]
+fn a_memory_for_several_messages_may_have_the_number_of_one_whose_completions_wait() {
+    // Numbers of operations come again after 4,094 uses of a place.
+    for count in 4_088..4_100 {
+        let p = EndpointPair::new();
+        let mut memories = [64, 16_384, 64].map(|len| vec![0_u8; len]);
+        let [first, second, third] = &mut memories;
+        let mut sent = 0;
+        let mut send = |len: usize| {
+            let message = body(len, 1);
+            assert_eq!(call!(p.a.ep, msg, inject, message.as_ptr().cast(), len, p.to_b), 0);
+            sent += 1;
+            p.taken_in(|endpoint| endpoint.usage().operations.completions == sent);
+        };
+        post_several(&p.b, first, context(1));
+        post_several(&p.b, second, context(2));
+        // They fill the first memory, whose number is free then, and part of the second.
+        send(64);
+        (0..count).for_each(|_| send(1));
+        post_several(&p.b, third, context(3));
+        let rest = body(16_384 - count, 1);
+        let (data, len) = (rest.as_ptr().cast(), rest.len());
+        assert_eq!(call!(p.a.ep, msg, send, data, len, null_mut(), p.to_b, context(9)), 0);
+        assert_eq!(call!(p.a.ep, msg, inject, data, 64, p.to_b), 0);
+        p.done(&p.b, RECV | FI_MULTI_RECV, context(1));
+        for _ in 0..count {
+            p.done(&p.b, RECV, context(2));
+        }
+        p.done(&p.b, RECV | FI_MULTI_RECV, context(2));
+        p.done(&p.b, RECV | FI_MULTI_RECV, context(3));
+        p.done(&p.a, SEND, context(9));
+        p.close();
+    }
+}
