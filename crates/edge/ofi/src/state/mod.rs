@@ -42,9 +42,9 @@ use std::time::Instant;
 /// Completions taken per poll, so the poll of one thread ends while others cause new ones.
 const BATCH: usize = 256;
 
-/// Entries of the queue for receives from which on peers cause no more. A peer would otherwise fill
-/// the memory of a program that does not read this queue: with empty messages for a receive of
-/// several, or with writes that bring remote data.
+/// Entries of the queue for receives from which on peers cause no more, until half as many are
+/// left. A peer would otherwise fill the memory of a program that does not read this queue: with
+/// empty messages for a receive of several, or with writes that bring remote data.
 ///
 /// Completions of the library are still taken then, so sends end in a queue that is read. In
 /// return the queue gets what the library has at that moment, too: up to 16,384 completions of
@@ -231,7 +231,7 @@ impl EndpointState {
         match start(&self.endpoint, request.into_memory()) {
             Ok(op) => {
                 if let Some(receiver) = several {
-                    self.receives.several.insert(op, receiver);
+                    self.enter_several(op, receiver);
                 }
                 self.operations.started(slot, op, kind, context);
                 if let (Some(entry), Some(queue)) = (early, &self.reports.tx) {
@@ -280,7 +280,7 @@ impl EndpointState {
             Ok(Some((op, peer, label, len))) => {
                 self.operations.started(slot, op, RequestKind::Claim, call.context);
                 if keep {
-                    let claim = (op, Claimed::Arriving);
+                    let claim = (slot, Claimed::Arriving);
                     self.receives.claims.insert(call.context.addr(), claim);
                 }
                 Ok(Some((peer, label, len)))
@@ -388,12 +388,14 @@ impl EndpointState {
         Ok(count)
     }
 
-    /// Holds peers back while the queue for receives is full. Calls the library only at a change.
+    /// Holds peers back once the queue for receives is full, until half of that is left. Each
+    /// change is a call of the library, which may then look at all messages that it keeps.
     fn hold_back(&mut self) {
-        let full = self.reports.rx.as_ref().is_some_and(|queue| queue.len() >= MOST_UNREAD);
-        if full != self.held {
-            self.held = full;
-            self.endpoint.hold_back(full);
+        let unread = self.reports.rx.as_ref().map_or(0, |queue| queue.len());
+        let on = if self.held { unread > MOST_UNREAD / 2 } else { unread >= MOST_UNREAD };
+        if on != self.held {
+            self.held = on;
+            self.endpoint.hold_back(on);
         }
     }
 

@@ -305,6 +305,48 @@ fn send_empty(p: &EndpointPair, mut sent: u64, count: u64) -> u64 {
 }
 
 #[test]
+fn memories_for_several_messages_are_told_apart_when_a_number_of_the_library_comes_again() {
+    // Messages that use the place of the first memory's operation until its number comes again.
+    const COUNT: u64 = 4_093;
+    let p = EndpointPair::new();
+    let sent = body(100, 1);
+    let send = |len: usize| call!(p.a.ep, msg, inject, sent.as_ptr().cast(), len, p.to_b);
+    let (mut first, mut second, mut third) = (vec![0_u8; 128], vec![0_u8; 128], vec![0_u8; 128]);
+    post_several(&p.b, &mut first, context(1));
+    post_several(&p.b, &mut second, context(2));
+    // The first memory is full, and its operation has ended. Its completions and those of the
+    // second wait in the library.
+    (0..2).for_each(|_| assert_eq!(send(40), 0));
+    let mut empty = 0;
+    while empty < COUNT {
+        empty = send_empty(&p, empty, COUNT);
+        p.b.core().lock().endpoint.progress().unwrap();
+        p.net.advance_to(p.net.now() + 1_000);
+    }
+    p.taken_in(|endpoint| endpoint.outstanding() == 1 + 2 + COUNT as usize);
+    assert_eq!(p.b.core().lock().receives.several.len(), 2);
+    post_several(&p.b, &mut third, context(3));
+    let several = p.b.core().lock().receives.several.len();
+    assert_eq!(several, 2, "the third has the number of the first");
+    for last in [0, FI_MULTI_RECV] {
+        let (entry, _) = p.done(&p.b, RECV | last, context(1));
+        assert_eq!(entry.len, 40);
+    }
+    for n in 0..COUNT {
+        let (entry, _) = p.done(&p.b, RECV | FI_REMOTE_CQ_DATA, context(2));
+        assert_eq!((entry.len, entry.data), (0, n));
+    }
+    // The second memory, which is used first, is full now, and then the third.
+    for (len, n, last) in [(100, 2, FI_MULTI_RECV), (50, 3, 0), (50, 3, FI_MULTI_RECV)] {
+        assert_eq!(send(len), 0);
+        let (entry, _) = p.done(&p.b, RECV | last, context(n));
+        assert_eq!(entry.len, len);
+    }
+    assert_eq!(third[..100], [&sent[..50], &sent[..50]].concat());
+    p.close();
+}
+
+#[test]
 fn a_peer_fills_a_queue_that_is_not_read_to_a_bound_and_nothing_is_lost() {
     const COUNT: u64 = 60_000;
     let p = EndpointPair::new();
