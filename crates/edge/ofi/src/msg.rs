@@ -146,8 +146,8 @@ fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> OfiR
     let key = call.context.addr();
     let discard = call.flags & sys::FI_DISCARD != 0;
     match state.receives.claims.remove(&key) {
-        Some((op, Claimed::Arriving)) if !discard => {
-            state.receives.claims.insert(key, (op, Claimed::Wanted(request)));
+        Some((slot, Claimed::Arriving)) if !discard => {
+            state.receives.claims.insert(key, (slot, Claimed::Wanted(request)));
             return Ok(());
         }
         Some((_, Claimed::Arrived(claim, ended))) if !discard => {

@@ -51,6 +51,11 @@ impl Wanted {
 pub struct Completion {
     /// The operation; [`OpId::INJECTED`] for a message that was [injected](crate::Endpoint::inject)
     /// and is lost.
+    ///
+    /// An operation gives its id up when it ends, and not when its completion is taken. So when
+    /// thousands of completions wait, those of two operations may have the same id. They come in
+    /// the order in which the operations ended. A program with a table by id takes completions
+    /// until the id of its new operation is not in the table any more.
     pub id: OpId,
     /// The other end; `None` for a receive that was cancelled.
     pub peer: Option<Peer>,
@@ -106,5 +111,6 @@ impl From<gigae_transfer::TransferNotice> for Notice {
     }
 }
 
-/// The result of starting an operation: its number, or an error that has the memory.
+/// The result of starting an operation: its id, or an error that has the memory. The id may be that
+/// of an operation whose completion [waits](Completion::id).
 pub type Started = Result<OpId, OperationError>;

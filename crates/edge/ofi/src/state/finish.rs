@@ -31,7 +31,7 @@ impl EndpointState {
             RequestKind::MultiReceive => self.finish_several(&completion, Some(request)),
             RequestKind::Claim => {
                 let ended = self.ended(&completion);
-                self.finish_claim(completion.id, request, ended);
+                self.finish_claim(request, ended);
             }
             RequestKind::Receive => {
                 let ended = self.ended(&completion);
@@ -50,6 +50,19 @@ impl EndpointState {
         ReceiveEnd { source, tag, data, at, len, total, result }
     }
 
+    /// A receive of several messages was started.
+    pub(super) fn enter_several(&mut self, op: OpId, receiver: ReceiveContext) {
+        // A number comes again after 4,094 uses, also if completions of the earlier receive still
+        // wait in the library. Those of the new one come behind them.
+        while self.receives.several.contains_key(&op)
+            && let Some(completion) = self.endpoint.take_completion()
+        {
+            self.finish(completion);
+            self.hold_back();
+        }
+        self.receives.several.insert(op, receiver);
+    }
+
     /// A message came into a memory for several. With the last one the program gets its memory
     /// back.
     fn finish_several(&mut self, completion: &Completion, request: Option<Box<Request>>) {
@@ -63,9 +76,14 @@ impl EndpointState {
         }
     }
 
-    fn finish_claim(&mut self, op: OpId, request: Box<Request>, ended: ReceiveEnd) {
+    fn finish_claim(&mut self, request: Box<Request>, ended: ReceiveEnd) {
         let (key, claims) = (request.context.addr(), &mut self.receives.claims);
-        if claims.get(&key).is_none_or(|&(of, _)| of != op) {
+        // The slot of one that has arrived may be that of another operation now.
+        let is_awaited = |(slot, claimed): &(u32, Claimed)| match claimed {
+            Claimed::Arriving | Claimed::Wanted(_) => *slot == request.slot,
+            Claimed::Arrived(..) => false,
+        };
+        if !claims.get(&key).is_some_and(is_awaited) {
             // It was discarded.
             return self.operations.put_back(request);
         }
@@ -73,7 +91,7 @@ impl EndpointState {
             self.deliver(wanted, &request, ended);
             self.operations.put_back(request);
         } else {
-            claims.insert(key, (op, Claimed::Arrived(request, ended)));
+            claims.insert(key, (request.slot, Claimed::Arrived(request, ended)));
         }
     }
 

@@ -25,7 +25,7 @@ use crate::completions::CompletionEntry;
 use crate::count::Count;
 use crate::error::{Code, OfiResult};
 use crate::provider::{INJECT_SIZE, MOST_SENDS};
-use crate::request::{Call, IoVecs, ReceiveContext, Request, RequestKind, class};
+use crate::request::{Call, IoVecs, Request, RequestKind, class};
 use crate::state::burst::Burst;
 use crate::state::operations::CancellableOperations;
 use crate::state::peers::Peers;
@@ -42,9 +42,9 @@ use std::time::Instant;
 /// Completions taken per poll, so the poll of one thread ends while others cause new ones.
 const BATCH: usize = 256;
 
-/// Entries of the queue for receives from which on peers cause no more. A peer would otherwise fill
-/// the memory of a program that does not read this queue: with empty messages for a receive of
-/// several, or with writes that bring remote data.
+/// Entries of the queue for receives from which on peers cause no more, until half as many are
+/// left. A peer would otherwise fill the memory of a program that does not read this queue: with
+/// empty messages for a receive of several, or with writes that bring remote data.
 ///
 /// Completions of the library are still taken then, so sends end in a queue that is read. In
 /// return the queue gets what the library has at that moment, too: up to 16,384 completions of
@@ -243,17 +243,6 @@ impl EndpointState {
         }
     }
 
-    /// Notes a receive of several messages that was just started. A number comes again after 4,094
-    /// uses. If completions of the receive that had it still wait, these are taken now.
-    fn enter_several(&mut self, op: OpId, receiver: ReceiveContext) {
-        while self.receives.several.contains_key(&op)
-            && let Some(completion) = self.endpoint.take_completion()
-        {
-            self.finish(completion);
-        }
-        self.receives.several.insert(op, receiver);
-    }
-
     /// The library refused the request that it was just handed.
     fn not_started(&mut self, slot: u32, OperationError(memory): OperationError) -> Code {
         // SAFETY: the memory is that request's.
@@ -291,7 +280,7 @@ impl EndpointState {
             Ok(Some((op, peer, label, len))) => {
                 self.operations.started(slot, op, RequestKind::Claim, call.context);
                 if keep {
-                    let claim = (op, Claimed::Arriving);
+                    let claim = (slot, Claimed::Arriving);
                     self.receives.claims.insert(call.context.addr(), claim);
                 }
                 Ok(Some((peer, label, len)))
@@ -399,14 +388,14 @@ impl EndpointState {
         Ok(count)
     }
 
-    /// Holds peers back from when the queue for receives is full until half of it is read: letting
-    /// them go on takes a walk through what waited. Calls the library only at a change.
+    /// Holds peers back once the queue for receives is full, until half of that is left. Each
+    /// change is a call of the library, which may then look at all messages that it keeps.
     fn hold_back(&mut self) {
-        let most = if self.held { MOST_UNREAD / 2 + 1 } else { MOST_UNREAD };
-        let full = self.reports.rx.as_ref().is_some_and(|queue| queue.len() >= most);
-        if full != self.held {
-            self.held = full;
-            self.endpoint.hold_back(full);
+        let unread = self.reports.rx.as_ref().map_or(0, |queue| queue.len());
+        let on = if self.held { unread > MOST_UNREAD / 2 } else { unread >= MOST_UNREAD };
+        if on != self.held {
+            self.held = on;
+            self.endpoint.hold_back(on);
         }
     }
 

@@ -19,10 +19,11 @@ pub(crate) enum Claimed {
 pub(crate) struct Receives {
     /// Receives of several messages. Their requests come back with the last message.
     pub(crate) several: HashMap<OpId, ReceiveContext>,
-    /// Claimed messages by the contexts that they were claimed for, with the operations that fetch
-    /// them. The operation of a message that was discarded goes on without an entry here, and the
-    /// program may use its context again.
-    pub(crate) claims: HashMap<usize, (OpId, Claimed)>,
+    /// Claimed messages by the contexts that they were claimed for, with the slots of the
+    /// operations that fetch them. The operation of a message that was discarded goes on without
+    /// an entry here, and the program may use its context again. No other operation has its slot
+    /// until its completion was taken; the library's number may come again before.
+    pub(crate) claims: HashMap<usize, (u32, Claimed)>,
     pub(crate) least_left: usize,
     /// A message came whose sender waits for its acknowledgement.
     pub(crate) awaited: bool,

@@ -433,15 +433,22 @@ fn writes_with_data_are_refused_while_the_queue_that_reports_them_is_full() {
     // What the queue may hold before the library knows, one poll, and what the library has then.
     assert!((16_384..=16_384 + 2 * 4_112).contains(&done), "{done} entries");
     let flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
-    for _ in 0..done {
-        let (entry, source) = p.b.read().unwrap();
-        assert_eq!((entry.flags, entry.data, source), (flags, 5, p.to_a));
-    }
-    assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
-    // There is room again.
+    let read = |count: usize| {
+        for _ in 0..count {
+            let (entry, source) = p.b.read().unwrap();
+            assert_eq!((entry.flags, entry.data, source), (flags, 5, p.to_a));
+        }
+    };
+    // They are refused until half of the bound is left.
+    read(done - 8_193);
+    assert_eq!(write(), 0);
+    p.failed(&p.a, Code::BUSY, context(1));
+    read(1);
+    assert_eq!(call!(p.b.sends, ops, read), 0, "makes progress");
     assert_eq!(write(), 0);
     p.done(&p.a, FI_RMA | FI_WRITE, context(1));
-    p.done(&p.b, flags, null_mut());
+    read(8_193);
+    assert_eq!(p.b.read().err(), Some(minus(Code::AGAIN)));
     assert_eq!(general!(mr, close), 0);
     p.close();
 }
