@@ -31,8 +31,8 @@ const ADDRESSES: usize = 1 + 2 * (MAX_PATHS - 1);
 const MOST_UNNAMED: usize = MOST_PEERS - MOST_PEERS / 8;
 const MOST_RECENT_HELLOS: usize = 64;
 
-/// Bytes that all peers may be granted, completions from which on receives take no more, and those
-/// that each peer may have beyond that.
+/// Bytes that all peers may be granted; completions, and messages behind an earlier one, from which
+/// on receives take no more; and the latter that each peer may have beyond that.
 const MOST_GRANTED: usize = 64 << 20;
 const MOST_COMPLETIONS: usize = 16_384;
 const OWN_COMPLETIONS: usize = 16;
@@ -226,7 +226,7 @@ impl Resources {
             (
                 "completions",
                 operations.completions,
-                MOST_COMPLETIONS + OWN_COMPLETIONS * peers.peers,
+                2 * MOST_COMPLETIONS + OWN_COMPLETIONS * peers.peers,
             ),
             ("notices", operations.notices, MOST_NOTICES),
             ("debtors", operations.debtors, peers.peers),

@@ -11,7 +11,7 @@ use crate::peer::{
     OperationReply, PendingRead, ReadSource, Reassembly, ReassemblyBuffer, WriteProgress,
 };
 use crate::pool::{LONGEST_UNASKED, MOST_BYTES, MOST_OFFERED};
-use crate::transfer::{LONGEST, Transfer};
+use crate::transfer::{LONGEST, Stalled, Transfer};
 use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Action, Change, Label, MOST_FETCHED, Op, Status};
 use gigae_wire::{Epoch, Pieces};
@@ -89,8 +89,8 @@ impl<M: Bytes> Transfer<M> {
     /// Matches a message that begins to arrive with a receive.
     fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
         let matched = Matched { peer, label, total, got: 0, source: DataSource::Parts };
-        let waits = !self.stalled.is_empty() && self.stalled.contains(&peer);
-        let found = if waits { None } else { self.receive_for(matched) };
+        let waits = self.is_stalled(Stalled { peer, untagged: label.untagged });
+        let found = if waits { None } else { self.receive_for(matched, self.most_now()) };
         if found.is_none() {
             self.counters.unexpected += 1;
         }
@@ -98,8 +98,9 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The receive that takes a message now; `None` if the message is to be kept. If it is to wait
-    /// for a receive of several, the peer is stalled from then on.
-    pub(crate) fn receive_for(&mut self, matched: Matched) -> Option<u32> {
+    /// for a receive of several, the peer is stalled from then on. `most`: see
+    /// [`has_room_for`](Self::has_room_for).
+    pub(crate) fn receive_for(&mut self, matched: Matched, most: usize) -> Option<u32> {
         let Matched { peer, label, .. } = matched;
         let id = self.matching.receive_for(peer, label)?;
         if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
@@ -107,16 +108,16 @@ impl<M: Bytes> Transfer<M> {
             *self.engaged_with(peer) += 1;
             return Some(id);
         }
-        if self.has_room_for(peer) {
+        if self.has_room_for(peer, most) {
             return Some(self.part(id, matched));
         }
-        self.stalled.insert(peer);
+        self.stall(Stalled { peer, untagged: label.untagged });
         None
     }
 
     /// Keeps a message until a receive wants it.
     fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: UnexpectedBody) {
-        let waits = !self.stalled.is_empty() && self.stalled.contains(&peer);
+        let waits = self.is_stalled(Stalled { peer, untagged: label.untagged });
         self.matching.unexpected.push(UnexpectedMessage { peer, label, total, waits, body });
     }
 

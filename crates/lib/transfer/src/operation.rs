@@ -5,7 +5,8 @@ use gigae_proto::{PeerId, Reason};
 use gigae_wire::op::{Change, Label, Status};
 use std::fmt;
 
-/// Names an operation of this endpoint that is not completed yet.
+/// Names an operation of this endpoint. A number comes again after 4,094 uses of its place, also
+/// while completions of the operation that had it wait to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub(crate) u32);
 

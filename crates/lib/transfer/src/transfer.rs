@@ -17,7 +17,7 @@ use crate::peer::{ActivePeer, PeerEntry};
 use crate::pool::{LONGEST_UNASKED, Pool};
 use crate::slot_table::SlotTable;
 use gigae_proto::{Instant, PeerId};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 pub use expecting::{Expected, PlacedPayload};
@@ -25,14 +25,22 @@ pub use expecting::{Expected, PlacedPayload};
 /// Longest message or remote access in bytes.
 pub(crate) const LONGEST: usize = 1 << 30;
 
-/// Messages of receives of several, reported to the program or behind an earlier one, from which on
-/// such receives take no more. Empty messages would otherwise fill the lists without filling the
-/// memory.
+/// Completions that wait, or these and the messages of receives of several behind an earlier one,
+/// from which on such receives take no more. Empty messages would otherwise fill the lists without
+/// filling the memory. While peers wait for their turn, it is half of that for all others.
 const MOST_COMPLETIONS: usize = 16_384;
 
-/// Messages behind an earlier one that each sender may have beyond that, while the program takes
-/// completions: one that never sends the earlier one holds back only itself.
+/// Messages behind an earlier one that each sender may have even if others have so many: one that
+/// never sends the earlier one holds back only itself.
 const OWN_PARTS: usize = 16;
+
+/// Tagged or untagged messages of a peer, which wait until receives of several take more. No
+/// receive takes both, so each go on without the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Stalled {
+    pub(crate) peer: PeerId,
+    pub(crate) untagged: bool,
+}
 
 /// Parameters.
 #[derive(Clone, Debug)]
@@ -158,11 +166,11 @@ pub struct Transfer<M> {
     pub(crate) guesses: GuessLimiter,
     pub(crate) now: Instant,
     pub(crate) completions: VecDeque<TransferCompletion<M>>,
-    /// Peers with messages that wait until receives of several take more. All later messages of
-    /// such a peer are kept behind them.
-    pub(crate) stalled: BTreeSet<PeerId>,
-    /// There may be room for all of these again.
-    resume_due: bool,
+    /// Peers with messages that wait until receives of several take more, and whether they have a
+    /// place among the `turns`.
+    pub(crate) stalled: BTreeMap<Stalled, bool>,
+    /// Those of them that go on when there is room, one after the other.
+    turns: VecDeque<Stalled>,
     /// See [`hold_back`](Self::hold_back).
     pub(crate) held: bool,
     /// Messages of receives of several that were not reported yet.
@@ -204,8 +212,8 @@ impl<M: Bytes> Transfer<M> {
             guesses: GuessLimiter::default(),
             now: Instant(0),
             completions: VecDeque::new(),
-            stalled: BTreeSet::new(),
-            resume_due: false,
+            stalled: BTreeMap::new(),
+            turns: VecDeque::new(),
             held: false,
             parts: Parts::default(),
             counters: TransferCounters::default(),

@@ -4,7 +4,9 @@
 
 use crate::matching::{Selector, UnexpectedBody, UnexpectedMessage};
 use crate::peer::cost;
+use crate::transfer::Stalled;
 use gigae_proto::PeerId;
+use gigae_wire::op::Label;
 use std::collections::HashMap;
 
 /// Slots that stay allocated when the last message is taken.
@@ -50,6 +52,8 @@ struct OfPeer {
     ends: ListEnds,
     /// Bytes of the peer's allowance that messages of former sessions take.
     former: u32,
+    /// The first tagged and the first untagged message that waits. All later ones of its kind wait.
+    waiting: [u32; 2],
 }
 
 /// See the module's description.
@@ -85,8 +89,9 @@ impl UnexpectedQueue {
     }
 
     pub(crate) fn push(&mut self, message: UnexpectedMessage) {
-        let peer = message.peer;
-        let of = OfPeer { ends: ListEnds::EMPTY, former: 0 };
+        let (peer, waits) = (message.peer, message.waits);
+        let kind = usize::from(message.label.untagged);
+        let of = OfPeer { ends: ListEnds::EMPTY, former: 0, waiting: [NONE; 2] };
         let of = self.by_peer.entry(peer).or_insert(of);
         let (all, own) = (self.all.last, of.ends.last);
         let links = [all, own].map(|before| NodeLinks { before, after: NONE });
@@ -102,6 +107,9 @@ impl UnexpectedQueue {
             }
         };
         of.ends.last = slot;
+        if waits && of.waiting[kind] == NONE {
+            of.waiting[kind] = slot;
+        }
         if own == NONE {
             of.ends.first = slot;
         } else {
@@ -166,27 +174,54 @@ impl UnexpectedQueue {
         self.find_from(slot, list, selector)
     }
 
-    /// The slot of a peer's first message that waits, or of its next message after a slot.
-    pub(crate) fn next_waiting(&self, peer: PeerId, after: Option<u32>) -> Option<u32> {
-        let mut slot = match after {
-            None => self.by_peer.get(&peer)?.ends.first,
-            Some(slot) => self.nodes[slot as usize].as_ref()?.links[List::OfPeer as usize].after,
-        };
-        while let Some(node) = self.nodes.get(slot as usize)?.as_ref() {
-            if node.message.waits {
-                return Some(slot);
-            }
-            slot = node.links[List::OfPeer as usize].after;
-        }
-        None
+    /// The slot of the first message that waits of those that are stalled.
+    pub(crate) fn waiting(&self, stalled: Stalled) -> Option<u32> {
+        let slot = self.by_peer.get(&stalled.peer)?.waiting[usize::from(stalled.untagged)];
+        (slot != NONE).then_some(slot)
     }
 
-    /// A message waits from now on, and so do those of its peer behind it; or it waits no longer.
-    pub(crate) fn set_waits(&mut self, slot: u32, waits: bool) {
+    /// A message waits from now on, and so do those of its peer and kind behind it.
+    pub(crate) fn set_waiting(&mut self, slot: u32) {
+        let UnexpectedMessage { peer, label: Label { untagged, .. }, .. } = self.node(slot).message;
         let mut next = slot;
         while let Some(Some(node)) = self.nodes.get_mut(next as usize) {
-            node.message.waits = waits;
-            next = if waits { node.links[List::OfPeer as usize].after } else { NONE };
+            if node.message.label.untagged == untagged {
+                if node.message.waits {
+                    break;
+                }
+                node.message.waits = true;
+            }
+            next = node.links[List::OfPeer as usize].after;
+        }
+        if let Some(of) = self.by_peer.get_mut(&peer) {
+            of.waiting[usize::from(untagged)] = slot;
+        }
+    }
+
+    /// The first message of those that wait does so no longer.
+    pub(crate) fn wait_no_longer(&mut self, slot: u32) {
+        self.pass(slot);
+        self.node(slot).message.waits = false;
+    }
+
+    /// If a message is the first that waits, the next one of its peer and kind is.
+    fn pass(&mut self, slot: u32) {
+        let node = self.node(slot);
+        let UnexpectedMessage { peer, label: Label { untagged, .. }, waits, .. } = node.message;
+        let mut next = node.links[List::OfPeer as usize].after;
+        if !waits
+            || self.by_peer.get(&peer).map(|of| of.waiting[usize::from(untagged)]) != Some(slot)
+        {
+            return;
+        }
+        while let Some(Some(node)) = self.nodes.get(next as usize) {
+            if node.message.label.untagged == untagged {
+                break;
+            }
+            next = node.links[List::OfPeer as usize].after;
+        }
+        if let Some(of) = self.by_peer.get_mut(&peer) {
+            of.waiting[usize::from(untagged)] = next;
         }
     }
 
@@ -197,6 +232,7 @@ impl UnexpectedQueue {
 
     /// Takes out the message in a slot.
     pub(crate) fn remove(&mut self, slot: u32) -> Taken {
+        self.pass(slot);
         let node = self.nodes[slot as usize].take().expect("it is in a list");
         let QueueNode { message, former, links: [all, own] } = node;
         self.free.push(slot);

@@ -4,7 +4,7 @@
 mod victim;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{OpId, Rights, Selector, TransferConfig};
+use gigae_transfer::{Label, OpId, Rights, Selector, TransferConfig};
 use gigae_wire::op::{Op, Status};
 use victim::{ATTACKER, EPOCH, Victim, eager, write};
 
@@ -242,4 +242,54 @@ fn kept_messages_of_a_stalled_peer_are_there_for_others_when_receives_are_given_
         let id = victim.transfer.receive(any(), vec![0; 60]).unwrap();
         assert_eq!(ended(&mut victim), [(n, id)]);
     }
+}
+
+#[test]
+fn a_peer_that_sends_much_takes_no_turn_of_another() {
+    let mut victim = Victim::new(TransferConfig::default());
+    victim.transfer.receive_several(any(), vec![0; 100], 1).unwrap();
+    let mut sent = 0;
+    let mut flood = |victim: &mut Victim, count: u64| {
+        for _ in 0..count {
+            victim.hand(PeerId(0), EPOCH, eager(sent), &[]);
+            sent += 1;
+        }
+        victim.answers(PeerId(0), EPOCH);
+    };
+    for _ in 0..500 {
+        flood(&mut victim, 100);
+    }
+    victim.hand(PeerId(1), EPOCH, eager(1_000_000), &[]);
+    // The program reads as fast as that peer sends.
+    let mut read = 0;
+    loop {
+        let tag = victim.transfer.poll_completion().unwrap().tag;
+        if tag == 1_000_000 {
+            break;
+        }
+        read += 1;
+        assert!(read < 25_000, "the other peer's message waits for ever");
+        flood(&mut victim, 1);
+    }
+}
+
+#[test]
+fn tagged_messages_go_on_while_untagged_ones_wait() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let several = Selector { untagged: true, ..any() };
+    let several = victim.transfer.receive_several(several, vec![0; 100], 1).unwrap();
+    let untagged = |tag: u64| Op::Eager { label: Label { untagged: true, ..tag.into() } };
+    victim.transfer.hold_back(true);
+    victim.hand(ATTACKER, EPOCH, untagged(1), &[1; 10]);
+    victim.hand(ATTACKER, EPOCH, eager(2), &[1; 10]);
+    victim.hand(ATTACKER, EPOCH, untagged(3), &[1; 10]);
+    let second = victim.transfer.receive(any(), vec![0; 10]).unwrap();
+    assert_eq!(ended(&mut victim), [(2, second)]);
+    let fourth = victim.transfer.receive(any(), vec![0; 10]).unwrap();
+    victim.hand(ATTACKER, EPOCH, eager(4), &[1; 10]);
+    assert_eq!(ended(&mut victim), [(4, fourth)]);
+    assert!(!victim.transfer.has_completions());
+    victim.transfer.hold_back(false);
+    assert!(victim.transfer.has_completions(), "whoever sleeps must look");
+    assert_eq!(ended(&mut victim), [(1, several), (3, several)]);
 }

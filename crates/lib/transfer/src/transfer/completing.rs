@@ -1,6 +1,6 @@
 //! Operations that have ended, and how the program learns it.
 
-use super::{MOST_COMPLETIONS, Transfer};
+use super::Transfer;
 use crate::memory::Bytes;
 use crate::operation::{
     MultiReceiveState, OpError, OpId, Operation, TransferCompletion, TransferNotice,
@@ -12,7 +12,7 @@ impl<M: Bytes> Transfer<M> {
     #[inline]
     pub fn poll_completion(&mut self) -> Option<TransferCompletion<M>> {
         // Who spins finds none, mostly.
-        if self.completions.is_empty() && !self.resume_due {
+        if self.completions.is_empty() && self.turns.is_empty() {
             return None;
         }
         self.take_completion()
@@ -20,31 +20,25 @@ impl<M: Bytes> Transfer<M> {
 
     #[inline(never)]
     fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
-        let completion = self.completions.pop_front();
-        // Each of these is passed on the way down.
-        let now = [self.completions.len(), self.completions.len() + self.parts.len()];
-        self.resume_due |= now.contains(&(MOST_COMPLETIONS / 2));
-        if self.resume_due {
-            self.resume_all();
+        if self.may_take_turns() {
+            self.take_turns();
         }
-        completion.or_else(|| self.completions.pop_front())
+        self.completions.pop_front()
     }
 
     /// While this is on, peers cause no further completions and notices of their own accord:
     /// receives of several messages take no more, and writes that bring a notice are refused. What
-    /// has begun goes on, and so do all other operations. This is for a caller that takes
-    /// completions faster than its program reads them.
+    /// has begun goes on, and so do all other operations. But behind a message that waits for such a
+    /// receive, the later ones of its sender wait, tagged or untagged as it is. This is for a caller
+    /// that takes completions faster than its program reads them.
     pub fn hold_back(&mut self, on: bool) {
         self.held = on;
-        if !on {
-            self.resume_all();
-        }
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
     /// would return one.
     pub fn has_completions(&self) -> bool {
-        !self.completions.is_empty() || !self.notices.is_empty()
+        !self.completions.is_empty() || !self.notices.is_empty() || self.may_take_turns()
     }
 
     /// Completions that wait for the program.
@@ -65,7 +59,6 @@ impl<M: Bytes> Transfer<M> {
     /// An operation is over.
     pub(crate) fn complete(&mut self, id: u32, result: Result<(), OpError>) {
         let Some(over) = self.operations.remove(id) else { return };
-        self.resume_due |= self.operations.len() == crate::slot_table::MOST / 2;
         if over.asks() {
             self.expect_no_more(id);
         }
@@ -83,7 +76,7 @@ impl<M: Bytes> Transfer<M> {
             self.complete_part(ended);
         }
         if !self.stalled.is_empty() {
-            self.resume(peer);
+            self.parts_ended(peer);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Receives: how they are matched, and the bytes that arrive for them.
 
-use super::{LONGEST, MOST_COMPLETIONS, OWN_PARTS, Start, TooLong, Transfer};
+use super::{LONGEST, MOST_COMPLETIONS, OWN_PARTS, Stalled, Start, TooLong, Transfer};
 use crate::matching::{Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
@@ -81,9 +81,10 @@ impl<M: Bytes> Transfer<M> {
                 return;
             }
             let (peer, matched) = (message.peer, message.matched());
-            if self.stalled.contains(&peer) || !self.has_room_for(peer) {
-                self.stalled.insert(peer);
-                self.matching.unexpected.set_waits(slot, true);
+            let key = Stalled { peer, untagged: selector.untagged };
+            if self.is_stalled(key) || !self.has_room_for(peer, self.most_now()) {
+                self.stall(key);
+                self.matching.unexpected.set_waiting(slot);
                 next = self.matching.unexpected.next(&selector, Some(slot));
                 continue;
             }
@@ -95,66 +96,104 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Matches the messages of a stalled peer, in their order, until receives of several take no
-    /// more.
-    fn match_again(&mut self, peer: PeerId) {
-        if !self.stalled.remove(&peer) {
+    /// Whether messages wait until receives of several take more: later ones wait behind them.
+    #[inline]
+    pub(crate) fn is_stalled(&self, key: Stalled) -> bool {
+        !self.stalled.is_empty() && self.stalled.contains_key(&key)
+    }
+
+    pub(crate) fn stall(&mut self, key: Stalled) {
+        if self.stalled.insert(key, true) != Some(true) {
+            self.turns.push_back(key);
+        }
+    }
+
+    /// Whether receives of several take another message of a peer now, if they take up to so many
+    /// of all. Otherwise it is kept like an unexpected one.
+    pub(crate) fn has_room_for(&self, peer: PeerId, most: usize) -> bool {
+        let completions = self.completions.len();
+        let is_shared = completions + self.parts.len() < most;
+        !self.held
+            && self.operations.len() < crate::slot_table::MOST
+            && completions < most
+            && (is_shared || self.parts.of(peer) < OWN_PARTS)
+    }
+
+    /// How many messages receives of several may take now. Those that wait for their turn come
+    /// first when half of the room is free.
+    #[inline]
+    pub(crate) fn most_now(&self) -> usize {
+        if self.turns.is_empty() { MOST_COMPLETIONS } else { MOST_COMPLETIONS / 2 }
+    }
+
+    /// Whether peers wait for their turn, and there is room for a good many of their messages.
+    #[inline]
+    pub(super) fn may_take_turns(&self) -> bool {
+        !self.turns.is_empty()
+            && !self.held
+            && self.operations.len() < crate::slot_table::MOST
+            && self.completions.len() <= MOST_COMPLETIONS / 2
+    }
+
+    /// Gives each peer that waits for its turn the same part of the room.
+    #[cold]
+    pub(super) fn take_turns(&mut self) {
+        let (count, most) = (self.turns.len(), MOST_COMPLETIONS / 2);
+        for _ in 0..count {
+            let Some(key) = self.turns.pop_front() else { return };
+            let all = self.completions.len() + self.parts.len();
+            if all <= most || self.parts.of(key.peer) <= OWN_PARTS / 2 {
+                self.match_again(key, (most / count).max(1));
+            } else {
+                // It goes on when its own messages have ended.
+                self.stalled.insert(key, false);
+            }
+        }
+    }
+
+    /// Messages of a peer have been reported that were behind an earlier one. If it waits for that,
+    /// it gets a turn.
+    pub(super) fn parts_ended(&mut self, peer: PeerId) {
+        if self.parts.of(peer) > OWN_PARTS / 2 {
             return;
         }
-        let mut next = self.matching.unexpected.next_waiting(peer, None);
-        while let Some(slot) = next {
-            let Some(message) = self.matching.unexpected.message(slot) else { return };
-            let found = self.receive_for(message.matched());
-            if self.stalled.contains(&peer) {
-                return;
+        for untagged in [false, true] {
+            let key = Stalled { peer, untagged };
+            if self.is_stalled(key) {
+                self.stall(key);
             }
-            next = self.matching.unexpected.next_waiting(peer, Some(slot));
-            match found {
+        }
+    }
+
+    /// Matches up to `most` messages of a stalled peer, in their order.
+    fn match_again(&mut self, key: Stalled, most: usize) {
+        self.stalled.remove(&key);
+        let mut given = 0;
+        while let Some(slot) = self.matching.unexpected.waiting(key) {
+            let Some(message) = self.matching.unexpected.message(slot) else { break };
+            if given == most {
+                self.stall(key);
+                break;
+            }
+            match self.receive_for(message.matched(), MOST_COMPLETIONS) {
                 Some(id) => {
                     let taken = self.matching.unexpected.remove(slot);
                     self.give(id, taken);
+                    given += 1;
                 }
-                None => self.matching.unexpected.set_waits(slot, false),
+                None if self.is_stalled(key) => break,
+                None => self.matching.unexpected.wait_no_longer(slot),
             }
         }
-        self.settle(peer);
-    }
-
-    /// Whether receives of several take another message of a peer now. Otherwise it is kept like an
-    /// unexpected one.
-    pub(crate) fn has_room_for(&self, peer: PeerId) -> bool {
-        let all = self.completions.len() + self.parts.len();
-        let own = self.completions.len() < MOST_COMPLETIONS && self.parts.of(peer) < OWN_PARTS;
-        !self.held
-            && self.operations.len() < crate::slot_table::MOST
-            && (all < MOST_COMPLETIONS || own)
-    }
-
-    /// Lets a stalled peer go on if there is room for a good many of its messages.
-    pub(super) fn resume(&mut self, peer: PeerId) {
-        let most = MOST_COMPLETIONS / 2;
-        let all = self.completions.len() + self.parts.len();
-        let own = self.completions.len() <= most && self.parts.of(peer) <= OWN_PARTS / 2;
-        if !self.held && (all <= most || own) {
-            self.match_again(peer);
-        }
-    }
-
-    /// Lets all stalled peers go on that can.
-    #[cold]
-    pub(super) fn resume_all(&mut self) {
-        self.resume_due = false;
-        let all: Vec<_> = self.stalled.iter().copied().collect();
-        for peer in all {
-            self.resume(peer);
-        }
+        self.settle(key.peer);
     }
 
     /// Lets all stalled peers go on: there are no receives of several any more.
-    pub(super) fn unstall(&mut self) {
-        while let Some(&peer) = self.stalled.first() {
-            self.match_again(peer);
+    pub(super) fn end_stalls(&mut self) {
+        while let Some((&key, _)) = self.stalled.first_key_value() {
+            self.match_again(key, usize::MAX);
         }
+        self.turns.clear();
     }
 
     /// The receive of one message within a receive of several.

@@ -151,7 +151,7 @@ impl<M: Bytes> Transfer<M> {
             let ended = TransferCompletion::of(OpId(id), None, Err(OpError::Cancelled));
             self.completions.push_back(TransferCompletion { memory: Some(given_up), ..ended });
         }
-        self.unstall();
+        self.end_stalls();
     }
 }
 
