@@ -35,7 +35,7 @@ const MOST_COMPLETIONS: usize = 16_384;
 const OWN_PARTS: usize = 16;
 
 /// Tagged or untagged messages of a peer, which wait until receives of several take more. No
-/// receive takes both, so each go on without the other.
+/// receive takes both, so each kind goes on without the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stalled {
     pub(crate) peer: PeerId,

@@ -303,10 +303,11 @@ impl Endpoint {
     }
 
     /// While this is on, peers cause no further completions and notices of their own accord:
-    /// receives of several messages take no more, as if none were posted, and writes of peers that
-    /// bring a notice are refused. What has begun goes on, and so do all other operations. This is
-    /// for a program that takes completions and keeps them for another part of it, which may be
-    /// slow. Off at first.
+    /// receives of several messages take no more, and writes of peers that bring a notice are
+    /// refused. What has begun goes on, and so do all other operations. But behind a message that
+    /// waits for such a receive, the later ones of its sender wait, tagged or untagged as it is.
+    /// This is for a program that takes completions and keeps them for another part of it, which
+    /// may be slow. Off at first.
     pub fn hold_back(&self, on: bool) {
         self.engine().operations().hold_back(on);
     }
