@@ -28,9 +28,9 @@ impl<M: Bytes> Transfer<M> {
 
     /// While this is on, peers cause no further completions and notices of their own accord:
     /// receives of several messages take no more, and writes that bring a notice are refused. What
-    /// has begun goes on, and so do all other operations. But behind a message that waits for such a
-    /// receive, the later ones of its sender wait, tagged or untagged as it is. This is for a caller
-    /// that takes completions faster than its program reads them.
+    /// has begun goes on, and so do all other operations. But behind a message that waits for such
+    /// a receive, the later ones of its sender wait, tagged or untagged as it is. This is for a
+    /// caller that takes completions faster than its program reads them.
     pub fn hold_back(&mut self, on: bool) {
         self.held = on;
     }
