@@ -118,7 +118,7 @@ impl<M: Bytes> Transfer<M> {
     /// Keeps a message until a receive wants it.
     fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: UnexpectedBody) {
         let waits = self.is_stalled(Stalled { peer, untagged: label.untagged });
-        self.matching.unexpected.push(UnexpectedMessage { peer, label, total, waits, body });
+        self.matching.unexpected.push(UnexpectedMessage { peer, label, total, body }, waits);
     }
 
     fn on_eager(&mut self, peer: PeerId, label: Label, data: Pieces) -> OpResult {

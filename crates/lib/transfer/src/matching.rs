@@ -36,8 +36,6 @@ pub(crate) struct UnexpectedMessage {
     pub(crate) peer: PeerId,
     pub(crate) label: Label,
     pub(crate) total: u32,
-    /// It waits until receives of several take more, or is behind such a message of its sender.
-    pub(crate) waits: bool,
     pub(crate) body: UnexpectedBody,
 }
 
@@ -127,13 +125,9 @@ mod tests {
         for tag in [0x11, 0x12] {
             let label = tag.into();
             let body = UnexpectedBody::Offered(Offer { id: 0, at: None });
-            matching.unexpected.push(UnexpectedMessage {
-                peer: PeerId(1),
-                label,
-                total: 0,
-                waits: false,
-                body,
-            });
+            matching
+                .unexpected
+                .push(UnexpectedMessage { peer: PeerId(1), label, total: 0, body }, false);
         }
         assert_eq!(matching.unexpected.peek(&any).unwrap().label.tag, 0x11);
         assert_eq!(matching.unexpected.take(&any).unwrap().message.label.tag, 0x11);

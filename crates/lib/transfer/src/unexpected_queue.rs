@@ -43,6 +43,8 @@ struct QueueNode {
     message: UnexpectedMessage,
     /// The session of the message is over.
     former: bool,
+    /// It waits until receives of several take more, or is behind such a message of its sender.
+    waits: bool,
     links: [NodeLinks; 2],
 }
 
@@ -88,14 +90,15 @@ impl UnexpectedQueue {
         self.by_peer.get(&peer).map_or(0, |of| of.former)
     }
 
-    pub(crate) fn push(&mut self, message: UnexpectedMessage) {
-        let (peer, waits) = (message.peer, message.waits);
+    /// Whether it `waits`, or is behind a message that does.
+    pub(crate) fn push(&mut self, message: UnexpectedMessage, waits: bool) {
+        let peer = message.peer;
         let kind = usize::from(message.label.untagged);
         let of = OfPeer { ends: ListEnds::EMPTY, former: 0, waiting: [NONE; 2] };
         let of = self.by_peer.entry(peer).or_insert(of);
         let (all, own) = (self.all.last, of.ends.last);
         let links = [all, own].map(|before| NodeLinks { before, after: NONE });
-        let node = Some(QueueNode { message, former: false, links });
+        let node = Some(QueueNode { message, former: false, waits, links });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.nodes[slot as usize] = node;
@@ -143,8 +146,8 @@ impl UnexpectedQueue {
     /// The first matching message that does not wait, from this slot on.
     fn find_from(&self, mut slot: u32, list: List, selector: &Selector) -> Option<u32> {
         while let Some(node) = self.nodes.get(slot as usize)?.as_ref() {
-            let QueueNode { message, links, .. } = node;
-            if !message.waits && selector.wants(message.peer, message.label) {
+            let QueueNode { message, waits, links, .. } = node;
+            if !waits && selector.wants(message.peer, message.label) {
                 return Some(slot);
             }
             slot = links[list as usize].after;
@@ -186,10 +189,10 @@ impl UnexpectedQueue {
         let mut next = slot;
         while let Some(Some(node)) = self.nodes.get_mut(next as usize) {
             if node.message.label.untagged == untagged {
-                if node.message.waits {
+                if node.waits {
                     break;
                 }
-                node.message.waits = true;
+                node.waits = true;
             }
             next = node.links[List::OfPeer as usize].after;
         }
@@ -201,13 +204,14 @@ impl UnexpectedQueue {
     /// The first message of those that wait does so no longer.
     pub(crate) fn wait_no_longer(&mut self, slot: u32) {
         self.pass(slot);
-        self.node(slot).message.waits = false;
+        self.node(slot).waits = false;
     }
 
     /// If a message is the first that waits, the next one of its peer and kind is.
     fn pass(&mut self, slot: u32) {
         let node = self.node(slot);
-        let UnexpectedMessage { peer, label: Label { untagged, .. }, waits, .. } = node.message;
+        let (waits, message) = (node.waits, &node.message);
+        let &UnexpectedMessage { peer, label: Label { untagged, .. }, .. } = message;
         let mut next = node.links[List::OfPeer as usize].after;
         if !waits
             || self.by_peer.get(&peer).map(|of| of.waiting[usize::from(untagged)]) != Some(slot)
@@ -234,7 +238,7 @@ impl UnexpectedQueue {
     pub(crate) fn remove(&mut self, slot: u32) -> Taken {
         self.pass(slot);
         let node = self.nodes[slot as usize].take().expect("it is in a list");
-        let QueueNode { message, former, links: [all, own] } = node;
+        let QueueNode { message, former, links: [all, own], .. } = node;
         self.free.push(slot);
         let peer = message.peer;
         if let Some(mut of) = self.by_peer.get(&peer).copied() {
@@ -317,7 +321,7 @@ mod tests {
 
     fn message(peer: u32, tag: u64, body: UnexpectedBody) -> UnexpectedMessage {
         let label = Label::from(tag);
-        UnexpectedMessage { peer: PeerId(peer), label, total: 10, waits: false, body }
+        UnexpectedMessage { peer: PeerId(peer), label, total: 10, body }
     }
 
     fn of(peer: Option<u32>, tag: u64) -> Selector {
@@ -337,7 +341,7 @@ mod tests {
             let (peer, tag) = (random.rand_range(0..3), u64::from(random.rand_range(0..4)));
             if random.rand_range(0..2) == 0 {
                 let label = Label::from(tag).with_data(n);
-                queue.push(UnexpectedMessage { label, ..message(peer, tag, whole()) });
+                queue.push(UnexpectedMessage { label, ..message(peer, tag, whole()) }, false);
                 expected.push((peer, tag, n));
             } else {
                 let source = (random.rand_range(0..2) == 0).then_some(peer);
@@ -356,14 +360,14 @@ mod tests {
     fn only_what_is_whole_outlasts_its_session_and_the_oldest_goes_first() {
         let mut queue = UnexpectedQueue::default();
         for tag in 0..3 {
-            queue.push(message(1, tag, whole()));
+            queue.push(message(1, tag, whole()), false);
         }
-        queue.push(message(2, 9, UnexpectedBody::Offered(Offer { id: 1, at: None })));
-        queue.push(message(1, 3, UnexpectedBody::Offered(Offer { id: 1, at: None })));
-        queue.push(message(1, 4, UnexpectedBody::Arriving));
+        queue.push(message(2, 9, UnexpectedBody::Offered(Offer { id: 1, at: None })), false);
+        queue.push(message(1, 3, UnexpectedBody::Offered(Offer { id: 1, at: None })), false);
+        queue.push(message(1, 4, UnexpectedBody::Arriving), false);
         queue.end_session(PeerId(1));
         assert_eq!((queue.len(), queue.former(PeerId(1))), (4, 3 * cost(10)));
-        queue.push(message(1, 5, whole()));
+        queue.push(message(1, 5, whole()), false);
         queue.drop_oldest(PeerId(1));
         assert_eq!(queue.former(PeerId(1)), 2 * cost(10));
         assert!(queue.take(&of(Some(1), 0)).is_none());
