@@ -36,7 +36,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
-    /// would return one.
+    /// may return one: mostly it does.
     pub fn has_completions(&self) -> bool {
         !self.completions.is_empty() || !self.notices.is_empty() || self.may_take_turns()
     }
