@@ -63,7 +63,7 @@ pub struct View {
     reported: [u64; 2],
 }
 
-/// What the view's thread says of itself, and how it is told to close.
+/// What the view's thread reports about itself, and the request to close it.
 struct SharedView {
     begin: Instant,
     /// CPU time in nanoseconds.

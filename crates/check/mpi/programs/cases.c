@@ -423,7 +423,7 @@ static void passive_with_lock(void)
     passive(0, seconds);
 }
 
-/* The program knows that nobody else locks, so MPI need not ask the other rank. */
+/* The program knows that no other rank locks, so MPI need not ask the other rank. */
 static void passive_without_check(void)
 {
     passive(MPI_MODE_NOCHECK, seconds);

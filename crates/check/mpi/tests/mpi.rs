@@ -118,7 +118,7 @@ fn mpich_uses_memory_of_a_rank_that_computes() {
 }
 
 /// With a lock, which needs calls of the target in both MPIs. Only the bytes are checked, and that
-/// nobody hangs.
+/// no rank hangs.
 fn memory_of_a_rank_that_computes_is_locked(vendor: &Vendor, test: &str) {
     let said = holds(vendor, &hosts(test, |_| ()), 1, "passive 2", &["passive"]);
     assert!(said.contains("passive RMA: "), "{said}");

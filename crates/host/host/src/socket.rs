@@ -23,7 +23,7 @@ pub fn namespace(socket: impl AsFd) -> Result<OwnedFd> {
 /// if it is not visible here (another PID namespace), which rustix has no value for. One system
 /// call.
 pub fn peer(socket: impl AsFd) -> Result<libc::ucred> {
-    // Nobody's, should the kernel write less than all of it.
+    // No user's, in case the kernel writes less than all of it.
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = size_of_val(&peer) as libc::socklen_t;
     // SAFETY: pointer and length describe one structure that lives across the call, and all of

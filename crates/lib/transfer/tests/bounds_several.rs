@@ -290,6 +290,6 @@ fn tagged_messages_go_on_while_untagged_ones_wait() {
     assert_eq!(ended(&mut victim), [(4, fourth)]);
     assert!(!victim.transfer.has_completions());
     victim.transfer.hold_back(false);
-    assert!(victim.transfer.has_completions(), "whoever sleeps must look");
+    assert!(victim.transfer.has_completions(), "a program must not sleep now");
     assert_eq!(ended(&mut victim), [(1, several), (3, several)]);
 }

@@ -47,10 +47,10 @@ const BATCH: usize = 256;
 /// empty messages for a receive of several, or with writes that bring remote data.
 ///
 /// Completions of the library are still taken then, so sends end in a queue that is read. In
-/// return the queue gets what the library has at that moment, too: up to 16,384 completions of
-/// receives of several, and its notices. Messages that come later wait, at their senders if there
-/// are many. Writes with remote data are refused, as the library does when the program does not
-/// take its notices: they cannot wait without those behind them.
+/// return the queue gets what the library has at that moment, too: its completions of receives of
+/// several, and its notices (bounds B10 and B5 of SECURITY.md). Messages that come later wait, at
+/// their senders if there are many. Writes with remote data are refused, as the library does when
+/// the program does not take its notices: they cannot wait without those behind them.
 pub(crate) const MOST_UNREAD: usize = 16_384;
 
 /// Longest message in bytes that goes straight into a frame of the link while others wait for the
@@ -388,8 +388,8 @@ impl EndpointState {
         Ok(count)
     }
 
-    /// Holds peers back once the queue for receives is full, until half of that is left. Each
-    /// change is a call of the library, which may then look at all messages that it keeps.
+    /// Holds peers back once the queue for receives is full, until half of that is left. So a
+    /// program that reads slowly does not change it with each entry.
     fn hold_back(&mut self) {
         let unread = self.reports.rx.as_ref().map_or(0, |queue| queue.len());
         let on = if self.held { unread > MOST_UNREAD / 2 } else { unread >= MOST_UNREAD };

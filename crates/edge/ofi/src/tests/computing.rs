@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Long enough for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// So long nobody calls, and the thread sleeps, too.
+/// No program makes a call for so long. The thread sleeps, too.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Two endpoints on a cable. The pair's network carries nothing.
@@ -119,7 +119,7 @@ fn remote_memory_of_a_program_that_makes_no_call_is_written_read_and_changed() {
         );
         assert_eq!(swapped, 0);
         completed(&p.a, FI_ATOMIC | FI_READ, context(4));
-        // SAFETY: likewise.
+        // SAFETY: the operation is over.
         assert_eq!(unsafe { at.read() }, expected);
         number = next;
         std::thread::sleep(QUIET);

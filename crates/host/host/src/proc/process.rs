@@ -41,8 +41,8 @@ impl Stat {
     }
 }
 
-/// Whether there is a process of this number, be it a zombie. True where that cannot be told: who
-/// asks may take away what the process left behind.
+/// Whether there is a process of this number, be it a zombie. True if that is not known: the
+/// caller may take away what the process left behind.
 pub fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(true)
 }

@@ -154,7 +154,7 @@ fn messages_pass_in_the_udp_envelope_over_ipv6() {
     let a = on(&fabric.node(1), options.clone()).unwrap();
     let b = on(&fabric.node(2), options).unwrap();
     let to_b = a.peer(IpAddr::from(fabric.node(2).ipv6)).unwrap();
-    // The second end never heard of the first: it answers whoever speaks to it.
+    // The second end does not know the first: it answers the sender of the question.
     let answering = std::thread::spawn(move || {
         let question = b.recv_timeout(PATIENCE).unwrap().expect("the question came");
         b.send(question.from(), &question).unwrap();

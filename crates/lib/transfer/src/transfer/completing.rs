@@ -11,7 +11,7 @@ impl<M: Bytes> Transfer<M> {
     /// The next operation that has ended.
     #[inline]
     pub fn poll_completion(&mut self) -> Option<TransferCompletion<M>> {
-        // Who spins finds none, mostly.
+        // A program that spins finds none, mostly.
         if self.completions.is_empty() && self.turns.is_empty() {
             return None;
         }
@@ -36,7 +36,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
-    /// may return one: mostly it does.
+    /// may return one.
     pub fn has_completions(&self) -> bool {
         !self.completions.is_empty() || !self.notices.is_empty() || self.may_take_turns()
     }
