@@ -173,8 +173,8 @@ impl Links {
         }
     }
 
-    /// Posts a bulk frame by the link, in parts, since the socket does not work. Whether all parts
-    /// were posted.
+    /// Posts a frame by the link in parts: a bulk frame, since the socket does not work, or one of
+    /// the link's, since the network carries such long ones no more. Whether all parts were posted.
     #[cold]
     #[inline(never)]
     pub(crate) fn post_parts(
@@ -184,8 +184,8 @@ impl Links {
         header: &Header,
         longest: usize,
     ) -> bool {
-        let [socket] = &mut *self.rest else { return false };
-        self.first.post_parts(to, buffer, socket, header, longest)
+        let home = self.rest.first_mut().filter(|_| !buffer.path().is_first());
+        self.first.post_parts(to, buffer, home, header, longest)
     }
 
     /// Whether frames of the link are faster to a peer than datagrams of the socket: if those come

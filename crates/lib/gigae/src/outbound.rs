@@ -8,6 +8,7 @@ use gigae_transfer::InPlace;
 use gigae_udp::BulkLink;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, PathId, Pieces, Route, batch};
 use segments::SegmentedFrame;
+use std::borrow::Cow;
 use std::ops::Range;
 
 pub(crate) use segments::{FrameSegment, MOST_SEGMENTS};
@@ -315,19 +316,27 @@ impl Outbound {
 
 impl Outbound {
     /// Writes the header in front of the payload of a frame of this link's. Returns both, without
-    /// outer headers; `None` if the NIC still holds the frame.
+    /// outer headers; `None` if the NIC still holds the frame. One copy if it is in segments.
     pub(crate) fn seal<'a>(
         &'a mut self,
         link: &mut impl Link,
         arena: &'a Arena,
         header: &Header,
-    ) -> Option<&'a [u8]> {
+    ) -> Option<Cow<'a, [u8]>> {
         let payload = self.payload();
+        let behind = self.behind.as_mut().map_or(&mut [][..], |behind| &mut behind[..]);
+        let ready = behind.iter_mut().all(|segment| segment.reclaim(link));
         let frame = self.frame.take().expect("a message keeps its frame").reclaim(link);
         let OutboundFrame::Taken(frame) = self.frame.insert(frame) else { return None };
         let inner = &mut arena.bytes_mut(frame)[payload.start - HEADER_LEN..payload.end];
-        header.seal(inner);
-        Some(inner)
+        if behind.is_empty() {
+            header.seal(inner);
+            return Some(Cow::Borrowed(inner));
+        }
+        let mut whole = inner.to_vec();
+        behind.iter().for_each(|segment| whole.extend_from_slice(segment.bytes(arena)));
+        header.seal(&mut whole);
+        ready.then_some(Cow::Owned(whole))
     }
 
     /// The same for a frame in segments.

@@ -64,6 +64,9 @@ pub(crate) struct Transmission {
     pub(crate) repeated: bool,
     pub(crate) kind: Kind,
     pub(crate) path: PathId,
+    /// It was admitted for the socket.
+    pub(crate) bulk: bool,
+    pub(crate) len: u16,
 }
 
 impl<T> SendWindow<T> {
@@ -185,11 +188,20 @@ impl<T> SendWindow<T> {
         self.sent != self.next && self.sent == self.limit && self.base == self.sent
     }
 
-    /// Longest queued message in bytes. Frames with operations are longer; they are queued only
-    /// once the allowed length is known.
+    /// Longest queued message in bytes.
     pub(crate) fn longest(&self) -> u16 {
-        let messages = self.slots.iter().filter(|s| s.token.is_some() && s.kind != Kind::Op);
-        messages.map(|s| s.len).max().unwrap_or(0)
+        self.longest_of(|slot| slot.kind != Kind::Op)
+    }
+
+    /// Longest payload in bytes of the frames with operations that were admitted for the link. They
+    /// are queued only once the allowed length is known.
+    pub(crate) fn longest_operations(&self) -> u16 {
+        self.longest_of(|slot| slot.kind == Kind::Op && !slot.bulk)
+    }
+
+    fn longest_of(&self, is_meant: impl Fn(&WindowSlot<T>) -> bool) -> u16 {
+        let frames = self.slots.iter().filter(|slot| slot.token.is_some() && is_meant(slot));
+        frames.map(|slot| slot.len).max().unwrap_or(0)
     }
 
     /// Admits a frame, or hands it back when there is no free slot. The window may
@@ -282,7 +294,7 @@ impl<T> SendWindow<T> {
         slot.path = path;
         slot.transmission = transmission;
         slot.sent_at = now;
-        Transmission { seq, repeated, kind: slot.kind, path }
+        Transmission { seq, repeated, kind: slot.kind, path, bulk: slot.bulk, len: slot.len }
     }
 
     /// The buffer of a message within the window.

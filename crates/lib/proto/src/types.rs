@@ -70,6 +70,8 @@ pub struct DataFrame<'a, T> {
     pub to: PeerId,
     /// The path to send it by, the first unless there are several.
     pub path: PathId,
+    /// It is longer than a frame of that path, so it goes in Part frames (rule 13.4).
+    pub in_parts: bool,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its buffer. It stays in the window until the frame is acknowledged or fails.

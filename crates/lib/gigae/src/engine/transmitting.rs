@@ -78,8 +78,8 @@ impl Engine {
         let Self { links, proto, transfer, route_table, tx, .. } = self;
         // While the route to a node is not known, nothing goes there: it is asked for until it is.
         loop {
-            while let Some(DataFrame { to, path, header, buffer }) = proto.poll_data() {
-                if path.is_first() && buffer.path().is_first() {
+            while let Some(DataFrame { to, path, in_parts, header, buffer }) = proto.poll_data() {
+                if path.is_first() && buffer.path().is_first() && !in_parts {
                     posted += usize::from(links[path].post(to, buffer, &header));
                     continue;
                 }
@@ -94,13 +94,13 @@ impl Engine {
                         continue;
                     }
                 }
-                if path == buffer.path() {
-                    posted += usize::from(links[path].post(to, buffer, &header));
-                    continue;
-                }
-                if links.is_bulk(buffer.path()) {
+                if in_parts {
                     let longest = usize::from(LEAST_PART);
                     posted += usize::from(links.post_parts(to, buffer, &header, longest));
+                    continue;
+                }
+                if path == buffer.path() {
+                    posted += usize::from(links[path].post(to, buffer, &header));
                     continue;
                 }
                 posted += usize::from(links[path].post_copy(to, buffer, &tx.arena, &header));

@@ -147,18 +147,23 @@ impl Member {
         posted
     }
 
-    /// Posts a data frame of a socket's in parts of at most `longest` bytes.
+    /// Posts a data frame in parts of at most `longest` bytes. It lies in the memory of `home`, or
+    /// in this link's.
     pub(super) fn post_parts(
         &mut self,
         to: PeerId,
         buffer: &mut Outbound,
-        home: &mut Self,
+        home: Option<&mut Self>,
         header: &Header,
         longest: usize,
     ) -> bool {
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
-        let Some(frame) = buffer.seal(&mut home.link, &home.arena, header) else { return false };
+        let sealed = match home {
+            Some(home) => buffer.seal(&mut home.link, &home.arena, header),
+            None => buffer.seal(&mut self.link, &self.arena, header),
+        };
+        let Some(frame) = sealed else { return false };
         let unit = longest - PART_HEADER_LEN;
         let count = frame.len().div_ceil(unit);
         let mut posted = 0;

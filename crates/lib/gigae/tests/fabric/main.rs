@@ -326,6 +326,10 @@ fn main() {
             an_mtu_that_shrinks_on_the_way_costs_no_long_message,
         ),
         (
+            "a_link_that_carries_less_than_before_costs_no_long_message",
+            a_link_that_carries_less_than_before_costs_no_long_message,
+        ),
+        (
             "nodes_with_ipv6_alone_have_a_socket_for_long_messages",
             nodes_with_ipv6_alone_have_a_socket_for_long_messages,
         ),

@@ -158,6 +158,27 @@ pub(crate) fn an_mtu_that_shrinks_on_the_way_costs_no_long_message() {
     }
 }
 
+/// Frames of the link were under way when the network began to drop such long ones. They are
+/// numbered, so they go in parts.
+pub(crate) fn a_link_that_carries_less_than_before_costs_no_long_message() {
+    for backend in [Backend::Packet, Backend::Xdp] {
+        let fabric = testing::fabric("linkmtu", |config| config.mtu = 9000);
+        let [a, b] = pair(&fabric, &options(backend));
+        let to_b = Address::from(gigae::MacAddr(fabric.node(2).mac));
+        exchange_long(&a, &b, &to_b, 0..5);
+        // From now on the link carries everything, in its longest frames.
+        wall(&fabric, true);
+        exchange_long(&a, &b, &to_b, 5..8);
+        let before = received(&b);
+        exchange_long(&a, &b, &to_b, 8..9);
+        let [link, socket] = [0, 1].map(|path| received(&b)[path] - before[path]);
+        assert!((30..200).contains(&link) && socket == 0, "{link} frames by the link, {socket}");
+        run(&fabric, 0, "ip", "link set p2 mtu 1500");
+        exchange_long(&a, &b, &to_b, 9..15);
+        assert_eq!(a.counters().protocol.black_holes, 1);
+    }
+}
+
 pub(crate) fn nodes_with_ipv6_alone_have_a_socket_for_long_messages() {
     let fabric = testing::fabric("bulkv6", |_| ());
     for node in [1, 2] {

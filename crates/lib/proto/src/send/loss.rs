@@ -21,6 +21,9 @@ pub(crate) struct Expired {
     pub(crate) given_up: PathSet,
     /// The peer's socket for bulk data has answered no probe, and no further one goes out.
     pub(crate) is_bulk_silent: bool,
+    /// Everything in flight by a link was lost: the peer is away, or the network carries frames of
+    /// such a length no more.
+    pub(crate) is_link_silent: bool,
 }
 
 impl<T> SendWindow<T> {
@@ -193,6 +196,8 @@ impl<T> SendWindow<T> {
             if path.is_alive() {
                 counters.timeouts += 1;
                 expired.given_up = expired.given_up.union(self.time_out(id, now));
+                let by_link = id.is_first() || !has_bulk;
+                expired.is_link_silent |= by_link && self.path(id).rtt.timeouts() > QUESTIONS;
             } else if has_bulk {
                 match path.probed_or_left(now) {
                     AfterProbe::Probe => expired.to_probe.insert(id),

@@ -2,12 +2,14 @@
 
 use super::Session;
 use crate::ProtocolConfig;
+use crate::send::SendWindow;
 use crate::size::{Echo, SizeFrame, Sizes};
 use crate::time::Since;
 use gigae_wire::{Kind, PathId};
 
 impl<T, R> Session<T, R> {
-    /// Asks for the longest frames that both ends accept, unless every network carries them.
+    /// Asks for the longest frames that both ends accept, unless every network carries them. Data
+    /// wait for the answer.
     pub(super) fn ask_size(&mut self, config: &ProtocolConfig) {
         let message = config.max_payload.min(self.peer.max_payload);
         let longest = config.max_operations.min(self.peer.max_operations).max(message);
@@ -15,8 +17,29 @@ impl<T, R> Session<T, R> {
         self.sizes = self.sizing.then(|| {
             let next = message > config.sure_payload && message < longest;
             self.probes.size = true;
-            Box::new(Sizes::ask([longest, if next { message } else { 0 }], self.received_on))
+            // A socket for bulk data carries no such question.
+            let by = if config.bulk.is_some() { PathId::FIRST } else { self.received_on };
+            Box::new(Sizes::ask([longest, if next { message } else { 0 }], by))
         });
+    }
+
+    /// Nothing of what was in flight by a link has arrived. Asks again, if long frames were among
+    /// it: the network may carry less than it did.
+    #[cold]
+    pub(super) fn doubt_size(&mut self, config: &ProtocolConfig) {
+        let longest_of = |send: &SendWindow<T>| send.longest().max(send.longest_operations());
+        let longest = self.send.as_ref().map_or(0, |send| longest_of(send));
+        if !self.sizing && longest > config.sure_payload {
+            self.ask_size(config);
+        }
+    }
+
+    /// Whether frames wait that are longer than the network carries, and cannot go in parts.
+    #[cold]
+    pub(crate) fn exceeds_size(&self) -> bool {
+        let Some(send) = self.send.as_ref().filter(|_| !self.sizing) else { return false };
+        send.longest() > self.peer.max_payload
+            || send.longest_operations() > self.peer.max_operations && !send.has_bulk()
     }
 
     /// The peer asks about a frame that has arrived.

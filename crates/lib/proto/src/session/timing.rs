@@ -166,7 +166,7 @@ impl<T, R> Session<T, R> {
         if self.wants_size()
             && let Some(sizes) = &mut self.sizes
         {
-            sizes.expire(now, self.paths);
+            sizes.expire(now, if config.bulk.is_some() { 1 } else { self.paths });
             self.probes.size |= sizes.is_due();
         }
         if let Some(send) = &mut self.send {
@@ -179,6 +179,9 @@ impl<T, R> Session<T, R> {
             }
             if expired.is_bulk_silent {
                 log::no_bulk_answer(&self.key);
+            }
+            if expired.is_link_silent {
+                self.doubt_size(config);
             }
         }
         false
