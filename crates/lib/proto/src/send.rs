@@ -64,9 +64,8 @@ pub(crate) struct Transmission {
     pub(crate) repeated: bool,
     pub(crate) kind: Kind,
     pub(crate) path: PathId,
-    /// It was admitted for the socket.
-    pub(crate) bulk: bool,
-    pub(crate) len: u16,
+    /// It is longer than a frame of the path, so it goes in parts.
+    pub(crate) in_parts: bool,
 }
 
 impl<T> SendWindow<T> {
@@ -188,20 +187,27 @@ impl<T> SendWindow<T> {
         self.sent != self.next && self.sent == self.limit && self.base == self.sent
     }
 
-    /// Longest queued message in bytes.
+    /// Longest queued message in bytes. Frames with operations are longer; they are queued only
+    /// once the allowed length is known.
     pub(crate) fn longest(&self) -> u16 {
-        self.longest_of(|slot| slot.kind != Kind::Op)
+        let messages = self.slots.iter().filter(|s| s.token.is_some() && s.kind != Kind::Op);
+        messages.map(|s| s.len).max().unwrap_or(0)
     }
 
-    /// Longest payload in bytes of the frames with operations that were admitted for the link. They
-    /// are queued only once the allowed length is known.
-    pub(crate) fn longest_operations(&self) -> u16 {
-        self.longest_of(|slot| slot.kind == Kind::Op && !slot.bulk)
+    /// Frames with operations that have longer payloads than this, and could go in parts instead.
+    fn longer(&mut self, than: u16) -> impl Iterator<Item = &mut WindowSlot<T>> {
+        let slots = self.slots.iter_mut().filter(|_| self.has_bulk);
+        slots.filter(move |s| s.token.is_some() && s.kind == Kind::Op && !s.bulk && s.len > than)
     }
 
-    fn longest_of(&self, is_meant: impl Fn(&WindowSlot<T>) -> bool) -> u16 {
-        let frames = self.slots.iter().filter(|slot| slot.token.is_some() && is_meant(slot));
-        frames.map(|slot| slot.len).max().unwrap_or(0)
+    /// Whether there are such frames.
+    pub(crate) fn has_longer(&mut self, than: u16) -> bool {
+        self.longer(than).next().is_some()
+    }
+
+    /// The link carries no longer payloads than this any more. What is longer goes in parts.
+    pub(crate) fn divide(&mut self, longest: u16) {
+        self.longer(longest).for_each(|slot| slot.too_long = true);
     }
 
     /// Admits a frame, or hands it back when there is no free slot. The window may
@@ -218,6 +224,7 @@ impl<T> SendWindow<T> {
         slot.repeated = false;
         slot.kind = kind.kind;
         slot.bulk = kind.bulk > 0;
+        slot.too_long = false;
         slot.datagrams = kind.bulk.max(1);
         slot.len = len;
         self.next += 1;
@@ -294,7 +301,8 @@ impl<T> SendWindow<T> {
         slot.path = path;
         slot.transmission = transmission;
         slot.sent_at = now;
-        Transmission { seq, repeated, kind: slot.kind, path, bulk: slot.bulk, len: slot.len }
+        let in_parts = path.is_first() && (slot.bulk || slot.too_long);
+        Transmission { seq, repeated, kind: slot.kind, path, in_parts }
     }
 
     /// The buffer of a message within the window.

@@ -119,6 +119,8 @@ pub(crate) struct Session<T, R> {
     pub(crate) asks: bool,
     /// The longest frame that the network carries to the peer is not known yet. Data wait.
     pub(crate) sizing: bool,
+    /// It was known before.
+    pub(crate) asks_size_again: bool,
     /// The questions and answers about that, if there are any.
     pub(crate) sizes: Option<Box<Sizes>>,
     /// The last round of frames in which this peer sent one, see `Protocol::share_of`.
@@ -160,6 +162,7 @@ impl<T, R> Session<T, R> {
             until_asked: 0,
             asks: false,
             sizing: false,
+            asks_size_again: false,
             sizes: None,
             round: 0,
             failures: 0,
@@ -261,7 +264,7 @@ impl<T, R> Session<T, R> {
         self.waiting = Since::Never;
         self.probe = None;
         self.probes = Probes::default();
-        self.sizing = false;
+        (self.sizing, self.asks_size_again) = (false, false);
         self.sizes = None;
         if let Some(mut receive) = self.receive.take() {
             receive.drain().for_each(&mut kept);

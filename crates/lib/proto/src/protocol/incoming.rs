@@ -329,7 +329,7 @@ impl<T, R> Protocol<T, R> {
             self.counters.black_holes += 1;
             log::long_frames_vanish(&session.key, longest);
         }
-        if session.exceeds_size() {
+        if !session.sizing && session.send.as_ref().is_some_and(|send| send.longest() > max) {
             self.fail(peer, Reason::TooLong(max));
         }
         Ok(())

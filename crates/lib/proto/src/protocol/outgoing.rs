@@ -136,9 +136,6 @@ impl<T, R> Protocol<T, R> {
         // acknowledgement also goes by itself.
         let by_socket = !sent.path.is_first() && self.config.bulk.is_some();
         let waits = by_socket && send.is_behind_others(&sent);
-        let most = session.peer.max_operations;
-        let is_longer = sent.bulk || sent.len > most && sent.kind == Kind::Op;
-        let in_parts = is_longer && sent.path.is_first();
         let owed = session.receive.as_ref().filter(|_| waits).map(|receive| receive.owed());
         let mut header = session.header(sent.kind, self.config.port, sent.seq);
         if let (Some(receive), Some(owed)) = (&mut session.receive, owed) {
@@ -146,13 +143,14 @@ impl<T, R> Protocol<T, R> {
         }
         // A frame by a socket is put together from datagrams, which mostly have no numbers (rule
         // 13.3). One in parts is put together, too.
-        if !self.config.payload_checksum && !by_socket && !in_parts {
+        if !self.config.payload_checksum && !by_socket && !sent.in_parts {
             header.flags = Flags::HEADER_ONLY;
         }
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");
-        DataFrame { to: peer, path: sent.path, in_parts, header, buffer: send.message(sent.seq) }
+        let (path, in_parts, buffer) = (sent.path, sent.in_parts, send.message(sent.seq));
+        DataFrame { to: peer, path, in_parts, header, buffer }
     }
 
     fn build_ack(&mut self, peer: PeerId, frame: NextFrame, to: Destination) -> Transmit<'_, T> {

@@ -52,11 +52,6 @@ impl<T> SendWindow<T> {
         PathSet::NONE
     }
 
-    /// Whether both ends have a socket for bulk frames, so that these can go in parts, too.
-    pub(crate) fn has_bulk(&self) -> bool {
-        self.has_bulk
-    }
-
     /// Whether bulk frames can go by the socket now.
     #[inline]
     fn is_bulk_up(&self) -> bool {

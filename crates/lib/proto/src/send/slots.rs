@@ -35,6 +35,8 @@ pub(crate) struct WindowSlot<T> {
     pub(super) kind: Kind,
     /// It goes by the socket while that works.
     pub(super) bulk: bool,
+    /// It was admitted for the link, which does not carry such long ones any more.
+    pub(super) too_long: bool,
     /// Datagrams that it takes: one, unless it is a bulk frame.
     pub(super) datagrams: u8,
     pub(super) len: u16,
@@ -63,6 +65,7 @@ impl<T> WindowSlot<T> {
             repeated: false,
             kind: Kind::Data,
             bulk: false,
+            too_long: false,
             datagrams: 1,
             len: 0,
             path: PathId::FIRST,

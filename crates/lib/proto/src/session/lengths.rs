@@ -2,7 +2,6 @@
 
 use super::Session;
 use crate::ProtocolConfig;
-use crate::send::SendWindow;
 use crate::size::{Echo, SizeFrame, Sizes};
 use crate::time::Since;
 use gigae_wire::{Kind, PathId};
@@ -23,23 +22,15 @@ impl<T, R> Session<T, R> {
         });
     }
 
-    /// Nothing of what was in flight by a link has arrived. Asks again, if long frames were among
-    /// it: the network may carry less than it did.
+    /// Nothing of what was in flight by the link has arrived. Asks again, if there are long frames
+    /// that could go in parts: the network may carry less than it did.
     #[cold]
     pub(super) fn doubt_size(&mut self, config: &ProtocolConfig) {
-        let longest_of = |send: &SendWindow<T>| send.longest().max(send.longest_operations());
-        let longest = self.send.as_ref().map_or(0, |send| longest_of(send));
-        if !self.sizing && longest > config.sure_payload {
+        let send = self.send.as_mut().filter(|_| !self.sizing);
+        if send.is_some_and(|send| send.has_longer(config.sure_payload)) {
             self.ask_size(config);
+            self.asks_size_again = self.sizing;
         }
-    }
-
-    /// Whether frames wait that are longer than the network carries, and cannot go in parts.
-    #[cold]
-    pub(crate) fn exceeds_size(&self) -> bool {
-        let Some(send) = self.send.as_ref().filter(|_| !self.sizing) else { return false };
-        send.longest() > self.peer.max_payload
-            || send.longest_operations() > self.peer.max_operations && !send.has_bulk()
     }
 
     /// The peer asks about a frame that has arrived.
@@ -67,8 +58,12 @@ impl<T, R> Session<T, R> {
         self.sizing = false;
         let len = if len == 0 { config.sure_payload } else { len };
         let both = config.max_operations.min(self.peer.max_operations);
-        self.peer.max_payload = self.peer.max_payload.min(len);
         self.peer.max_operations = self.peer.max_operations.min(len);
+        if !std::mem::take(&mut self.asks_size_again) {
+            self.peer.max_payload = self.peer.max_payload.min(len);
+        } else if let Some(send) = &mut self.send {
+            send.divide(len);
+        }
         len < both
     }
 
