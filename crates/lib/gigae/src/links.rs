@@ -184,10 +184,6 @@ impl Links {
         header: &Header,
         longest: usize,
     ) -> bool {
-        if buffer.path().is_first() && matches!(self.first.link.plain(), AnyLink::Simulated(_)) {
-            // Simulated sockets put no parts together, and such a network carries what it carried.
-            return self.first.post(to, buffer, header);
-        }
         let home = self.rest.first_mut().filter(|_| !buffer.path().is_first());
         self.first.post_parts(to, buffer, home, header, longest)
     }

@@ -3,7 +3,7 @@
 
 mod world;
 
-use gigae_proto::ProtocolConfig;
+use gigae_proto::{ProtocolConfig, Reason};
 use gigae_sim::Faults;
 use gigae_wire::{Epoch, Flags, Header, Kind};
 use std::time::Duration;
@@ -398,4 +398,25 @@ fn a_session_comes_up_and_ends_by_the_link_alone() {
     w.run(Duration::from_millis(50));
     assert_eq!(numbers(&w, 1), [0]);
     assert_eq!(w.nodes[0].count(Kind::Hello), hellos + 1, "the first one is answered");
+}
+
+/// The network carries frames of the length that it is asked about, and never those that wait.
+#[test]
+fn answers_about_the_length_keep_no_session_whose_data_never_arrive() {
+    let timeout = Duration::from_millis(100);
+    let config =
+        ProtocolConfig { sure_payload: 1000, peer_timeout: timeout, ..ProtocolConfig::default() };
+    let mut w = World::with_bulk([true, true], 1, quiet(), &config);
+    let peer = w.peer(0, 1);
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    let asked = w.nodes[0].count(Kind::Probe);
+    w.nodes[0].drops = Some(Kind::Op);
+    assert!(w.nodes[0].proto.send_operations(peer, 1400, vec![7; 1400]).is_ok());
+    w.run(timeout / 2);
+    assert!(w.nodes[0].count(Kind::Probe) > asked, "it asks again");
+    assert!(w.nodes[0].proto.poll_ended().is_none());
+    w.run(timeout);
+    let ended = w.nodes[0].proto.poll_ended().expect("the data were not acknowledged in time");
+    assert_eq!(ended.reason, Reason::Timeout);
 }

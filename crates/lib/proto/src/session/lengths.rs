@@ -47,8 +47,9 @@ impl<T, R> Session<T, R> {
         let settled = sizes.on_answer(echo);
         // A repetition that was due may not be needed any more.
         self.probes.size = sizes.is_due();
-        // The peer is there, so its time begins again.
-        if self.waiting != Since::Never {
+        // The peer is there, so its time begins again; but not where unacknowledged data led to the
+        // question. If those never arrive, the session must end.
+        if self.waiting != Since::Never && !self.asks_size_again {
             self.waiting = Since::Next;
         }
         let Some(len) = settled else { return false };

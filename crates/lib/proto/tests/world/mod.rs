@@ -44,6 +44,8 @@ pub struct Node {
     pub sent: Vec<Header>,
     /// Drops the n-th frame that it would send (exact faults).
     pub drop_sent: Vec<usize>,
+    /// Drops all frames of this kind that it would send.
+    pub drops: Option<Kind>,
 }
 
 pub struct World {
@@ -79,6 +81,7 @@ impl World {
                 reads: true,
                 sent: Vec::new(),
                 drop_sent: Vec::new(),
+                drops: None,
             });
         }
         world
@@ -280,7 +283,7 @@ impl Node {
             self.sent_on[path.index()] += usize::from(header.kind.is_data());
             let nth = self.sent.len();
             self.sent.push(header);
-            if self.drop_sent.contains(&nth) {
+            if self.drop_sent.contains(&nth) || self.drops == Some(header.kind) {
                 continue;
             }
             send(net, port, &route, (&header, &body));
