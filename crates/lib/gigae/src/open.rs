@@ -20,9 +20,7 @@ use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Transfer, TransferConfig, predictable_keys};
 use gigae_udp::{BulkLink, UdpConfig, UdpLink};
-use gigae_wire::{
-    Envelope, HEADER_LEN, MAX_PATHS, MacAddr, NodeAddr, PathId, beyond, port_id_beyond,
-};
+use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, PathId, beyond, port_id_beyond};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
 use std::os::fd::AsFd;
@@ -160,9 +158,9 @@ impl Options {
                 let socket = SimLink::open(network, filter, frames, frames)?;
                 let Envelope::Udp { port } = SIMULATED_BULK else { unreachable!("a constant") };
                 let ip = simulated::ip(socket.info().mac, false);
-                let to = NodeAddr::Ip { ip, next_hop: MacAddr::default() };
-                let outer = SIMULATED_BULK.len_for(to);
-                // As if a frame went in two datagrams; here it goes in one piece.
+                // As if a frame went in two datagrams; here it goes in one piece, and fits the link
+                // in any envelope.
+                let outer = SIMULATED_BULK.max_len();
                 let datagram = ((socket.info().max_frame - outer) / 2) as u16;
                 let config = BulkConfig { at: (ip, port).into(), datagram, most: 2 };
                 let socket = AnyLink::Simulated(Box::new(socket));
