@@ -194,10 +194,12 @@ impl<T> SendWindow<T> {
         messages.map(|s| s.len).max().unwrap_or(0)
     }
 
-    /// Frames with operations that have longer payloads than this, and could go in parts instead.
+    /// Frames with operations that have longer payloads than this, go whole, and could go in parts
+    /// instead.
     fn longer(&mut self, than: u16) -> impl Iterator<Item = &mut WindowSlot<T>> {
         let slots = self.slots.iter_mut().filter(|_| self.has_bulk);
-        slots.filter(move |s| s.token.is_some() && s.kind == Kind::Op && !s.bulk && s.len > than)
+        let goes_whole = |s: &WindowSlot<T>| s.kind == Kind::Op && !s.bulk && !s.too_long;
+        slots.filter(move |s| s.token.is_some() && goes_whole(s) && s.len > than)
     }
 
     /// Whether there are such frames.

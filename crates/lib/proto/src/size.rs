@@ -79,8 +79,8 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Asks whether frames with payloads of these lengths arrive, the longer one first, by this
-    /// path.
-    pub(crate) fn ask(lengths: [u16; 2], path: PathId) -> Self {
+    /// path. Answers that wait go out as before.
+    pub(crate) fn ask(&mut self, lengths: [u16; 2], path: PathId) {
         let asking = LengthProbe {
             lengths,
             path,
@@ -91,7 +91,7 @@ impl Sizes {
             since: Since::Never,
             wait: INTERVAL,
         };
-        Self { asking: Some(asking), ..Self::default() }
+        (self.asking, self.wanted) = (Some(asking), false);
     }
 
     /// Whether nothing is asked and no answer is due.
@@ -183,6 +183,12 @@ impl Sizes {
 mod tests {
     use super::*;
 
+    fn asking(lengths: [u16; 2], path: PathId) -> Sizes {
+        let mut sizes = Sizes::default();
+        sizes.ask(lengths, path);
+        sizes
+    }
+
     fn sent(sizes: &mut Sizes) -> Vec<u16> {
         std::iter::from_fn(|| match sizes.next()? {
             SizeFrame::Question(echo, _) => Some(echo.len),
@@ -193,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_arrives_is_settled_by_the_first_answer() {
-        let mut sizes = Sizes::ask([8968, 3794], PathId::FIRST);
+        let mut sizes = asking([8968, 3794], PathId::FIRST);
         assert_eq!(sent(&mut sizes), [8968, 4]);
         assert_eq!(sizes.on_answer(Echo { round: 0, len: 8968 }), Some(8968));
         assert!(sizes.is_over() && !sizes.is_due());
@@ -202,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_vanishes_is_given_up_after_ten_rounds_and_the_next_length_is_tried() {
-        let mut sizes = Sizes::ask([8968, 3794], PathId::FIRST);
+        let mut sizes = asking([8968, 3794], PathId::FIRST);
         for round in 0..10 {
             assert_eq!(sent(&mut sizes), [8968, 4], "round {round}");
             assert_eq!(sizes.on_answer(Echo { round, len: 4 }), None);
@@ -219,7 +225,7 @@ mod tests {
 
     #[test]
     fn silence_is_no_proof_and_a_late_answer_counts() {
-        let mut sizes = Sizes::ask([3794, 0], PathId::FIRST);
+        let mut sizes = asking([3794, 0], PathId::FIRST);
         let mut now = Instant(0);
         for _ in 0..20 {
             assert_eq!(sent(&mut sizes), [3794, 4]);

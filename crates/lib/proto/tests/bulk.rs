@@ -3,9 +3,9 @@
 
 mod world;
 
-use gigae_proto::{ProtocolConfig, Reason};
+use gigae_proto::{Arrival, ProtocolConfig, Reason};
 use gigae_sim::Faults;
-use gigae_wire::{Epoch, Flags, Header, Kind};
+use gigae_wire::{Epoch, Flags, Header, Kind, PathId};
 use std::time::Duration;
 use world::{LONGEST_BULK, World, micros, quiet};
 
@@ -419,4 +419,61 @@ fn answers_about_the_length_keep_no_session_whose_data_never_arrive() {
     w.run(timeout);
     let ended = w.nodes[0].proto.poll_ended().expect("the data were not acknowledged in time");
     assert_eq!(ended.reason, Reason::Timeout);
+}
+
+/// A length is asked for once. What is too long for it goes in parts; a later silence finds nothing
+/// to ask for, and the peer's own question is answered.
+#[test]
+fn what_goes_in_parts_leads_to_no_question_about_the_length() {
+    let config = ProtocolConfig {
+        max_payload: 1100,
+        max_operations: 1400,
+        sure_payload: 1100,
+        ..ProtocolConfig::default()
+    };
+    let mut w = World::with_bulk([true, true], 1, quiet(), &config);
+    let peer = w.peer(0, 1);
+    w.send(0, 1, &[1; 100]);
+    w.run(Duration::from_millis(1));
+    assert_eq!(w.nodes[0].proto.established(peer).unwrap().1, 1400);
+    // From now on the network carries less.
+    for node in [0, 1] {
+        let link = w.nodes[node].links[0].0;
+        w.net.set_port_faults(link, Faults { black_hole: 1300, ..quiet() });
+    }
+    for n in [2, 3] {
+        assert!(w.nodes[0].proto.send_operations(peer, 1400, vec![n; 1400]).is_ok());
+    }
+    w.run(Duration::from_millis(50));
+    assert_eq!(w.nodes[0].proto.established(peer).unwrap().1, 1100);
+    // The parts of the first frame arrive (here it goes whole), and nothing afterwards.
+    for node in [0, 1] {
+        let link = w.nodes[node].links[0].0;
+        w.net.set_port_faults(link, quiet());
+    }
+    let before = w.nodes[0].sent.len();
+    w.nodes[0].drop_sent = (before + 1..before + 1000).collect();
+    while w.received(1).len() < 2 {
+        w.run(micros(100));
+    }
+    w.run(micros(100));
+    // The peer asks, and before it is answered the timer fires, again and again.
+    let acked = *w.nodes[1].sent.last().unwrap();
+    let question = Header { kind: Kind::Probe, flags: Flags::NONE, ..acked };
+    let from = w.nodes[1].links[0].1.into();
+    let timeouts = w.nodes[0].proto.counters().timeouts;
+    let mut kinds = Vec::new();
+    while w.nodes[0].proto.counters().timeouts < timeouts + 5 {
+        let proto = &mut w.nodes[0].proto;
+        let payload = &[0, 0, 0, 4];
+        let arrival = Arrival { path: PathId::FIRST, from: &from, header: &question, payload };
+        proto.handle(arrival, &mut None).unwrap();
+        let at = proto.next_deadline();
+        proto.advance(at);
+        while let Some(frame) = proto.poll_transmit() {
+            kinds.push(frame.header.kind);
+        }
+        proto.advance(at);
+    }
+    assert!(kinds.contains(&Kind::Echo) && !kinds.contains(&Kind::Probe), "{kinds:?}");
 }

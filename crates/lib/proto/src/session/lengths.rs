@@ -2,7 +2,8 @@
 
 use super::Session;
 use crate::ProtocolConfig;
-use crate::size::{Echo, SizeFrame, Sizes};
+use crate::config::LEAST_PART;
+use crate::size::{Echo, SizeFrame};
 use crate::time::Since;
 use gigae_wire::{Kind, PathId};
 
@@ -13,20 +14,23 @@ impl<T, R> Session<T, R> {
         let message = config.max_payload.min(self.peer.max_payload);
         let longest = config.max_operations.min(self.peer.max_operations).max(message);
         self.sizing = longest > config.sure_payload;
-        self.sizes = self.sizing.then(|| {
+        if self.sizing {
             let next = message > config.sure_payload && message < longest;
-            self.probes.size = true;
             // A socket for bulk data carries no such question.
             let by = if config.bulk.is_some() { PathId::FIRST } else { self.received_on };
-            Box::new(Sizes::ask([longest, if next { message } else { 0 }], by))
-        });
+            let sizes = self.sizes.get_or_insert_default();
+            sizes.ask([longest, if next { message } else { 0 }], by);
+            self.probes.size = true;
+        }
     }
 
     /// Nothing of what was in flight by the link has arrived. Asks again, if there are long frames
     /// that could go in parts: the network may carry less than it did.
     #[cold]
     pub(super) fn doubt_size(&mut self, config: &ProtocolConfig) {
-        let send = self.send.as_mut().filter(|_| !self.sizing);
+        // Where parts do not fit, there is nothing to do about it.
+        let take_parts = config.max_payload.min(self.peer.max_payload) >= LEAST_PART;
+        let send = self.send.as_mut().filter(|_| take_parts && !self.sizing);
         if send.is_some_and(|send| send.has_longer(config.sure_payload)) {
             self.ask_size(config);
             self.asks_size_again = self.sizing;
