@@ -271,6 +271,35 @@ mod tests {
         assert_eq!([looks_again(), looks_again()], [true, false]);
     }
 
+    /// The first frame after a long sleep is a stranger's proposal. The answer to it has the time of
+    /// now, not that of before the sleep, or its confirmation would come too late.
+    #[test]
+    fn a_peer_that_wakes_a_program_after_a_long_sleep_is_not_refused() {
+        for sleeps in [true, false] {
+            let net = Network::new(1, Faults::default());
+            let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
+            let (a, b) = (open(1), open(2));
+            let to = a.peer(b.identity().address).unwrap();
+            b.prepare_to_wait().unwrap();
+            net.advance_to(net.now() + 25_000_000_000);
+            a.send(to, b"good morning").unwrap();
+            a.flush().unwrap();
+            net.advance_to(net.now() + 1_000_000);
+            let mut got = false;
+            for _ in 0..100 {
+                got |= b.try_recv().unwrap().is_some();
+                if sleeps {
+                    b.prepare_to_wait().unwrap();
+                }
+                net.advance_to(net.now() + 100_000);
+                a.progress().unwrap();
+                let refused = a.take_failure().map(|failed| failed.reason());
+                assert_eq!(refused, None, "sleeps: {sleeps}");
+            }
+            assert!(got);
+        }
+    }
+
     #[test]
     fn the_end_of_a_wait_is_after_one_more_look() {
         let net = Network::new(1, Faults::default());

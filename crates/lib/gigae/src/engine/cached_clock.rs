@@ -65,7 +65,7 @@ impl CachedClock {
         self.now
     }
 
-    /// The time, and no reading: what the engine does is not dated by it.
+    /// The time, and no reading: nothing that the engine does is dated by it, but for offers.
     pub(super) fn glance(&self) -> Instant {
         self.clock.now()
     }

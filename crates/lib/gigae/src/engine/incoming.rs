@@ -154,6 +154,8 @@ impl Engine {
                 if self.route_table.sent_hello_elsewhere(from, own) {
                     self.doorbell.backlog |= self.post_waiting();
                 }
+                // The last reading may be of before a long sleep, and offers have an age.
+                self.proto.set_now(self.clock.glance());
             }
             // A report: the time says whether a frame is lost or only late.
             Kind::Ack if len > 0 => self.update_clock(),
