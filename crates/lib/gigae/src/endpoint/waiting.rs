@@ -271,8 +271,8 @@ mod tests {
         assert_eq!([looks_again(), looks_again()], [true, false]);
     }
 
-    /// The first frame after a long sleep is a stranger's proposal. The answer to it has the time of
-    /// now, not that of before the sleep, or its confirmation would come too late.
+    /// The first frame after a long sleep is a stranger's proposal. The answer to it has the time
+    /// of now, not that of before the sleep, or its confirmation would come too late.
     #[test]
     fn a_peer_that_wakes_a_program_after_a_long_sleep_is_not_refused() {
         for sleeps in [true, false] {

@@ -85,8 +85,8 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Takes the time for what the next frame is judged by, such as the age of an offer. What is due
-    /// waits for [`advance`](Self::advance).
+    /// Takes the time for what the next frame is judged by, such as the age of an offer. What is
+    /// due waits for [`advance`](Self::advance).
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
     }
