@@ -46,9 +46,10 @@ impl Secret {
         self.epoch_of((Purpose::Question, number))
     }
 
-    /// The token that the answer to a proposal must repeat.
-    pub(crate) fn proposal(&self, key: &PeerKey, local: Epoch) -> u64 {
-        self.hash((Purpose::Proposal, key, local))
+    /// The token that the answer to a proposal must repeat. An answer to the first Hellos does not
+    /// count after the proposal has begun `again`.
+    pub(crate) fn proposal(&self, key: &PeerKey, local: Epoch, again: bool) -> u64 {
+        self.hash((Purpose::Proposal, key, local, again))
     }
 
     /// The token that the confirmation of an offer must repeat, if it was made in this period.
@@ -96,7 +97,7 @@ mod tests {
                 for peer in 0..3 {
                     let key = key(peer);
                     all.insert(secret.epoch(&key, n).0.into());
-                    all.insert(secret.proposal(&key, Epoch(n)));
+                    all.extend([false, true].map(|again| secret.proposal(&key, Epoch(n), again)));
                     all.insert(secret.socket(&key, Epoch(n)));
                     for (remote, token, local, period) in
                         [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]
@@ -108,6 +109,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(all.len(), 3 * 3 * (1 + 3 * (3 + 4)));
+        assert_eq!(all.len(), 3 * 3 * (1 + 3 * (4 + 4)));
     }
 }

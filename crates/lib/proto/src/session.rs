@@ -103,6 +103,10 @@ pub(crate) struct Session<T, R> {
     replied_on: PathId,
     /// Since when the peer owes an answer.
     pub(crate) waiting: Since,
+    /// The peer was not given up when its time was over, because nobody had looked for long.
+    spared: bool,
+    /// The Hellos that went out before then have no valid answer any more.
+    pub(crate) begun_again: bool,
     /// While the peer has stopped us, or since [`ask`](Self::ask): the time of that or of the last
     /// probe, and the wait until the next probe. The probe asks whether a GO was lost, or whether
     /// the peer is there.
@@ -154,6 +158,8 @@ impl<T, R> Session<T, R> {
             received_on: PathId::FIRST,
             replied_on: PathId::FIRST,
             waiting: Since::Never,
+            spared: false,
+            begun_again: false,
             probe: None,
             probes: Probes::default(),
             challenge: Challenge::default(),
@@ -189,6 +195,7 @@ impl<T, R> Session<T, R> {
         self.local = local;
         self.remote = Epoch::UNKNOWN;
         self.state = SessionState::Proposing(Repeated::begin(now));
+        self.begun_again = false;
         self.waiting = Since::Next;
         self.open_send(config);
     }
@@ -249,6 +256,7 @@ impl<T, R> Session<T, R> {
         self.peer = with.hello;
         self.state = state;
         self.waiting = Since::Never;
+        self.spared = false;
         self.ask_size(config);
         let mut receive = ReceiveWindow::new(with.remote.first_seq(), config);
         // A socket carries nothing before it is asked for.
@@ -262,6 +270,7 @@ impl<T, R> Session<T, R> {
         self.state = SessionState::Idle;
         self.remote = Epoch::UNKNOWN;
         self.waiting = Since::Never;
+        self.spared = false;
         self.probe = None;
         self.probes = Probes::default();
         (self.sizing, self.asks_size_again) = (false, false);

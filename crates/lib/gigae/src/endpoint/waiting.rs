@@ -300,6 +300,66 @@ mod tests {
         }
     }
 
+    /// As after SIGSTOP, or on a virtual machine that stood still.
+    #[test]
+    fn a_process_that_was_stopped_takes_in_what_has_come_before_it_gives_a_peer_up() {
+        let looks: [fn(&Endpoint); 4] = [
+            |a| _ = a.engine().attend(0, &|| false),
+            |a| _ = a.progress().unwrap(),
+            |a| _ = a.prepare_to_wait().unwrap(),
+            |a| drop(a.drain(Duration::ZERO)),
+        ];
+        for (n, look) in looks.into_iter().enumerate() {
+            let net = Network::new(1, Faults::default());
+            let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
+            let (a, b, c) = (open(1), open(2), open(3));
+            let [to, from_c] = [&a, &c].map(|from| {
+                let whom = if std::ptr::eq(from, &a) { &b } else { &a };
+                from.peer(whom.identity().address).unwrap()
+            });
+            for message in [&b"the session is up after it"[..], b"acknowledged meanwhile"] {
+                // More frames of others than one look takes lie before the answer.
+                for _ in 0..100 {
+                    c.start_send(from_c, 0, vec![0; 8]).unwrap();
+                }
+                c.flush().unwrap();
+                a.send(to, message).unwrap();
+                for _ in 0..10 {
+                    net.advance_to(net.now() + 100_000);
+                    drop(b.try_recv().unwrap());
+                    c.progress().unwrap();
+                }
+                b.engine().acknowledge().unwrap();
+                net.advance_to(net.now() + 20_000_000_000);
+                for _ in 0..10 {
+                    look(&a);
+                    net.advance_to(net.now() + 1_000_000);
+                    drop(b.try_recv().unwrap());
+                    c.progress().unwrap();
+                }
+                let lost = a.take_failure().map(|failed| failed.reason());
+                assert_eq!(lost, None, "way {n}: {:?}", str::from_utf8(message));
+                while a.try_recv().unwrap().is_some() {}
+            }
+            assert!(!a.engine().is_owed());
+        }
+    }
+
+    #[test]
+    fn a_peer_that_is_gone_is_given_up_however_rarely_the_program_looks() {
+        let net = Network::new(1, Faults::default());
+        let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
+        let (a, b) = (open(1), open(2));
+        let to = a.peer(b.identity().address).unwrap();
+        a.send(to, b"is anybody there?").unwrap();
+        for seconds in [0, 20, 2] {
+            assert!(a.take_failure().is_none(), "after {seconds} s");
+            net.advance_to(net.now() + seconds * 1_000_000_000);
+            a.progress().unwrap();
+        }
+        assert!(a.take_failure().is_some());
+    }
+
     #[test]
     fn the_end_of_a_wait_is_after_one_more_look() {
         let net = Network::new(1, Faults::default());

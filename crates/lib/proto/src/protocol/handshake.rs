@@ -66,7 +66,10 @@ impl<T, R> Protocol<T, R> {
         }
         let ours = local == session.local && remote != Epoch::UNKNOWN;
         let proposing = matches!(session.state, SessionState::Proposing(_));
-        if !proposing || !ours || handshake.echo != self.secret.proposal(&key, local) {
+        let token = self.secret.proposal(&key, local, session.begun_again);
+        // An offer that lay here while this process was stopped may be too old to be confirmed.
+        let over = session.is_overdue(self.now, &self.config);
+        if !proposing || !ours || handshake.echo != token || over {
             return Err(Discard::Epoch);
         }
         let state = SessionState::Confirming(Repeated::begin(self.now), handshake.token);

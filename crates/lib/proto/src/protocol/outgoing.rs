@@ -226,7 +226,7 @@ impl<T, R> Protocol<T, R> {
     /// The token of the session that this end proposed.
     fn own_token(&self, peer: PeerId) -> u64 {
         let session = self.session(peer);
-        self.secret.proposal(&session.key, session.local)
+        self.secret.proposal(&session.key, session.local, session.begun_again)
     }
 
     #[cold]

@@ -9,6 +9,12 @@ use crate::{ProtocolConfig, ProtocolCounters, log};
 /// counts.
 const HELLOS: u8 = 7;
 
+/// A deadline noticed so much later, in nanoseconds: nobody looked at the links meanwhile.
+const LATE: u64 = 100_000_000;
+
+/// The time, in nanoseconds, to take in what came while nobody looked.
+const GRACE: u64 = 1_000_000_000;
+
 impl<T, R> Session<T, R> {
     /// Whether the peer owes an answer.
     #[inline]
@@ -28,6 +34,7 @@ impl<T, R> Session<T, R> {
     /// acknowledged something.
     #[inline]
     pub(crate) fn received(&mut self, progress: bool) {
+        self.spared = false;
         if !self.awaits_answer() {
             self.waiting = Since::Never;
         } else if progress {
@@ -89,9 +96,18 @@ impl<T, R> Session<T, R> {
         silent
     }
 
+    /// When the peer has owed an answer for too long.
+    fn lost_at(&self, config: &ProtocolConfig) -> Instant {
+        self.waiting.after(nanos(config.peer_timeout))
+    }
+
+    pub(crate) fn is_overdue(&self, now: Instant, config: &ProtocolConfig) -> bool {
+        now >= self.lost_at(config)
+    }
+
     /// The next deadline.
     pub(crate) fn deadline(&self, config: &ProtocolConfig) -> Instant {
-        let lost = self.waiting.after(nanos(config.peer_timeout));
+        let lost = self.lost_at(config);
         let own = match self.state {
             SessionState::Idle => return Instant::NEVER,
             SessionState::Proposing(repeated) => repeated.next_at,
@@ -126,8 +142,16 @@ impl<T, R> Session<T, R> {
         config: &ProtocolConfig,
         counters: &mut ProtocolCounters,
     ) -> bool {
-        if now >= self.waiting.after(nanos(config.peer_timeout)) {
-            return true;
+        if self.is_overdue(now, config) {
+            // The process was stopped, or its program did not call. The answer may be there.
+            let late = now >= self.deadline(config).after(LATE);
+            if self.spared || !late {
+                return true;
+            }
+            self.spared = true;
+            self.begun_again |= matches!(self.state, SessionState::Proposing(_));
+            let since = (now.0 + GRACE).saturating_sub(nanos(config.peer_timeout));
+            self.waiting = Since::At(Instant(since));
         }
         match &mut self.state {
             SessionState::Proposing(repeated) => {
