@@ -22,7 +22,8 @@ impl XdpLink {
         let (tx, rx) = (description.tx_frames, description.rx_frames);
         let mut umem = Umem::new(arena, tx, rx);
         umem.provide(description.rx_ready as usize);
-        // They are in the fill ring already, or get there before the socket is bound.
+        // They are in the fill ring already, or get there before the socket is bound. Some may have
+        // frames that came since.
         while umem.missing().is_some() {}
         // SAFETY: passed on to the caller.
         let socket = unsafe { XskSocket::map(socket, RingSizes::new(tx, rx)) }.map_err(opening)?;
@@ -53,7 +54,8 @@ impl XdpLink {
         })
     }
 
-    /// The parts of a link whose frames were never taken, posted or polled.
+    /// The parts of a link that has all its transmit frames, and whose kernel has the first receive
+    /// chunks, as at first.
     pub(crate) fn into_parts(self) -> LinkParts {
         let description = Description {
             interface: self.info.interface,
@@ -72,6 +74,7 @@ impl XdpLink {
             need_wakeup: self.need_wakeup,
             reason: self.info.reason,
         };
+        debug_assert!(self.umem.kernel_has_the_first(), "what `assemble` takes for granted");
         LinkParts { description, socket: self.socket.into_fd(), control: self.interface.control }
     }
 }

@@ -124,6 +124,27 @@ impl XdpLink {
         self.socket.fill.publish();
     }
 
+    /// Drops what has arrived, and gives its chunks back to the kernel.
+    ///
+    /// The kernel gets nothing before all of them are back, so it has the same chunks as before.
+    /// [`assemble`](Self::assemble) depends on that: it takes the first chunks for the kernel's.
+    /// Looks at the ring once, so a flood cannot keep it here.
+    pub(crate) fn discard_arrived(&mut self) {
+        for _ in 0..self.socket.rx.available() {
+            let Some(desc) = self.socket.rx.pop() else { break };
+            if let Some(segment) = self.umem.hand_out(desc.addr, desc.len) {
+                self.umem.recycle(segment);
+            }
+            if let Some(assembly) = &mut self.assembly {
+                // The rest of a frame is dropped when it comes.
+                let more = desc.options.contains(XdpDescOptions::XDP_PKT_CONTD);
+                let _ = assembly.add(&mut self.umem, None, more, &mut Vec::new());
+            }
+        }
+        self.socket.rx.release();
+        self.refill_all();
+    }
+
     /// Takes frames from the ring, where they may be in several chunks; see [`Link::poll`].
     fn poll_segments(&mut self, batch: &mut Vec<RxFrame>, max: usize, ready: u32) -> usize {
         let Some(assembly) = &mut self.assembly else { return 0 };

@@ -137,10 +137,7 @@ pub(crate) fn transmits(
     }
     // A frame that came back was there before its completion: the kernel copies frames on that
     // path.
-    let mut back = Vec::new();
-    while link.poll(&mut back, 64).is_ok_and(|count| count > 0) {
-        back.drain(..).for_each(|frame| link.recycle(frame));
-    }
+    link.discard_arrived();
     link.counters = LinkCounters::default();
     Ok(left_off)
 }

@@ -101,6 +101,11 @@ impl Umem {
         self.holders.iter().enumerate().filter(its).map(address)
     }
 
+    /// Whether the kernel has the first receive chunks, as after the first refill.
+    pub(crate) fn kernel_has_the_first(&self) -> bool {
+        self.holders[..self.ready].iter().all(|&holder| holder == ChunkOwner::Kernel)
+    }
+
     /// Receive chunks that the kernel should have and lacks.
     #[inline]
     pub(crate) fn lacking(&self) -> usize {

@@ -6,6 +6,7 @@ mod foreign;
 mod frames;
 mod interface;
 mod opening;
+mod parts;
 mod privileges;
 mod program;
 
@@ -19,6 +20,7 @@ use gigae_wire::Envelope;
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use interface::*;
 use opening::*;
+use parts::*;
 use privileges::*;
 use program::*;
 use rustix::thread::CapabilitySet;
@@ -70,6 +72,8 @@ fn main() {
         ("the_capabilities_that_are_documented_are_enough", documented_capabilities_are_enough),
         ("a_link_is_assembled_of_its_parts_without_privileges", parts_are_assembled),
         ("who_has_the_parts_of_a_link_can_make_nothing_else_of_them", parts_cannot_be_changed),
+        ("frames_that_come_while_a_link_is_made_shift_no_chunk", a_flood_shifts_no_chunk),
+        ("frames_that_a_child_gets_back_of_itself_shift_no_chunk", own_frames_shift_no_chunk),
         ("memory_that_its_owner_has_not_filled_is_refused", memory_that_is_not_there_is_refused),
         ("an_unbound_socket_would_be_bound_anywhere", an_unbound_socket_would_be_bound_anywhere),
         ("an_interface_that_goes_down_is_reported_and_comes_back", going_down_is_reported),

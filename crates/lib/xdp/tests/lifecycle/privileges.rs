@@ -61,7 +61,7 @@ pub(crate) fn parts_are_assembled() {
     let fabric = testing::fabric("parts", |_| ());
     let node = fabric.node(1);
     let inside = node.enter().unwrap();
-    let (parts, arena) = make();
+    let (parts, arena) = make(&config("eth0"));
     drop(inside);
     let mut peer = {
         let node = fabric.node(2);
@@ -92,17 +92,6 @@ pub(crate) fn parts_are_assembled() {
     });
     drop(link);
     assert!(has_program(&fabric), "it goes with the interface and not with the link");
-}
-
-/// The parts of a link on eth0, and the memory that they were made for, as the two processes have
-/// them.
-fn make() -> (gigae_xdp::LinkParts, Arena) {
-    let config = config("eth0");
-    let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
-    let memory = Arena::reserve(bytes).unwrap();
-    // SAFETY: the only mapping that is read.
-    let arena = unsafe { Arena::of(&memory, bytes) }.unwrap();
-    (XdpLink::make(&config, &memory).unwrap(), arena)
 }
 
 pub(crate) fn memory_that_is_not_there_is_refused() {
@@ -152,7 +141,7 @@ pub(crate) fn parts_cannot_be_changed() {
     ip(&fabric, "link set eth9 up");
     let node = fabric.node(1);
     let _inside = node.enter().unwrap();
-    let (parts, _arena) = make();
+    let (parts, _arena) = make(&config("eth0"));
     let other = gigae_link::Interface::find("eth9").unwrap();
     let busy = Err(rustix::io::Errno::BUSY);
     let attempts = || {
