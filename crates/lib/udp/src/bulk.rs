@@ -29,7 +29,7 @@ use gigae_link::{
     OpenError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_wire::{BULK_HEADER_LEN, Envelope, HEADER_LEN, Header, MOST_DATAGRAMS, PartHeader};
-use receiving::BulkReceiver;
+use receiving::{BulkReceiver, MOST_INCOMPLETE};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use sending::{Segmentation, Sender};
@@ -50,10 +50,16 @@ const BUFFER: usize = 65_000;
 /// A frame's memory in bytes, for the longest one with the room in front of it: whole pages.
 const SLOT: usize = 68 << 10;
 
-/// Frames of each kind: as many as a window holds, and some for answers; and more than are out of
-/// order at a time. Only memory that is used exists.
+/// Transmit frames: as many as a window holds, and some for answers. Only memory that is used
+/// exists; so it is with receive frames.
 const TX_FRAMES: usize = 384;
-const RX_FRAMES: usize = 256;
+
+/// Most whole frames that the caller keeps. The protocol keeps so many out of order.
+const MOST_KEPT: usize = 128;
+
+/// Receive frames: for all that are kept, whole or not, and for the frames of a buffer. Without a
+/// free one nobody would read the socket, and a thread that sleeps until it is readable would spin.
+const RX_FRAMES: usize = MOST_KEPT + MOST_INCOMPLETE + 64;
 
 /// Bytes that the socket is asked to buffer each way: the frames of some senders' windows.
 const SOCKET_BUFFER: usize = 8 << 20;
