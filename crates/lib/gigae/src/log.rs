@@ -6,7 +6,6 @@
 //! docs/decisions/0059-logs.md.
 
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
 use std::str::FromStr;
 use std::sync::Once;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -47,9 +46,10 @@ pub fn log_to_stderr() {
     });
 }
 
-/// Writes what it can. A failure cannot be reported, and `eprint!` would panic.
+/// Writes what it can. A failure cannot be reported. Without the standard library's lock: a thread
+/// that held it during fork(2) does not exist in the child, which would wait for ever.
 fn say(line: &str) {
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = rustix::io::write(std::io::stderr(), line.as_bytes());
 }
 
 /// Levels by what a target begins with, the longest first; the empty one is for all.
@@ -165,6 +165,21 @@ mod tests {
         let proto = ("gigae_proto".to_owned(), LevelFilter::TRACE);
         let rest = (String::new(), LevelFilter::INFO);
         assert_eq!(filter("info, gigae_proto = trace"), Ok(vec![proto, rest]));
+    }
+
+    /// As in a child process of a thread that held the lock.
+    #[test]
+    fn a_line_is_written_whoever_holds_the_lock_of_standard_error() {
+        let lock = std::io::stderr().lock();
+        let (said, is_said) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            say("");
+            let _ = said.send(());
+        });
+        let came = is_said.recv_timeout(std::time::Duration::from_secs(10));
+        drop(lock);
+        thread.join().unwrap();
+        assert_eq!(came, Ok(()));
     }
 
     #[test]

@@ -400,6 +400,26 @@ fn a_session_comes_up_and_ends_by_the_link_alone() {
     assert_eq!(w.nodes[0].count(Kind::Hello), hellos + 1, "the first one is answered");
 }
 
+/// The peer would discard it: a session comes up by the link alone.
+#[test]
+fn no_confirm_goes_by_the_socket_as_a_question() {
+    let mut w = World::with_bulk([true, true], 1, quiet(), &ProtocolConfig::default());
+    w.send(0, 1, &frame(0));
+    w.run(micros(500));
+    let (peer, confirms) = (w.peer(0, 1), w.nodes[0].count(Kind::Confirm));
+    assert_eq!(w.nodes[0].proto.bulk(peer), None, "from now on it asks");
+    // The question whether the session is known comes before the one about the socket goes out.
+    let known = *w.nodes[1].sent.iter().rfind(|header| header.kind == Kind::Ack).unwrap();
+    let reset = Header { kind: Kind::Reset, flags: Flags::NONE, ..known };
+    let from = w.nodes[1].links[0].1.into();
+    let arrival = Arrival { path: PathId::FIRST, from: &from, header: &reset, payload: &[] };
+    w.nodes[0].proto.handle(arrival, &mut None).unwrap();
+    w.run(micros(500));
+    assert_eq!(w.nodes[0].count(Kind::Confirm), confirms + 1);
+    assert_eq!(w.nodes[1].proto.counters().malformed, 0);
+    assert!(w.nodes[0].proto.bulk(peer).is_some(), "the question was answered");
+}
+
 /// The network carries frames of the length that it is asked about, and never those that wait.
 #[test]
 fn answers_about_the_length_keep_no_session_whose_data_never_arrive() {

@@ -29,10 +29,10 @@ use gigae_link::{
     OpenError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_wire::{BULK_HEADER_LEN, Envelope, HEADER_LEN, Header, MOST_DATAGRAMS, PartHeader};
-use receiving::BulkReceiver;
+use receiving::{BulkReceiver, MOST_INCOMPLETE};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use sending::{Segmentation, Sender};
+use sending::Sender;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,10 +50,16 @@ const BUFFER: usize = 65_000;
 /// A frame's memory in bytes, for the longest one with the room in front of it: whole pages.
 const SLOT: usize = 68 << 10;
 
-/// Frames of each kind: as many as a window holds, and some for answers; and more than are out of
-/// order at a time. Only memory that is used exists.
+/// Transmit frames: as many as a window holds, and some for answers. Only memory that is used
+/// exists; so it is with receive frames.
 const TX_FRAMES: usize = 384;
-const RX_FRAMES: usize = 256;
+
+/// Most whole frames that the caller keeps. The protocol keeps so many out of order.
+const MOST_KEPT: usize = 128;
+
+/// Receive frames: for all that are kept, whole or not, and for the frames of a buffer. Without a
+/// free one nobody would read the socket, and a thread that sleeps until it is readable would spin.
+const RX_FRAMES: usize = MOST_KEPT + MOST_INCOMPLETE + 64;
 
 /// Bytes that the socket is asked to buffer each way: the frames of some senders' windows.
 const SOCKET_BUFFER: usize = 8 << 20;
@@ -218,7 +224,7 @@ impl BulkLink {
         };
         let inner = described.offset as usize - frame.offset()..bytes.end;
         let room = self.arena.bytes_mut(&mut frame);
-        if self.tx.frames().is_empty() && self.sender.cutting == Segmentation::Yes {
+        if self.tx.frames().is_empty() && self.sender.cuts(described.to.ip()) {
             let first = &mut room[inner.start..inner.end - data.len()];
             let mut sealing = header.begin(first, data.len());
             sealing.add(&first[HEADER_LEN..]);
@@ -314,19 +320,16 @@ impl BulkLink {
                 self.lose(self.tx.frames().len());
                 return Err(LinkError::Io { what: "sending datagrams", source: errno.into() });
             }
-            // Perhaps the device cannot take what the kernel would cut: it shows by one datagram.
+            // Perhaps nobody takes what the kernel would cut: it shows by one datagram.
             Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE
-                if self.sender.cutting == Segmentation::Yes =>
+                if self.tx.frames().front().is_some_and(|head| self.sender.cuts(head.to.ip())) =>
             {
-                self.sender.cutting = Segmentation::Doubted;
+                self.sender.doubt();
                 return Ok(true);
             }
             Errno::MSGSIZE | Errno::INVAL => self.counters.tx_invalid += 1,
             // Lost, as on a wire: no room in a queue, no way there, a firewall.
             _ => {}
-        }
-        if self.sender.cutting == Segmentation::Doubted {
-            self.sender.cutting = Segmentation::Yes;
         }
         // What waits is lost if the interface is gone. Frames in the queue could not be sent again.
         if let Err(error) = self.interface.check() {
@@ -373,10 +376,13 @@ impl Link for BulkLink {
             self.counters.doorbells += 1;
             match self.sender.send(frame, &[], &self.socket, &self.arena) {
                 Ok(whole) => {
-                    if self.sender.cutting == Segmentation::Doubted {
+                    let to = frame.to.ip();
+                    if self.sender.taken(to) {
                         let interface = &self.info.interface;
-                        info!(%interface, "segmentation offload refused: datagrams go one by one");
-                        self.sender.cutting = Segmentation::No;
+                        info!(
+                            %interface, %to,
+                            "segmentation offload refused: datagrams go one by one"
+                        );
                     }
                     self.tx.complete(usize::from(whole));
                 }
@@ -419,25 +425,19 @@ impl Link for BulkLink {
 mod tests {
     use super::*;
     use gigae_wire::{Epoch, Flags, Kind, MacAddr, NodeAddr, Route, SeqNo};
-    use std::net::Ipv4Addr;
 
     const CHANNEL: u8 = 3;
 
-    /// As where a firewall or a device refuses what the kernel would cut.
-    #[test]
-    fn datagrams_go_one_by_one_where_the_kernel_does_not_cut() {
-        let filter = || Filter {
-            envelope: Envelope::Udp { port: 0 },
-            channels: [CHANNEL].into_iter().collect(),
-        };
-        let open = || BulkLink::open("lo", Ipv4Addr::LOCALHOST.into(), filter()).unwrap();
-        let (mut a, mut b) = (open(), open());
-        a.sender = Sender::new(1472);
-        a.sender.cutting = Segmentation::No;
-        let node = NodeAddr::Ip { ip: a.at.ip(), next_hop: MacAddr::default() };
-        let envelope = Envelope::Udp { port: a.at.port() };
-        let to_b = Route::to_port(envelope, node, node, b.at.port()).unwrap();
-        let header = Header {
+    fn open(ip: [u8; 4]) -> BulkLink {
+        let channels = [CHANNEL].into_iter().collect();
+        let filter = Filter { envelope: Envelope::Udp { port: 0 }, channels };
+        let mut link = BulkLink::open("lo", IpAddr::from(ip), filter).unwrap();
+        link.sender = Sender::new(1472);
+        link
+    }
+
+    fn header() -> Header {
+        Header {
             kind: Kind::Op,
             channel: CHANNEL,
             src_port: 0,
@@ -448,27 +448,74 @@ mod tests {
             ack: SeqNo(0),
             credit: 0,
             flags: Flags::NONE,
-        };
+        }
+    }
+
+    /// A frame to another link with these bytes, and where they end.
+    fn filled(a: &mut BulkLink, b: &BulkLink, inner: &[u8]) -> (TxFrame, usize) {
+        let node =
+            |link: &BulkLink| NodeAddr::Ip { ip: link.at.ip(), next_hop: MacAddr::default() };
+        let envelope = Envelope::Udp { port: a.at.port() };
+        let to_b = Route::to_port(envelope, node(a), node(b), b.at.port()).unwrap();
+        let mut frame = a.take().unwrap();
+        let end = to_b.len() + inner.len();
+        let bytes = &mut a.arena.bytes_mut(&mut frame)[..end];
+        bytes[to_b.len()..].copy_from_slice(inner);
+        to_b.write(bytes);
+        (frame, end)
+    }
+
+    /// Receives a frame that ends with these bytes. Whether its datagrams came one by one.
+    fn receive(b: &mut BulkLink, inner: &[u8]) -> Option<bool> {
+        let mut batch = Vec::new();
+        while b.poll(&mut batch, 1).unwrap() == 0 {}
+        let frame = batch.pop().unwrap();
+        assert!(b.arena.bytes(&frame).ends_with(inner), "{} bytes", inner.len());
+        let uncoalesced = b.arrived_uncoalesced(&frame);
+        b.recycle(frame);
+        uncoalesced
+    }
+
+    fn sealed(len: usize) -> Vec<u8> {
+        let mut inner: Vec<_> = (0..len).map(|i| (i / 7 + len) as u8).collect();
+        header().seal(&mut inner);
+        inner
+    }
+
+    /// As where a firewall or a device refuses what the kernel would cut.
+    #[test]
+    fn datagrams_go_one_by_one_where_the_kernel_does_not_cut() {
+        let (mut a, mut b) = (open([127, 0, 0, 1]), open([127, 0, 0, 1]));
+        assert!(a.sender.never_cut(b.at.ip()));
         for len in [HEADER_LEN, 1464, 1465, 50_000] {
-            let mut inner: Vec<_> = (0..len).map(|i| (i / 7 + len) as u8).collect();
-            header.seal(&mut inner);
-            let mut frame = a.take().unwrap();
-            let end = to_b.len() + len;
-            let arena = Arc::clone(&a.arena);
-            let bytes = &mut arena.bytes_mut(&mut frame)[..end];
-            bytes[to_b.len()..].copy_from_slice(&inner);
-            to_b.write(bytes);
+            let inner = sealed(len);
+            let (frame, end) = filled(&mut a, &b, &inner);
             // Half of it may lie elsewhere: it is copied into the frame then.
             let data = &inner[HEADER_LEN + (len - HEADER_LEN) / 2..];
-            let posted = a.post_in_place(frame, 0..end, &header, data);
+            let posted = a.post_in_place(frame, 0..end, &header(), data);
             a.release(posted.into());
             assert!(a.flush().unwrap());
-            let mut batch = Vec::new();
-            while b.poll(&mut batch, 1).unwrap() == 0 {}
-            let frame = batch.pop().unwrap();
-            assert!(b.arena.bytes(&frame)[to_b.len()..] == inner, "{len} bytes");
-            b.recycle(frame);
+            receive(&mut b, &inner);
         }
         assert_eq!(b.counters().rx_dropped, 0);
+    }
+
+    /// As where the datagrams to one of them are encrypted (IPsec).
+    #[test]
+    fn where_the_kernel_does_not_cut_towards_one_node_it_does_towards_others() {
+        let [mut a, mut b, mut c] = [1, 2, 3].map(|n| open([127, 0, 0, n]));
+        let inner = sealed(50_000);
+        let mut send = |to: &mut BulkLink, is_refused: bool| {
+            let (frame, end) = filled(&mut a, to, &inner);
+            let posted = a.post(frame, 0..end, Segment::Last);
+            a.release(posted.into());
+            assert!(!is_refused || a.on_refusal(Errno::IO).unwrap());
+            assert!(a.flush().unwrap());
+            receive(to, &inner)
+        };
+        assert_eq!(send(&mut b, false), Some(false));
+        assert_eq!(send(&mut b, true), Some(true));
+        assert_eq!(send(&mut b, false), Some(true), "it is not tried again");
+        assert_eq!(send(&mut c, false), Some(false));
     }
 }

@@ -5,7 +5,7 @@ use gigae_link::{Filter, Link, Posted, RxFrame, Segment, TxFrame};
 use gigae_udp::{BulkLink, Placement};
 use gigae_wire::{
     BULK_HEADER_LEN, BulkHeader, Envelope, Epoch, Flags, HEADER_LEN, Header, Kind, MacAddr,
-    NodeAddr, Route, SeqNo,
+    NodeAddr, PartHeader, Route, SeqNo,
 };
 use std::net::{IpAddr, UdpSocket};
 use std::ops::Range;
@@ -24,6 +24,7 @@ fn main() {
         ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
         ("datagrams_that_nobody_sends_do_no_harm", datagrams_that_nobody_sends_do_no_harm),
         ("a_receiver_that_does_not_recycle_gets_the_rest_later", lent_frames_come_back),
+        ("the_socket_is_read_whatever_is_kept", the_socket_is_read_whatever_is_kept),
         ("a_peer_of_many_frames_has_a_socket_of_its_own", a_peer_of_many_frames_has_a_socket),
         (
             "a_repeated_frame_goes_by_the_port_that_was_named",
@@ -338,6 +339,29 @@ fn lent_frames_come_back() {
     assert_eq!(pair.b.poll(&mut batch, 1).unwrap(), 0, "all slots are lent");
     lent.into_iter().for_each(|frame| pair.b.recycle(frame));
     assert_eq!(pair.receive(), Some(late));
+}
+
+/// As many frames as there may be: out of order, of datagrams, and in parts.
+fn the_socket_is_read_whatever_is_kept() {
+    let mut pair = pair(1500);
+    let kept: Vec<_> = (0..128)
+        .map(|n| {
+            pair.send(&frame(n, 100));
+            pair.poll().expect("there is a slot")
+        })
+        .collect();
+    for peer in 0..64 {
+        let header = PartHeader { frame: 1, unit: 1024, index: 0, count: 2 };
+        assert!(pair.b.take_part(peer, pair.a.at(), header, &[0; 1024]).is_none());
+    }
+    let senders: Vec<_> = (0..64).map(|_| pair.socket()).collect();
+    for socket in &senders {
+        socket.send(&datagrams(&frame(1, 2500), 1000)[0]).unwrap();
+    }
+    let sent = frame(2, 60_000);
+    pair.send(&sent);
+    assert!(pair.receive() == Some(sent), "the socket is not read");
+    kept.into_iter().for_each(|frame| pair.b.recycle(frame));
 }
 
 /// A plain socket in the place of the second link, and a link that sends to it.

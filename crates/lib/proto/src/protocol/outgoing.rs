@@ -157,7 +157,9 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let (path, flags) = session.path_for(frame);
         let probe = flags.has(Flags::ASK);
-        if probe && session.is_confirming() {
+        let by_socket = !path.is_first() && self.config.bulk.is_some();
+        // A session does not come up by a socket (rule 13.2).
+        if probe && session.is_confirming() && !by_socket {
             return self.build_confirm(peer, frame, path);
         }
         let next = session.send.as_ref().expect("established").sent();
@@ -170,7 +172,7 @@ impl<T, R> Protocol<T, R> {
         session.transmitted();
         self.touch(peer);
         len = if pad > 0 { 0 } else { len };
-        if !path.is_first() && self.config.bulk.is_some() && flags != Flags::NONE {
+        if by_socket && flags != Flags::NONE {
             let session = &self.sessions[peer.0 as usize];
             let own = || self.secret.socket(&session.key, session.local);
             let own = || Challenge { token: own(), uncoalesced: None };

@@ -10,7 +10,7 @@ const _: () = assert!(MOST_PARTS as u32 <= u64::BITS);
 
 /// Frames of which parts are missing that are kept at a time, of all peers and of each. The oldest
 /// makes room for a new one.
-const PARTED: usize = 64;
+pub(super) const PARTED: usize = 64;
 const PARTED_OF_PEER: usize = 2;
 
 /// A frame of which parts are missing.

@@ -8,7 +8,7 @@
 //! the frame's checksum shows whether they did. Or each datagram has a number, and they come in any
 //! order.
 
-use super::parts::PartAssembler;
+use super::parts::{PARTED, PartAssembler};
 use super::slots::{FrameSlots, LONGEST};
 use crate::socket::{DatagramEnds, ReceivedBuffer, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame};
@@ -24,7 +24,10 @@ const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
 /// one.
 const SPLIT: usize = 64;
 
-/// The same of one sender, if their datagrams have numbers; otherwise one.
+/// Most frames of which something is missing.
+pub(super) const MOST_INCOMPLETE: usize = SPLIT + PARTED;
+
+/// Most frames of one sender of which datagrams are missing, if those have numbers; otherwise one.
 const NUMBERED: usize = 4;
 
 /// Frames that may begin behind one whose datagrams have numbers before the rest of that has come.

@@ -11,24 +11,25 @@ use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
 use gigae_wire::{BULK_HEADER_LEN, BulkHeader, MOST_DATAGRAMS, NumberedHeader};
 use rustix::io::Errno;
+use std::collections::HashSet;
+use std::net::IpAddr;
 
 /// Most datagrams of a frame.
 const DATAGRAMS: usize = MOST_DATAGRAMS as usize;
 
-/// Whether the kernel cuts buffers. Otherwise each datagram is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Segmentation {
-    Yes,
-    /// It has refused one. If it takes a datagram of it alone, it cannot.
-    Doubted,
-    No,
-}
+/// Most nodes that are remembered because the kernel does not cut buffers towards them.
+const MOST_UNCUT: usize = 1024;
 
 /// Memory and descriptions for the kernel, kept so that no call allocates.
 pub(super) struct Sender {
     /// Bytes of a datagram.
     unit: u16,
-    pub(super) cutting: Segmentation,
+    /// Nodes towards which the kernel does not cut buffers: there each datagram is one. It may be
+    /// only some, such as those for which datagrams are encrypted (IPsec).
+    uncut: HashSet<IpAddr>,
+    /// The kernel has refused to cut the frame at the head of the queue. If it takes a datagram of
+    /// it alone, it does not cut towards that node.
+    doubted: bool,
     /// Datagrams of the frame at the head of the queue that have left, where each is a buffer.
     left: usize,
     /// The number of the next frame whose datagrams have numbers.
@@ -54,7 +55,8 @@ impl Sender {
     pub(super) fn new(unit: u16) -> Self {
         Self {
             unit,
-            cutting: Segmentation::Yes,
+            uncut: HashSet::new(),
+            doubted: false,
             left: 0,
             frame: 0,
             datagrams: Vec::new(),
@@ -62,6 +64,33 @@ impl Sender {
             messages: Vec::with_capacity(DATAGRAMS),
             connected: Connected::default(),
         }
+    }
+
+    /// Whether the kernel is to cut the next frame, which goes to this node.
+    #[inline]
+    pub(super) fn cuts(&self, to: IpAddr) -> bool {
+        !self.doubted && !self.uncut.contains(&to)
+    }
+
+    /// The kernel has refused the frame at the head of the queue, perhaps because it cannot cut it.
+    pub(super) fn doubt(&mut self) {
+        self.doubted = true;
+    }
+
+    /// The kernel has taken the frame at the head of the queue, which goes to this node, or a part
+    /// of it. Whether this shows that it does not cut towards that node.
+    #[inline]
+    pub(super) fn taken(&mut self, to: IpAddr) -> bool {
+        std::mem::take(&mut self.doubted) && self.never_cut(to)
+    }
+
+    /// Does not let the kernel cut what goes to this node any more. Whether that is new.
+    #[cold]
+    pub(super) fn never_cut(&mut self, to: IpAddr) -> bool {
+        if self.uncut.len() == MOST_UNCUT {
+            self.uncut.clear();
+        }
+        self.uncut.insert(to)
     }
 
     /// Sends a frame, or what is left of the one at the head of the queue. `elsewhere` are the last
@@ -80,7 +109,7 @@ impl Sender {
         // within the arena.
         let first = unsafe { std::slice::from_raw_parts(start.as_ptr(), length - elsewhere.len()) };
         let header = BulkHeader { length: length as u16, unit: self.unit };
-        let cuts = self.cutting == Segmentation::Yes;
+        let cuts = self.cuts(frame.to.ip());
         let has_numbers = frame.numbered && header.whole() > self.unit.into();
         let header = header.to_bytes();
         let mut pieces = [&header, first, elsewhere];
@@ -154,7 +183,7 @@ impl Sender {
 
     /// The frame at the head of the queue is given up.
     pub(super) fn skip_frame(&mut self) {
-        self.left = 0;
+        (self.left, self.doubted) = (0, false);
         self.datagrams.clear();
     }
 }
