@@ -11,7 +11,7 @@ use crate::script::Script;
 use gigae_broker::{
     Answer, Broker, BrokerConfig, Kernel, MadePort, PeerProcess, Quotas, Request, filled,
 };
-use gigae_link::{Arena, Mode, OpenError};
+use gigae_link::{Arena, LentMemory, Mode, OpenError};
 use gigae_wire::MacAddr;
 use gigae_xdp::Description;
 use rustix::fd::OwnedFd;
@@ -77,13 +77,13 @@ impl Kernel for FakeKernel {
         &mut self,
         request: &Request,
         nics: &[String],
-        memory: &OwnedFd,
+        memory: &LentMemory,
     ) -> Result<MadePort<Interface>, OpenError> {
         let what = "making a port";
         let io = |source| OpenError::Io { what, source };
         self.now += self.cost.ok_or_else(|| io(io::ErrorKind::Other.into()))?;
         // SAFETY: nothing is read, and it is unmapped at once.
-        drop(unsafe { Arena::of_another(memory, request.memory()) }.map_err(io)?);
+        drop(unsafe { memory.filled(request.memory()) }.map_err(io)?);
         self.interfaces.set(self.interfaces.get() + 1);
         let pair = || {
             let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);

@@ -83,6 +83,13 @@ fn become_user(user: UserIds) -> io::Result<()> {
     Ok(rustix::thread::set_keep_capabilities(false)?)
 }
 
+/// Whether a process of uid 0 can become this user
+/// ([`Confinement::user`](crate::Confinement::user)): `/etc/passwd` has it, and it is not root.
+pub fn is_local_user(name: &str) -> bool {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    find(&passwd, name).is_some()
+}
+
 /// The first of these users in `/etc/passwd`, else `nobody`. Other sources of users (LDAP) are not
 /// asked: a daemon's user is the machine's own.
 fn lookup(users: &[String]) -> UserIds {

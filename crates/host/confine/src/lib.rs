@@ -24,7 +24,7 @@ mod identity;
 mod kernel;
 mod landlock_rules;
 
-pub use identity::{lift_limits, names, require};
+pub use identity::{is_local_user, lift_limits, names, require};
 pub use kernel::{Kernel, Landlock, Seccomp};
 pub use rustix::thread::CapabilitySet;
 

@@ -97,8 +97,8 @@ pub struct PortOffer {
 }
 
 impl PortOffer {
-    /// Asks the broker at `path` and fills the frame memory, so its pages are charged to this
-    /// process.
+    /// Asks the broker at `path`, fills the frame memory, so its pages are charged to this process,
+    /// and seals it.
     pub fn ask(path: &Path, request: &Request) -> Result<Self, BrokerError> {
         let connection = connect(path)?;
         say(&connection, &request.bytes())?;

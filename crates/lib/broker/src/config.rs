@@ -158,11 +158,13 @@ fn check(entries: BrokerFile) -> Result<BrokerConfig, ConfigIssue> {
         return Err((entries.nics.span(), "no NIC may be used; name one, see 'ip link'".into()));
     }
     let user = entries.user.map(|name| match names::user(name.get_ref()) {
-        Some(1..) => Ok(name.into_inner()),
         Some(0) => Err((name.span(), "a broker does not run as root; name another user".into())),
-        None => {
+        // A broker becomes a user of this machine, of no directory (LDAP).
+        _ if gigae_confine::is_local_user(name.get_ref()) => Ok(name.into_inner()),
+        _ => {
             let (at, name) = (name.span(), name.into_inner());
-            let what = format!("no user '{name}' here; make one (useradd --system {name})");
+            let what =
+                format!("no user '{name}' in /etc/passwd; make one (useradd --system {name})");
             Err((at, what))
         }
     });
@@ -250,6 +252,7 @@ mod tests {
         assert!(!everybody && users == [0, 1000].into() && groups == [0, 100].into());
         assert_eq!((config.in_all.ports, config.per_user.mib), (7, 64));
         assert!(parse("nics = ['a']\nusers = ['*']").unwrap().allowed.everybody);
+        assert_eq!(parse("nics = ['a']\nuser = 'nobody'").unwrap().user.unwrap(), "nobody");
     }
 
     #[test]
@@ -261,6 +264,7 @@ mod tests {
             ("nics = ['a-name-that-is-too-long']", 1, "no name of a NIC"),
             ("nics = ['a']\nusers = ['no-such-user-here']", 2, "no user"),
             ("nics = ['a']\nuser = 'no-such-user-here'", 2, "useradd --system no-such-user-here"),
+            ("nics = ['a']\nuser = 'no-such-user-here'", 2, "/etc/passwd"),
             ("nics = ['a']\nuser = 'root'", 2, "does not run as root"),
             ("nics = ['a']\ngroups = ['no-such-group-here']", 2, "no group"),
             ("nics = ['a']\nethertypes = [5]", 2, "EtherType"),

@@ -3,7 +3,7 @@
 
 use crate::names::{Namespace, PeerProcess};
 use crate::protocol::Request;
-use gigae_link::{Filter, Mode, OpenError};
+use gigae_link::{Filter, LentMemory, Mode, OpenError};
 use gigae_macvlan::Child;
 use gigae_wire::Envelope;
 use gigae_xdp::{BusyPoll, Description, LinkParts, XdpConfig, XdpLink};
@@ -25,7 +25,7 @@ pub trait Kernel {
         &mut self,
         request: &Request,
         nics: &[String],
-        memory: &OwnedFd,
+        memory: &LentMemory,
     ) -> Result<MadePort<Self::Interface>, OpenError>;
 
     /// The time.
@@ -71,7 +71,7 @@ impl Kernel for Linux {
         &mut self,
         request: &Request,
         nics: &[String],
-        memory: &OwnedFd,
+        memory: &LentMemory,
     ) -> Result<MadePort<Child>, OpenError> {
         let asked = request.interface.as_slice();
         let nics = if asked.is_empty() { nics } else { asked };
@@ -94,7 +94,11 @@ impl Kernel for Linux {
     }
 }
 
-fn port(request: &Request, child: Child, memory: &OwnedFd) -> Result<MadePort<Child>, OpenError> {
+fn port(
+    request: &Request,
+    child: Child,
+    memory: &LentMemory,
+) -> Result<MadePort<Child>, OpenError> {
     let claim = child.claim().as_fd().try_clone_to_owned();
     let claim = claim.map_err(|source| OpenError::Io { what: "claiming an address", source })?;
     let LinkParts { description, socket, .. } = link(request, &child, memory)?;
@@ -102,7 +106,7 @@ fn port(request: &Request, child: Child, memory: &OwnedFd) -> Result<MadePort<Ch
     Ok(MadePort { interface: child, nic, description, socket, claim })
 }
 
-fn link(request: &Request, child: &Child, memory: &OwnedFd) -> Result<LinkParts, OpenError> {
+fn link(request: &Request, child: &Child, memory: &LentMemory) -> Result<LinkParts, OpenError> {
     let envelope = Envelope::Ethernet { ethertype: request.ethertype };
     let filter = Filter { envelope, channels: request.channels };
     let config = XdpConfig {

@@ -6,21 +6,23 @@
 //! - **Socket and claim.** An epoll instance forgets a file when its last copy and its last mapping
 //!   are gone, in whatever process (epoll(7), question 6). The broker adds both files, closes its
 //!   own copies, and reads which ones are left (proc(5), `/proc/pid/fdinfo`).
-//! - **Memory.** The kernel seals a memfd against writing only if it is mapped for writing nowhere
-//!   and no page of it is registered with a socket
-//!   ([`fcntl(2)`](https://man7.org/linux/man-pages/man2/fcntl.2.html), `F_SEAL_WRITE`). A client
-//!   may have such a socket in a namespace of its own, where it shares the memory and outlives the
-//!   port.
+//! - **Memory.** The kernel gives a lease on it only if no other file of it is open. Then the
+//!   broker seals it, which the kernel permits only if no page of it is registered with a socket
+//!   ([`LentMemory`]). A client may have such a socket in a namespace of its own, where it shares
+//!   the memory and outlives the port.
+//!
+//! Both also see a file that is in flight in a message which the client does not read. The kernel
+//! counts such files for the broker's user (unix(7), `ETOOMANYREFS`), so they must not become more
+//! than the limits allow.
 //!
 //! A client can seal its memory against further seals (`F_SEAL_SEAL`), since every process that may
-//! write to a memfd may. Then nothing shows whether a socket still has it. When socket and claim
-//! are gone, the broker closes such a memory, and what the client was granted counts until the
-//! broker ends.
+//! write to a memfd may. Then nothing shows whether a socket still has it. When all files are gone,
+//! the broker closes such a memory, and what the client was granted counts until the broker ends.
 
 use crate::quotas::PortGrant;
+use gigae_link::{LentMemory, Remaining};
 use rustix::event::epoll;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::SealFlags;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::time::{Duration, Instant};
@@ -45,6 +47,11 @@ pub(crate) struct LentFiles {
 
 impl LentFiles {
     pub(crate) fn new() -> io::Result<Self> {
+        if LentMemory::new(1)?.is_open() {
+            let text = "this kernel gives no leases, by which the broker sees what clients keep; \
+                        run 'sysctl fs.leases-enable=1'";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let files = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let list = File::open(format!("/proc/self/fdinfo/{}", files.as_raw_fd()))?;
         Ok(Self { files, list })
@@ -78,17 +85,6 @@ fn loan(line: &str) -> Option<u64> {
     u64::from_str_radix(data.split_whitespace().next()?, 16).ok()
 }
 
-/// What is left of a loan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Remaining {
-    /// No process has anything of it.
-    Nothing,
-    /// Some process has something.
-    Something,
-    /// This can never be known: the client prevented it.
-    Unknown,
-}
-
 /// What is lent to one client.
 #[derive(Debug)]
 pub(crate) struct Loan<I> {
@@ -97,31 +93,27 @@ pub(crate) struct Loan<I> {
     pub(crate) grant: PortGrant,
     /// The interface, until the client ends.
     pub(crate) interface: Option<I>,
-    pub(crate) name: String,
-    pub(crate) memory: OwnedFd,
-    /// When its interface was removed.
-    removed: Option<Instant>,
+    /// Its name, once there was one.
+    pub(crate) name: Option<String>,
+    pub(crate) memory: LentMemory,
+    /// When its client ended.
+    ended: Option<Instant>,
     /// The next check, and the pause before the one after it.
     due: Instant,
     pause: Duration,
 }
 
 impl<I> Loan<I> {
-    pub(crate) fn new(
-        id: u64,
-        grant: PortGrant,
-        interface: I,
-        name: String,
-        memory: OwnedFd,
-        now: Instant,
-    ) -> Self {
-        let interface = Some(interface);
-        Self { id, grant, interface, name, memory, removed: None, due: now, pause: FIRST_PAUSE }
+    /// A loan of memory so far.
+    pub(crate) fn new(id: u64, grant: PortGrant, memory: LentMemory, now: Instant) -> Self {
+        let (interface, name, pause) = (None, None, FIRST_PAUSE);
+        Self { id, grant, interface, name, memory, ended: None, due: now, pause }
     }
 
-    /// Removes the interface. Returns true the first time.
+    /// Removes the interface. Returns true if there was one.
     pub(crate) fn remove(&mut self, now: Instant) -> bool {
-        self.removed.get_or_insert(now);
+        self.ended.get_or_insert(now);
+        self.memory.unmap();
         self.interface.take().is_some()
     }
 
@@ -132,20 +124,19 @@ impl<I> Loan<I> {
 
     /// Whether it will soon be gone, if its client is honest.
     pub(crate) fn goes(&self, now: Instant) -> bool {
-        self.removed.is_none_or(|then| now.saturating_duration_since(then) < GOES_WITHIN)
+        self.ended.is_none_or(|then| now.saturating_duration_since(then) < GOES_WITHIN)
     }
 
     /// What processes still have of it. For memory that is registered and not mapped, the kernel
     /// takes up to 150 ms to answer. No client has such memory by accident.
     pub(crate) fn left(&self, lent_files: &mut LentFiles) -> Remaining {
-        if lent_files.holds(self.id).unwrap_or(true) {
+        if self.memory.is_open() || lent_files.holds(self.id).unwrap_or(true) {
             return Remaining::Something;
         }
-        let _ = rustix::fs::fcntl_add_seals(&self.memory, SealFlags::WRITE);
-        match rustix::fs::fcntl_get_seals(&self.memory) {
-            Ok(seals) if seals.contains(SealFlags::WRITE) => Remaining::Nothing,
-            Ok(seals) if seals.contains(SealFlags::SEAL) => Remaining::Unknown,
-            _ => Remaining::Something,
+        match self.name {
+            Some(_) => self.memory.remaining(),
+            // There was no port, and the client's own sockets are not the broker's business.
+            None => Remaining::Nothing,
         }
     }
 
@@ -161,6 +152,7 @@ mod tests {
     use super::*;
     use gigae_link::Arena;
     use rustix::fd::AsFd;
+    use rustix::fs::SealFlags;
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -185,9 +177,10 @@ mod tests {
         assert!(!lent_files.holds(7).unwrap());
     }
 
-    /// Memory of a loan.
-    fn lend() -> Loan<()> {
-        let memory = Arena::reserve(8192).unwrap();
+    /// A loan whose client has ended, and the descriptor of its memory.
+    fn lend(name: Option<&str>) -> (Loan<()>, OwnedFd) {
+        let memory = LentMemory::new(8192).unwrap();
+        let theirs = memory.lend().unwrap();
         let config = "nics = ['eth1']\nusers = ['*']";
         let config = crate::BrokerConfig::parse(config, "b.toml".as_ref()).unwrap();
         let mut quotas = crate::Quotas::new(config);
@@ -203,31 +196,53 @@ mod tests {
             rx_ready: 1,
         };
         let grant = quotas.grant(&peer, &request).unwrap();
-        Loan::new(1, grant, (), "gigae0".to_owned(), memory, Instant::now())
+        let mut loan = Loan::new(1, grant, memory, Instant::now());
+        loan.name = name.map(str::to_owned);
+        assert!(!loan.remove(Instant::now()));
+        (loan, theirs)
+    }
+
+    const PORT: Option<&str> = Some("gigae0");
+
+    #[test]
+    fn memory_that_is_open_or_mapped_is_not_gone() {
+        for name in [PORT, None] {
+            let ((loan, theirs), mut lent_files) = (lend(name), LentFiles::new().unwrap());
+            assert_eq!(loan.left(&mut lent_files), Remaining::Something);
+            // SAFETY: the only mapping.
+            let arena = unsafe { Arena::of(&theirs, 8192) }.unwrap();
+            drop(theirs);
+            assert_eq!(loan.left(&mut lent_files), Remaining::Something);
+            drop(arena);
+            assert_eq!(loan.left(&mut lent_files), Remaining::Nothing);
+        }
     }
 
     #[test]
-    fn memory_that_is_mapped_for_writing_is_not_gone() {
-        let (loan, mut lent_files) = (lend(), LentFiles::new().unwrap());
-        // SAFETY: the only mapping.
-        let arena = unsafe { Arena::of(&loan.memory, 8192) }.unwrap();
+    fn memory_in_a_message_that_is_not_read_is_not_gone() {
+        let ((loan, theirs), mut lent_files) = (lend(None), LentFiles::new().unwrap());
+        let (to, from) = pair();
+        crate::message::send(&to, b"x", &[theirs.as_fd()]).unwrap();
+        drop((theirs, to));
         assert_eq!(loan.left(&mut lent_files), Remaining::Something);
-        drop(arena);
+        drop(from);
         assert_eq!(loan.left(&mut lent_files), Remaining::Nothing);
     }
 
     #[test]
     fn memory_that_its_client_sealed_is_unknown_once_the_files_are_gone() {
-        let (loan, mut lent_files) = (lend(), LentFiles::new().unwrap());
+        let ((loan, theirs), mut lent_files) = (lend(PORT), LentFiles::new().unwrap());
         let (one, other) = pair();
         lent_files.watch(1, [one.as_fd(), other.as_fd()]).unwrap();
-        rustix::fs::fcntl_add_seals(&loan.memory, SealFlags::SEAL).unwrap();
+        rustix::fs::fcntl_add_seals(&theirs, SealFlags::SEAL).unwrap();
+        drop(theirs);
         assert_eq!(loan.left(&mut lent_files), Remaining::Something);
         drop((one, other));
         assert_eq!(loan.left(&mut lent_files), Remaining::Unknown);
         // A process that also seals it against writing has shown that the memory is unused.
-        let loan = lend();
-        rustix::fs::fcntl_add_seals(&loan.memory, SealFlags::WRITE | SealFlags::SEAL).unwrap();
+        let (loan, theirs) = lend(PORT);
+        rustix::fs::fcntl_add_seals(&theirs, SealFlags::WRITE | SealFlags::SEAL).unwrap();
+        drop(theirs);
         assert_eq!(loan.left(&mut lent_files), Remaining::Nothing);
     }
 }

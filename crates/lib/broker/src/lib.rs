@@ -11,7 +11,7 @@
 //!  client                                   broker
 //!    connect ─────────────────────────────▶  who is it (SO_PEERCRED), and where? may he?
 //!    request: NIC, EtherType, channels ───▶  Quotas: within the limits?
-//!    fills the memory  ◀────── empty memory  Arena::reserve
+//!    fills, seals it  ◀─────── empty memory  LentMemory::new
 //!    filled ──────────────────────────────▶  in its user's turn: Child::make, XdpLink::make
 //!    XdpLink::assemble  ◀── socket, claim ─  closes its own copies
 //!    ... frames ...

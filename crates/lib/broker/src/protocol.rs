@@ -3,7 +3,8 @@
 //! ```text
 //!  client                     broker
 //!    request ───────────────▶  books the port
-//!    fills  ◀──────── memory   one descriptor, of which no page is there
+//!    fills, ◀──────── memory   one descriptor, of which no page is there
+//!    seals
 //!    filled ────────────────▶  makes the port
 //!    uses it ◀───────── port   two descriptors
 //! ```
@@ -16,7 +17,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0-3 | `gigb` |
-//! | 4-5 | version, 2 |
+//! | 4-5 | version, 3 |
 //! | 6 | kind: 1 request, 2 port, 3 refusal, 4 memory, 5 filled |
 //! | 7 | zero; of a refusal the reason ([`RefusalCode`]) |
 //!
@@ -37,7 +38,9 @@
 //!
 //! A **port** continues with the contents of [`Description`], 56 bytes, and the reason as text. It
 //! carries two descriptors ([`DESCRIPTORS`]). A **refusal** continues with a text for people.
-//! **Memory**, with its one descriptor, and **filled** are only these 8 bytes.
+//! **Memory**, with its one descriptor, and **filled** are only these 8 bytes. **Filled** says that
+//! the client has made all pages of the memory and sealed it against further mappings
+//! (`F_SEAL_FUTURE_WRITE`).
 
 use gigae_link::{ChannelSet, Mode};
 use gigae_wire::MacAddr;
@@ -46,7 +49,7 @@ use std::fmt;
 
 /// Version of this protocol. Client and daemon are installed together, so another version is
 /// refused.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Bytes of a request.
 pub const REQUEST_LEN: usize = 72;

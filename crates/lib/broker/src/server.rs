@@ -19,12 +19,12 @@
 
 use crate::fair_queue::FairQueue;
 use crate::kernel::Kernel;
-use crate::lent::{LentFiles, Loan, Remaining};
+use crate::lent::{LentFiles, Loan};
 use crate::message;
 use crate::names::PeerProcess;
 use crate::protocol::{Answer, REQUEST_LEN, Refusal, RefusalCode, Request, is_filled};
-use crate::quotas::{PortGrant, Quotas};
-use gigae_link::{Arena, OpenError};
+use crate::quotas::Quotas;
+use gigae_link::{LentMemory, OpenError, Remaining};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ const WAITS_FOR: Duration = Duration::from_secs(20);
 const WAITING: usize = 256;
 
 /// The cost of an order besides its work. The memory's inode occupies the kernel as long as the
-/// client keeps the descriptor, which the broker cannot see.
+/// client keeps its place (`O_PATH`), which the broker cannot see.
 const ORDER: Duration = Duration::from_millis(10);
 
 /// Pause between two checks for that.
@@ -91,9 +91,9 @@ enum ClientState<I> {
     /// Asked at this time, and waits for room or its user's time.
     Waits(Request, Instant),
     /// Has had its memory since this time, and has not filled it.
-    Filling(PendingPort, Instant),
+    Filling(PendingPort<I>, Instant),
     /// Has filled it, and waits for its turn.
-    Filled(PendingPort),
+    Filled(PendingPort<I>),
     /// It has a port.
     Has(Loan<I>),
     /// Will be removed.
@@ -102,10 +102,9 @@ enum ClientState<I> {
 
 /// A port that is to be made.
 #[derive(Debug)]
-struct PendingPort {
+struct PendingPort<I> {
     request: Request,
-    grant: PortGrant,
-    memory: OwnedFd,
+    loan: Loan<I>,
 }
 
 impl<K: Kernel> Broker<K> {
@@ -264,17 +263,19 @@ impl<K: Kernel> Broker<K> {
         let now = self.kernel.now();
         let Client { connection, peer, state } = &mut self.clients[client];
         let reserved = match self.fair_queue.next(std::iter::once(peer.uid), now) {
-            Some((_, Duration::ZERO)) => order(&mut self.quotas, peer, &request),
+            Some((_, Duration::ZERO)) => {
+                self.loans += 1;
+                order(&mut self.quotas, peer, &request, self.loans, now)
+            }
             _ => Err(Refusal::new(
                 RefusalCode::Busy,
                 "this user's requests take too much of the broker's time; try again later",
             )),
         };
         match reserved {
-            Ok(order) => {
+            Ok((order, memory)) => {
                 self.fair_queue.charge(peer.uid, ORDER, now);
-                let memory = [order.memory.as_fd()];
-                let sent = message::send(connection, &Answer::Memory.bytes(), &memory);
+                let sent = message::send(connection, &Answer::Memory.bytes(), &[memory.as_fd()]);
                 *state = ClientState::Filling(order, now);
                 if sent.is_err() {
                     self.end(client);
@@ -335,12 +336,11 @@ impl<K: Kernel> Broker<K> {
         }
     }
 
-    /// Hangs up. The client's port is taken back in its user's turn; a mere reservation is freed at
-    /// once.
+    /// Hangs up. What the client was lent is taken back in its user's turn.
     fn end(&mut self, client: usize) {
         match std::mem::replace(&mut self.clients[client].state, ClientState::Over) {
             ClientState::Filling(order, _) | ClientState::Filled(order) => {
-                self.quotas.release(order.grant)
+                self.leaving.push(order.loan)
             }
             ClientState::Has(loan) => self.leaving.push(loan),
             ClientState::Silent(_) | ClientState::Waits(..) | ClientState::Over => {}
@@ -383,18 +383,17 @@ impl<K: Kernel> Broker<K> {
         let ClientState::Filled(order) = std::mem::replace(state, ClientState::Over) else {
             return;
         };
-        let PendingPort { request, grant, memory } = order;
-        self.loans += 1;
-        let made = self.kernel.make(&request, &self.quotas.config().nics, &memory);
+        let PendingPort { request, mut loan } = order;
+        let made = self.kernel.make(&request, &self.quotas.config().nics, &loan.memory);
         let made = made.map_err(for_others).and_then(|made| {
             let files = [made.socket.as_fd(), made.claim.as_fd()];
-            let watched = self.lent_files.watch(self.loans, files);
+            let watched = self.lent_files.watch(loan.id, files);
             watched.map(|()| made).map_err(|e| format!("watching the port: {e}"))
         });
         let made = match made {
             Ok(made) => made,
             Err(text) => {
-                self.quotas.release(grant);
+                self.leaving.push(loan);
                 return refuse(connection, peer, Refusal::new(RefusalCode::Failed, text));
             }
         };
@@ -403,8 +402,7 @@ impl<K: Kernel> Broker<K> {
         info!(uid = peer.uid, pid = peer.pid, nic = %made.nic, child = %name, "a port is lent");
         let descriptors = [made.socket.as_fd(), made.claim.as_fd()];
         let sent = message::send(connection, &Answer::Port(made.description).bytes(), &descriptors);
-        let now = self.kernel.now();
-        let loan = Loan::new(self.loans, grant, made.interface, name, memory, now);
+        (loan.interface, loan.name) = (Some(made.interface), Some(name));
         *state = ClientState::Has(loan);
         if sent.is_err() {
             self.end(client);
@@ -414,9 +412,10 @@ impl<K: Kernel> Broker<K> {
     /// Removes the interface of an ended client, and removes the loan when everything is gone.
     fn take_back(&mut self, loan: usize, say: &mut dyn FnMut(&str)) {
         let leaving = &mut self.leaving[loan];
+        let name = leaving.name.clone().unwrap_or_default();
         if leaving.remove(self.kernel.now()) {
-            info!(uid = leaving.grant.uid(), child = %leaving.name, "a port is taken back");
-            say(&format!("{} is removed", leaving.name));
+            info!(uid = leaving.grant.uid(), child = %name, "a port is taken back");
+            say(&format!("{name} is removed"));
         }
         match leaving.left(&mut self.lent_files) {
             Remaining::Nothing => {
@@ -426,7 +425,7 @@ impl<K: Kernel> Broker<K> {
             Remaining::Something => leaving.wait(self.kernel.now()),
             Remaining::Unknown => {
                 // The reservation still counts against the quotas.
-                let Loan { grant, name, .. } = self.leaving.swap_remove(loan);
+                let Loan { grant, .. } = self.leaving.swap_remove(loan);
                 let user = grant.uid();
                 say(&format!(
                     "user {user} sealed the memory of {name}, so the broker cannot know who has it: it counts until this broker ends"
@@ -436,15 +435,21 @@ impl<K: Kernel> Broker<K> {
     }
 }
 
-/// Reserves a port and makes its memory.
-fn order(
+/// Reserves a port and makes its memory. Returns the client's descriptor of it, too.
+fn order<I>(
     quotas: &mut Quotas,
     peer: &PeerProcess,
     request: &Request,
-) -> Result<PendingPort, Refusal> {
+    number: u64,
+    now: Instant,
+) -> Result<(PendingPort<I>, OwnedFd), Refusal> {
     let grant = quotas.grant(peer, request)?;
-    match Arena::reserve(request.memory()) {
-        Ok(memory) => Ok(PendingPort { request: request.clone(), grant, memory }),
+    let memory = LentMemory::new(request.memory());
+    match memory.and_then(|memory| memory.lend().map(|theirs| (memory, theirs))) {
+        Ok((memory, theirs)) => {
+            let loan = Loan::new(number, grant, memory, now);
+            Ok((PendingPort { request: request.clone(), loan }, theirs))
+        }
         Err(e) => {
             quotas.release(grant);
             Err(Refusal::new(RefusalCode::Failed, format_args!("making frame memory: {e}")))

@@ -9,7 +9,8 @@ use gigae_link::conformance::{drain, frame, only, queue, receive, send};
 use gigae_link::{Link, LinkError, Mode};
 use gigae_wire::MacAddr;
 use parts::{
-    BOUND, CHANNEL, IGNORED, NOBODY, OTHER, TestProcess, Testbed, attacker, request, route, until,
+    BOUND, CHANNEL, IGNORED, NOBODY, OTHER, TestProcess, Testbed, attacker, blocking, request,
+    route, until,
 };
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -33,6 +34,9 @@ fn main() {
         ("clients_on_one_nic_reach_each_other", clients_reach_each_other),
         ("hanging_up_gives_nothing_back_that_is_kept", hanging_up_gives_nothing_back),
         ("memory_that_is_shared_with_another_socket_counts", memory_that_is_shared),
+        ("a_client_that_locks_its_memory_holds_up_no_other", blocking::the_lock_of_memory),
+        ("a_check_of_memory_does_not_wait_for_its_lock", blocking::a_check_of_locked_memory),
+        ("messages_that_a_client_does_not_read_count", blocking::unread_messages),
         ("a_process_of_another_network_namespace_gets_nothing", another_namespace_gets_nothing),
         ("a_user_who_asks_for_much_does_not_keep_others_waiting", others_get_their_turn),
         (

@@ -49,7 +49,7 @@ pub fn log_to_stderr() {
 /// Writes what it can. A failure cannot be reported. Without the standard library's lock: a thread
 /// that held it during fork(2) does not exist in the child, which would wait for ever.
 fn say(line: &str) {
-    let _ = rustix::io::write(std::io::stderr(), line.as_bytes());
+    let _ = rustix::io::retry_on_intr(|| rustix::io::write(std::io::stderr(), line.as_bytes()));
 }
 
 /// Levels by what a target begins with, the longest first; the empty one is for all.

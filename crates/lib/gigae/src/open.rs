@@ -15,11 +15,11 @@ use crate::sharing::{ClaimedPort, Sharing, alternatives};
 use crate::simulated;
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
-use gigae_proto::{BulkConfig, Protocol, ProtocolConfig};
+use gigae_proto::{BulkConfig, MOST_KEPT_BULK, Protocol, ProtocolConfig};
 use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Transfer, TransferConfig, predictable_keys};
-use gigae_udp::{BulkLink, UdpConfig, UdpLink};
+use gigae_udp::{BulkLink, MOST_KEPT, UdpConfig, UdpLink};
 use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, PathId, beyond, port_id_beyond};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
@@ -42,6 +42,9 @@ const MOST_PORTS: u16 = 1024;
 
 /// Most frames in the windows of a session over several links: what a report has bits for.
 const LONGEST_WINDOW: u16 = 1024;
+
+// What the protocol keeps leaves the socket slots to read on.
+const _: () = assert!(MOST_KEPT_BULK as usize <= MOST_KEPT);
 
 impl Endpoint {
     /// Opens an endpoint on an interface with everything at its default: port id 0, channel 0, the

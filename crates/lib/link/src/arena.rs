@@ -7,7 +7,7 @@
 //!
 //! Tokens move with every message, so they are small: two registers hold one, or none.
 
-use crate::mapping::{self, Mapping};
+use crate::mapping::Mapping;
 use std::io;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -69,16 +69,10 @@ impl Arena {
         Ok(Self::new(Mapping::shared(len, huge)?))
     }
 
-    /// Memory of `len` bytes without a page, as a descriptor (memfd): for another process, which
-    /// maps it by [`of`](Self::of). The pages come then, and are charged to that process's control
-    /// group.
-    pub fn reserve(len: usize) -> io::Result<OwnedFd> {
-        mapping::reserve(len)
-    }
-
-    /// Maps memory that was made by [`reserve`](Self::reserve), perhaps in another process: all of
-    /// it, populated and locked as by [`anonymous`](Self::anonymous). Refused unless it has at
-    /// least `least` bytes and will keep them.
+    /// Maps memory that another process made ([`LentMemory`](crate::LentMemory)): all of it,
+    /// populated and locked as by [`anonymous`](Self::anonymous). Refused unless it has at least
+    /// `least` bytes and will keep them. From then on no process can map it for writing again, or
+    /// take a page out of it.
     ///
     /// # Safety
     /// Nothing else may write to the memory while this arena lives, except the kernel as the tokens
@@ -88,15 +82,13 @@ impl Arena {
         Ok(Self::new(unsafe { Mapping::of(memory, least)? }))
     }
 
-    /// Maps memory of [`reserve`](Self::reserve) that another process has mapped and populated,
-    /// without adding a page. From then on no process can map it for writing again, or take a page
-    /// out of it. Refused if a page is missing.
+    /// Maps memory without adding a page: another process makes them.
     ///
     /// # Safety
     /// Nothing may be read from this arena: the other process may write to it at any time.
-    pub unsafe fn of_another(memory: &OwnedFd, least: usize) -> io::Result<Self> {
+    pub(crate) unsafe fn untouched(memory: &OwnedFd, len: usize) -> io::Result<Self> {
         // SAFETY: passed on to the caller.
-        Ok(Self::new(unsafe { Mapping::of_another(memory, least)? }))
+        Ok(Self::new(unsafe { Mapping::untouched(memory, len)? }))
     }
 
     /// Takes over a mapping that a backend made itself (kernel rings beside anonymous memory).
@@ -463,21 +455,21 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no memfd")]
     fn memory_that_is_taken_over_is_the_same_and_keeps_its_length() {
-        let memory = Arena::reserve(8192).unwrap();
-        // SAFETY: the only mapping.
+        let memory = crate::mapping::reserve(8192).unwrap();
+        // SAFETY: it is refused.
+        assert!(unsafe { Arena::of(&memory, 8193) }.is_err());
+        // SAFETY: written to by tokens of the other mapping only, while none of this one exists.
+        let second = unsafe { Arena::untouched(&memory, 8192).unwrap() };
+        // SAFETY: as above.
         let first = unsafe { Arena::of(&memory, 8192).unwrap() };
         // SAFETY: the only token of this arena.
         let mut frame = unsafe { TxFrame::new(&first, 0..4096, 0) };
         first.bytes_mut(&mut frame)[..5].copy_from_slice(b"gigae");
         drop(first);
-        // SAFETY: the first mapping is gone.
-        let second = unsafe { Arena::of(&memory, 8192).unwrap() };
         // SAFETY: the only token of this arena.
         let frame = unsafe { TxFrame::new(&second, 0..4096, 0) };
         assert_eq!(&second.unsent_bytes(&frame)[..5], b"gigae");
         assert!(rustix::fs::ftruncate(&memory, 4096).is_err());
-        // SAFETY: it is refused.
-        assert!(unsafe { Arena::of(&memory, 8193) }.is_err());
         let open = rustix::fs::memfd_create("open", MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::fs::ftruncate(&open, 8192).unwrap();
         // SAFETY: it is refused.
@@ -495,27 +487,6 @@ mod tests {
         // SAFETY: a byte for each page of the mapping.
         assert_eq!(unsafe { libc::mincore(base.cast(), LEN, there.as_mut_ptr()) }, 0);
         assert!(there.iter().all(|page| page & 1 == 0), "pages before anybody wanted them");
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "Miri has no memfd")]
-    fn memory_of_another_is_mapped_with_all_its_pages_or_not_at_all() {
-        let memory = Arena::reserve(8192).unwrap();
-        let blocks = || rustix::fs::fstat(&memory).unwrap().st_blocks;
-        // SAFETY: nothing is read.
-        let refused = unsafe { Arena::of_another(&memory, 8192) }.unwrap_err().to_string();
-        assert!(refused.contains("missing") && blocks() == 0, "{refused}, {} blocks", blocks());
-
-        let memory = Arena::reserve(8192).unwrap();
-        // SAFETY: the only mapping that is read.
-        let first = unsafe { Arena::of(&memory, 8192).unwrap() };
-        // SAFETY: nothing is read.
-        let second = unsafe { Arena::of_another(&memory, 8192).unwrap() };
-        let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-        assert!(rustix::fs::fallocate(&memory, punch, 0, 4096).is_err(), "a page went");
-        // SAFETY: it is refused.
-        assert!(unsafe { Arena::of(&memory, 8192) }.is_err(), "it was mapped once more");
-        drop((first, second));
     }
 
     #[test]

@@ -27,9 +27,6 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Against shrinking, which would end a reader with a signal, and against growing.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
-/// Bytes of the blocks that fstat(2) counts.
-const BLOCK: u64 = 512;
-
 /// A sealed memfd of `len` bytes, none of which has a page yet.
 fn file(len: usize, kind: MemfdFlags) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | kind;
@@ -66,7 +63,7 @@ fn map(memory: &OwnedFd, len: usize, how: MapFlags) -> Result<*mut std::ffi::c_v
 }
 
 /// Memory of `len` bytes without a page, as a descriptor (memfd), for [`Mapping::of`] and
-/// [`Mapping::of_another`].
+/// [`Mapping::untouched`].
 pub(crate) fn reserve(len: usize) -> io::Result<OwnedFd> {
     file(len, MemfdFlags::empty())
 }
@@ -118,35 +115,28 @@ impl Mapping {
 
     /// Maps memory that was made by [`reserve`], perhaps in another process: all of it, populated
     /// and locked as by [`anonymous`](Self::anonymous). Refused unless it has at least `least`
-    /// bytes and will keep them.
+    /// bytes and will keep them. From then on no process can map it for writing again, or take a
+    /// page out of it.
     ///
     /// # Safety
     /// Nothing else may write to the memory while this mapping lives, except the kernel as the
     /// tokens allow.
     pub(crate) unsafe fn of(memory: &OwnedFd, least: usize) -> io::Result<Self> {
         let len = length(memory, least)?;
-        Ok(Self::locked(map(memory, len, POPULATED)?, len))
+        let mapping = Self::locked(map(memory, len, POPULATED)?, len);
+        // After mapping, which this seal forbids.
+        rustix::fs::fcntl_add_seals(memory, SealFlags::FUTURE_WRITE)?;
+        Ok(mapping)
     }
 
-    /// Maps memory of [`reserve`] that another process has mapped and populated, without adding a
-    /// page. From then on no process can map it for writing again, or take a page out of it.
-    /// Refused if a page is missing.
+    /// Maps memory of [`reserve`] without adding a page: another process makes them.
     ///
     /// # Safety
     /// Nothing may be read from this mapping: the other process may write to it at any time.
-    pub(crate) unsafe fn of_another(memory: &OwnedFd, least: usize) -> io::Result<Self> {
-        let len = length(memory, least)?;
+    pub(crate) unsafe fn untouched(memory: &OwnedFd, len: usize) -> io::Result<Self> {
         let base = map(memory, len, MapFlags::empty())?;
         let base = NonNull::new(base.cast()).expect("mmap returns no null");
-        let mapping = Self { base, len };
-        // After mapping, which this seal forbids. No page can go from now on, so they can be
-        // counted.
-        rustix::fs::fcntl_add_seals(memory, SealFlags::FUTURE_WRITE)?;
-        let there = u64::try_from(rustix::fs::fstat(memory)?.st_blocks).unwrap_or(0) * BLOCK;
-        match there >= len as u64 {
-            true => Ok(mapping),
-            false => refuse("frame memory of which pages are missing"),
-        }
+        Ok(Self { base, len })
     }
 
     /// Locks a mapping that was just made.

@@ -40,7 +40,7 @@ pub use counters::ProtocolCounters;
 pub use foreign::ForeignFrame;
 pub use path::PathCounters;
 pub use peer::{PeerSnapshot, SessionPhase};
-pub use protocol::{Protocol, TableUsage};
+pub use protocol::{MOST_KEPT_BULK, Protocol, TableUsage};
 pub use reason::Reason;
 pub use time::Instant;
 pub use types::{

@@ -29,6 +29,7 @@ use schedule::Schedule;
 use shares::Shares;
 use std::collections::VecDeque;
 
+pub use memory::MOST_KEPT_BULK;
 pub use peer_table::TableUsage;
 
 /// Replies that wait to be sent, for each link: as many as the frames that an endpoint receives

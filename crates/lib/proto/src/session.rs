@@ -103,9 +103,9 @@ pub(crate) struct Session<T, R> {
     replied_on: PathId,
     /// Since when the peer owes an answer.
     pub(crate) waiting: Since,
-    /// The peer was not given up when its time was over, because nobody had looked for long.
+    /// The peer's time was over and began again, because nobody had looked for long.
     spared: bool,
-    /// The Hellos that went out before then have no valid answer any more.
+    /// That happened to the proposal. Answers to the Hellos of before do not count.
     pub(crate) begun_again: bool,
     /// While the peer has stopped us, or since [`ask`](Self::ask): the time of that or of the last
     /// probe, and the wait until the next probe. The probe asks whether a GO was lost, or whether

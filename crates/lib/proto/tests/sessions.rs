@@ -137,13 +137,34 @@ fn nothing_is_admitted_while_failures_wait_to_be_taken() {
     let port = w.nodes[1].links[0].0;
     w.net.cut(port, true, true);
     w.send(0, 1, b"lost");
-    for nanos in [1, 10_000_000_001, 11_000_000_001] {
+    for nanos in [1, 10_000_000_001, 20_000_000_001] {
         assert!(w.nodes[0].proto.poll_ended().is_none());
         w.nodes[0].proto.advance(Instant(nanos));
     }
     assert!(matches!(w.try_send(0, 1, b"next"), Err(Unsent::Failed(_))));
     assert!(w.nodes[0].proto.poll_failure().is_some());
     w.send(0, 1, b"next");
+}
+
+/// The peer's frames arrive, and ours never do. An end that looks rarely gives it more time, once.
+#[test]
+fn frames_without_progress_keep_no_session_of_an_end_that_looks_rarely() {
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
+    w.send(0, 1, b"the session is up after it");
+    w.run(Duration::from_millis(1));
+    w.nodes[0].drops = Some(Kind::Data);
+    w.send(0, 1, b"lost");
+    let mut looks = 0;
+    while w.nodes[0].failed.is_empty() {
+        looks += 1;
+        assert!(looks < 80, "28 s");
+        w.send(1, 0, b"still here");
+        // 10 s are over 150 ms before the next look.
+        w.net.advance_to(w.net.now() + 350_000_000);
+        w.run(Duration::ZERO);
+    }
+    assert!(looks > 50, "the time began again once");
+    assert_eq!(w.nodes[0].failed[0].reason, Reason::Timeout);
 }
 
 #[test]

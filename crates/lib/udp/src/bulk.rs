@@ -55,7 +55,7 @@ const SLOT: usize = 68 << 10;
 const TX_FRAMES: usize = 384;
 
 /// Most whole frames that the caller keeps. The protocol keeps so many out of order.
-const MOST_KEPT: usize = 128;
+pub const MOST_KEPT: usize = 128;
 
 /// Receive frames: for all that are kept, whole or not, and for the frames of a buffer. Without a
 /// free one nobody would read the socket, and a thread that sleeps until it is readable would spin.

@@ -46,6 +46,6 @@ mod receive;
 mod socket;
 mod transmit;
 
-pub use bulk::{BulkLink, Placement, PollResult};
+pub use bulk::{BulkLink, MOST_KEPT, Placement, PollResult};
 pub use link::{UdpConfig, UdpLink};
 pub use socket::Offload;

@@ -5,8 +5,7 @@ use crate::link::XdpLink;
 use crate::parts::LinkParts;
 use crate::probe;
 use crate::umem::Umem;
-use gigae_link::OpenError;
-use std::os::fd::OwnedFd;
+use gigae_link::{LentMemory, OpenError};
 
 impl XdpLink {
     /// Opens a link on an interface of the calling thread's network namespace, in the best mode
@@ -23,13 +22,12 @@ impl XdpLink {
     }
 
     /// The same without the last step: [`assemble`](Self::assemble) makes a link of the result,
-    /// perhaps in another process, which needs no privileges for it. That process has made and
-    /// filled the `memory` ([`gigae_link::Arena::reserve`], [`gigae_link::Arena::of`]), of
-    /// [`memory_for`](Self::memory_for) bytes.
+    /// perhaps in another process, which needs no privileges for it. That process has filled the
+    /// `memory` ([`gigae_link::Arena::of`]), of [`memory_for`](Self::memory_for) bytes.
     ///
     /// For an interface that is removed with the link: from now on the program belongs to the
     /// interface, and no process has a descriptor of it. Reads nothing from the memory.
-    pub fn make(config: &XdpConfig, memory: &OwnedFd) -> Result<LinkParts, OpenError> {
+    pub fn make(config: &XdpConfig, memory: &LentMemory) -> Result<LinkParts, OpenError> {
         probe::open(config, Some(memory)).map(Self::into_parts)
     }
 

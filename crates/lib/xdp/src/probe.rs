@@ -21,11 +21,11 @@ use crate::socket::{RingSizes, SetupError, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
 use gigae_host::proc::process;
-use gigae_link::{Arena, Interface, Mode, OpenError};
+use gigae_link::{Arena, Interface, LentMemory, Mode, OpenError};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 use tracing::debug;
 
@@ -103,7 +103,7 @@ const LONG_FRAMES_FAIL: &[(&str, Mode, &str)] = &[(
 const BEST_FIRST: &[Mode] = &[Mode::XdpZeroCopy, Mode::XdpNative, Mode::XdpGeneric];
 
 /// See [`XdpLink::open`].
-pub(crate) fn open(config: &XdpConfig, lent: Option<&OwnedFd>) -> Result<XdpLink, OpenError> {
+pub(crate) fn open(config: &XdpConfig, lent: Option<&LentMemory>) -> Result<XdpLink, OpenError> {
     let found = Interface::find(&config.interface)?;
     let needed = config.filter.least_mtu();
     if found.mtu < needed {
@@ -175,7 +175,7 @@ struct Attempts<'a> {
     /// The first of the reasons.
     first: Option<&'a str>,
     /// Memory that another process lends.
-    lent: Option<&'a OwnedFd>,
+    lent: Option<&'a LentMemory>,
 }
 
 /// What came of trying the candidates.
@@ -309,7 +309,7 @@ fn attempt(
     config: &XdpConfig,
     candidate: Candidate,
     hardware: bool,
-    lent: Option<&OwnedFd>,
+    lent: Option<&LentMemory>,
 ) -> Result<(XdpLink, Option<String>), CandidateError> {
     let Candidate { mode, buffers } = candidate;
     let mut flags = match mode {
@@ -384,7 +384,7 @@ fn parts(
     config: &XdpConfig,
     Candidate { mode, buffers }: Candidate,
     interface: Interface,
-    lent: Option<&OwnedFd>,
+    lent: Option<&LentMemory>,
     program: u32,
 ) -> Result<(LinkParts, Arena), CandidateError> {
     let several = buffers == Buffers::Several;
@@ -395,7 +395,7 @@ fn parts(
     let bytes = Umem::bytes(tx, rx);
     let (what, arena) = match lent {
         // SAFETY: from here on frames are written to test the mode, and none is read.
-        Some(memory) => ("taking frame memory", unsafe { Arena::of_another(memory, bytes) }),
+        Some(memory) => ("taking frame memory", unsafe { memory.filled(bytes) }),
         None if config.huge_pages => (
             "allocating frame memory in huge pages (see /proc/sys/vm/nr_hugepages)",
             Arena::shared(bytes, true),

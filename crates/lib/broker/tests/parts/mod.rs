@@ -2,6 +2,7 @@
 //! what it is to be.
 
 pub(crate) mod attacker;
+pub(crate) mod blocking;
 
 use gigae_broker::{BrokerError, Port, PortOffer, Request};
 use gigae_fabric::{Fabric, Node, testing};

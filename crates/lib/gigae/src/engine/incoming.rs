@@ -157,7 +157,7 @@ impl Engine {
                 // The last reading may be of before a long sleep, and offers have an age.
                 self.proto.set_now(self.clock.glance());
             }
-            // The same.
+            // An offer that lay here for long may be too old.
             Kind::HelloAck => self.proto.set_now(self.clock.glance()),
             // A report: the time says whether a frame is lost or only late.
             Kind::Ack if len > 0 => self.update_clock(),

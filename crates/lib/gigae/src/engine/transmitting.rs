@@ -74,7 +74,7 @@ impl Engine {
     /// Posts all that should go now; whether there was anything.
     #[inline]
     pub(super) fn post_waiting(&mut self) -> bool {
-        let mut posted = 0;
+        let (mut posted, mut proposes) = (0, false);
         let Self { links, proto, transfer, route_table, tx, .. } = self;
         // While the route to a node is not known, nothing goes there: it is asked for until it is.
         loop {
@@ -129,8 +129,13 @@ impl Engine {
             };
             let payload = Padded::new(payload, pad);
             posted += usize::from(links[path].post_control(&to, &header, payload));
+            proposes |= header.kind == Kind::Hello;
         }
         self.clock.count(posted);
+        if proposes {
+            // The proposal's time begins now, even if the program makes no call for long.
+            self.clock.expire();
+        }
         posted > 0
     }
 }

@@ -10,7 +10,7 @@ pub(super) const KEPT_WINDOWS: usize = 16;
 
 /// Most bulk frames kept out of order. The socket has slots, each of 64 KiB, for so many besides
 /// what it needs itself (`MOST_KEPT` of `gigae_udp`).
-const MOST_KEPT_BULK: u32 = 128;
+pub const MOST_KEPT_BULK: u32 = 128;
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]

@@ -55,6 +55,7 @@ impl<T, R> Session<T, R> {
         // question. If those never arrive, the session must end.
         if self.waiting != Since::Never && !self.asks_size_again {
             self.waiting = Since::Next;
+            self.spared = false;
         }
         let Some(len) = settled else { return false };
         if sizes.is_over() {

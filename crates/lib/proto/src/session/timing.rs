@@ -9,11 +9,8 @@ use crate::{ProtocolConfig, ProtocolCounters, log};
 /// counts.
 const HELLOS: u8 = 7;
 
-/// A deadline noticed so much later, in nanoseconds: nobody looked at the links meanwhile.
+/// A deadline noticed so much later, in nanoseconds: perhaps nobody looked at the links meanwhile.
 const LATE: u64 = 100_000_000;
-
-/// The time, in nanoseconds, to take in what came while nobody looked.
-const GRACE: u64 = 1_000_000_000;
 
 impl<T, R> Session<T, R> {
     /// Whether the peer owes an answer.
@@ -34,11 +31,12 @@ impl<T, R> Session<T, R> {
     /// acknowledged something.
     #[inline]
     pub(crate) fn received(&mut self, progress: bool) {
-        self.spared = false;
         if !self.awaits_answer() {
             self.waiting = Since::Never;
+            self.spared = false;
         } else if progress {
             self.waiting = Since::Next;
+            self.spared = false;
         }
     }
 
@@ -150,8 +148,7 @@ impl<T, R> Session<T, R> {
             }
             self.spared = true;
             self.begun_again |= matches!(self.state, SessionState::Proposing(_));
-            let since = (now.0 + GRACE).saturating_sub(nanos(config.peer_timeout));
-            self.waiting = Since::At(Instant(since));
+            self.waiting = Since::At(now);
         }
         match &mut self.state {
             SessionState::Proposing(repeated) => {

@@ -14,7 +14,7 @@ use common::{over_ipv4, route};
 use frames::*;
 use gigae_fabric::{Fabric, testing};
 use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, PairOptions, frame, only, send};
-use gigae_link::{Arena, ChannelSet, Link, LinkError, Mode, OpenError};
+use gigae_link::{Arena, ChannelSet, LentMemory, Link, LinkError, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
 use gigae_wire::Envelope;
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The parts of a link, and the memory that they were made for, as the two processes have them.
 pub(crate) fn make(config: &XdpConfig) -> (LinkParts, Arena) {
     let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
-    let memory = Arena::reserve(bytes).unwrap();
+    let memory = LentMemory::new(bytes).unwrap();
     // SAFETY: the only mapping that is read.
-    let arena = unsafe { Arena::of(&memory, bytes) }.unwrap();
+    let arena = unsafe { Arena::of(&memory.lend().unwrap(), bytes) }.unwrap();
     (XdpLink::make(config, &memory).unwrap(), arena)
 }
 

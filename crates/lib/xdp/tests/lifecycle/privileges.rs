@@ -99,10 +99,12 @@ pub(crate) fn memory_that_is_not_there_is_refused() {
     let _inside = fabric.node(1).enter().unwrap();
     let config = config("eth0");
     let bytes = XdpLink::memory_for(config.tx_frames as u32, config.rx_frames as u32);
-    let memory = Arena::reserve(bytes).unwrap();
+    let memory = LentMemory::new(bytes).unwrap();
+    let theirs = memory.lend().unwrap();
+    rustix::fs::fcntl_add_seals(&theirs, rustix::fs::SealFlags::FUTURE_WRITE).unwrap();
     let error = XdpLink::make(&config, &memory).expect_err("it was not filled").to_string();
     assert!(error.contains("pages are missing") && !error.contains('\n'), "{error}");
-    assert_eq!(rustix::fs::fstat(&memory).unwrap().st_blocks, 0, "the one who asks pays for it");
+    assert_eq!(rustix::fs::fstat(&theirs).unwrap().st_blocks, 0, "the one who asks pays for it");
 }
 
 /// Why no socket is passed on before it is bound, though its memory could be registered by who gets
