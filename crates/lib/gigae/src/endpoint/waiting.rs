@@ -305,7 +305,7 @@ mod tests {
     fn a_process_that_was_stopped_takes_in_what_has_come_before_it_gives_a_peer_up() {
         let looks: [fn(&Endpoint); 4] = [
             |a| _ = a.engine().attend(0, &|| false),
-            |a| _ = a.progress().unwrap(),
+            |a| a.progress().unwrap(),
             |a| _ = a.prepare_to_wait().unwrap(),
             |a| drop(a.drain(Duration::ZERO)),
         ];
