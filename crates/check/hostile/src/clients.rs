@@ -130,15 +130,14 @@ struct Client {
     arena: Option<Arena>,
     socket: Option<OwnedFd>,
     claim: Option<OwnedFd>,
-    /// It has got a port, and something of that may be left.
-    served: bool,
 }
 
 impl Client {
-    /// What it holds of a port, whatever the broker's quotas say.
+    /// What it holds of what it got for one request, whatever the broker's quotas say.
     fn has(&self) -> (u32, u64) {
-        let kept = self.arena.is_some() || self.socket.is_some() || self.claim.is_some();
-        if self.served && kept { (1, self.bytes) } else { (0, 0) }
+        let memory = self.memory.is_some() || self.arena.is_some();
+        let kept = memory || self.socket.is_some() || self.claim.is_some();
+        if kept { (1, self.bytes) } else { (0, 0) }
     }
 
     fn descriptors(&self) -> usize {
@@ -168,7 +167,6 @@ impl Client {
                 self.claim = descriptors.pop();
                 self.socket = descriptors.pop();
                 assert!(self.socket.is_some(), "a port has a socket and a claim");
-                self.served = true;
             }
             Ok(Answer::Refusal(_)) => {}
             Err(_) => assert_eq!(length, 0, "an answer can be read"),

@@ -163,8 +163,7 @@ fn check(entries: BrokerFile) -> Result<BrokerConfig, ConfigIssue> {
         _ if gigae_confine::is_local_user(name.get_ref()) => Ok(name.into_inner()),
         _ => {
             let (at, name) = (name.span(), name.into_inner());
-            let what =
-                format!("no user '{name}' in /etc/passwd; make one (useradd --system {name})");
+            let what = format!("no user '{name}' in /etc/passwd; name a user of this machine");
             Err((at, what))
         }
     });
@@ -263,7 +262,7 @@ mod tests {
             ("nics = ['eth0',\n'eth0']", 2, "twice"),
             ("nics = ['a-name-that-is-too-long']", 1, "no name of a NIC"),
             ("nics = ['a']\nusers = ['no-such-user-here']", 2, "no user"),
-            ("nics = ['a']\nuser = 'no-such-user-here'", 2, "useradd --system no-such-user-here"),
+            ("nics = ['a']\nuser = 'no-such-user-here'", 2, "name a user of this machine"),
             ("nics = ['a']\nuser = 'no-such-user-here'", 2, "/etc/passwd"),
             ("nics = ['a']\nuser = 'root'", 2, "does not run as root"),
             ("nics = ['a']\ngroups = ['no-such-group-here']", 2, "no group"),

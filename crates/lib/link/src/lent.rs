@@ -51,9 +51,6 @@ impl LentMemory {
         // The file that memfd_create(2) returns does not count as open for writing, so the kernel
         // gives no lease on it.
         let file = open(&mapping::reserve(len)?)?;
-        // A process that opens the memory during a lease has the lender signalled. SIGIO, the
-        // default, would end it. SIGURG is ignored.
-        fcntl(&file, F_SETSIG, libc::SIGURG)?;
         // SAFETY: nothing is read from it (`filled`).
         let arena = unsafe { Arena::untouched(&file, len) }?;
         Ok(Self { file, arena: RefCell::new(Some(arena)) })
@@ -117,6 +114,9 @@ struct Lease<'a>(&'a OwnedFd);
 impl<'a> Lease<'a> {
     /// `None` if another file is open.
     fn take(file: &'a OwnedFd) -> Option<Self> {
+        // A process that opens the memory during a lease has the lender signalled. SIGIO, the
+        // default, would end it; SIGURG is ignored. The end of a lease restores the default.
+        fcntl(file, F_SETSIG, libc::SIGURG).ok()?;
         fcntl(file, libc::F_SETLEASE, libc::F_WRLCK).ok().map(|()| Self(file))
     }
 }
@@ -209,6 +209,8 @@ mod tests {
         let path = format!("/proc/self/fd/{}", theirs.as_raw_fd());
         let place = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
         drop(theirs);
+        // The kernel forgets the signal at the end of each lease.
+        assert!(!memory.is_open());
         let lease = Lease::take(&memory.file).expect("only its place is known");
         let path = format!("/proc/self/fd/{}", place.as_raw_fd());
         let how = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -131,13 +131,15 @@ pub(crate) fn the_lock_of_memory() {
     let (bytes, access) = (request().memory(), ProtFlags::READ | ProtFlags::WRITE);
     let flags = MapFlags::SHARED | MapFlags::POPULATE;
     // SAFETY: a mapping at a new place, of which nothing is read.
-    unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, &memory, 0) }.unwrap();
+    let pages = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, &memory, 0) };
     let held = HeldWrite::start(&memory);
     say(&connection, &filled());
     drop(testbed.echo(NOBODY).unwrap());
     let (Answer::Refusal(refusal), None) = answer(&connection) else { panic!("it has a port") };
     assert!(refusal.text.contains("not sealed"), "{}", refusal.text);
     drop((connection, memory));
+    // SAFETY: the mapping is ours, and nothing uses it.
+    unsafe { rustix::mm::munmap(pages.unwrap(), bytes) }.unwrap();
     // The broker asks whether the memory is gone meanwhile, which does not hold it up either.
     has_no_room(&testbed);
     drop(testbed.echo(NOBODY).unwrap());
