@@ -291,7 +291,10 @@ fn a_broker_that_cannot_start_says_why_in_one_line() {
     std::fs::write(nodes.config(), "nics = ['eth0']\nusers = ['no-such-user']\n").unwrap();
     fails(nodes.broker(0), "broker.toml:2: no user 'no-such-user' here");
     std::fs::write(nodes.config(), "nics = ['eth0']\nuser = 'no-such-user'\n").unwrap();
-    fails(nodes.broker(0), "broker.toml:2: no user 'no-such-user' here; make one");
+    fails(
+        nodes.broker(0),
+        "broker.toml:2: no user 'no-such-user' in /etc/passwd; name a user of this machine",
+    );
 }
 
 fn main() {
