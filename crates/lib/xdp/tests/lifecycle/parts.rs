@@ -1,4 +1,5 @@
-//! Frames that come while the parts of a link are made: whoever assembles it knows nothing of them.
+//! Frames that come while the parts of a link are made. The process that assembles the link does
+//! not know of them.
 
 use super::*;
 use gigae_fabric::Node;
