@@ -21,7 +21,7 @@ use std::time::Duration;
 use work::CallMeter;
 
 /// Notices that may wait until the program takes them: 4,096, and 16 for each peer.
-const MOST_NOTICES: usize = 4096 + 16 * MOST_PEERS;
+const MOST_NOTICES: usize = 16_384 + 64 * MOST_PEERS;
 
 /// Entries of tables that a peer's addresses may have: its own, and those of seven further links of
 /// its session and of its proposal.

@@ -4,11 +4,12 @@ use crate::atomic::{Values, apply};
 use crate::log;
 use crate::matching::{UnexpectedBody, UnexpectedMessage};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
+use crate::notices::UnansweredWrite;
 use crate::operation::{
     DataSource, Matched, Offer, OpError, Operation, Receive, Send, SendState, TransferNotice,
 };
 use crate::peer::{
-    OperationReply, PendingRead, ReadSource, Reassembly, ReassemblyBuffer, WriteProgress,
+    OperationReply, PeerEntry, PendingRead, ReadSource, Reassembly, ReassemblyBuffer, WriteProgress,
 };
 use crate::pool::{LONGEST_UNASKED, MOST_BYTES, MOST_OFFERED};
 use crate::transfer::{LONGEST, Stalled, Transfer};
@@ -360,16 +361,35 @@ impl<M: Bytes> Transfer<M> {
         if let Ok(memory) = found {
             self.regions.count_write(memory);
             if let Some(value) = notice {
-                self.notices.push(TransferNotice {
-                    peer,
-                    key: memory.key,
-                    offset,
-                    len: total,
-                    value,
-                });
+                let notice = TransferNotice { peer, key: memory.key, offset, len: total, value };
+                return self.notify(notice, id);
             }
         }
         self.answer(peer, id, found.map(drop))
+    }
+
+    /// A write is in place whose notice the program gets. It is answered now, or when the program
+    /// takes the notice: so a peer writes no faster than the program takes notices.
+    fn notify(&mut self, notice: TransferNotice, id: u32) -> OpResult {
+        let peer = notice.peer;
+        let epoch = self.peer(peer).epoch.filter(|_| self.notices.are_many());
+        self.notices.push(notice, epoch.map(|epoch| (epoch, id)));
+        match epoch {
+            None => return self.answer(peer, id, Ok(())),
+            Some(_) => self.peer(peer).owed += 1,
+        }
+        Ok(())
+    }
+
+    /// The program has taken a notice whose write waits for its answer.
+    #[cold]
+    pub(crate) fn answer_late(&mut self, peer: PeerId, (epoch, id): UnansweredWrite) {
+        if let Some(PeerEntry::Busy(state)) = self.peers.get_mut(peer.0 as usize)
+            && state.epoch == Some(epoch)
+        {
+            state.answers.push_back(OperationReply::Plain(Op::Done { id, status: Status::Ok }));
+            self.wake(peer);
+        }
     }
 
     /// A part of so many bytes continues the peer's write, or begins one.
@@ -392,7 +412,7 @@ impl<M: Bytes> Transfer<M> {
             return found;
         }
         let found = self.find(peer, part.key)?;
-        match part.notice.is_none() || !self.held && self.notices.reserve(peer) {
+        match part.notice.is_none() || self.notices.reserve(peer) {
             true => Ok(found),
             false => Err(Status::Busy),
         }
@@ -479,7 +499,7 @@ impl<M: Bytes> Transfer<M> {
     fn owes(&mut self, peer: PeerId) {
         let state = self.peer(peer);
         state.owed += 1;
-        if state.wants_entries() {
+        if state.wants_entries() && !self.notices.are_many() {
             self.grant_entries(peer);
         }
         self.wake(peer);

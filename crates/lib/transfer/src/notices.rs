@@ -2,10 +2,18 @@
 
 use crate::operation::TransferNotice;
 use gigae_proto::PeerId;
+use gigae_wire::Epoch;
 use std::collections::{HashMap, VecDeque};
 
 /// Each peer always has this part of the bound for itself, so no peer takes all of it.
 const RESERVED_PART: usize = 256;
+
+/// From this part of the bound on, writes are answered when the program takes their notices. The
+/// rest is for what is under way then: each peer has at most 1,024 operations without answer.
+const ANSWERED_PART: usize = 4;
+
+/// The write of a notice waits for its answer: its session and its number.
+pub(crate) type UnansweredWrite = (Epoch, u32);
 
 /// See the module's description. A write reserves its entry before its first byte is written, and
 /// keeps it until the program takes the notice.
@@ -13,7 +21,7 @@ const RESERVED_PART: usize = 256;
 pub(crate) struct Notices {
     most: usize,
     reserved: u32,
-    waiting: VecDeque<TransferNotice>,
+    waiting: VecDeque<(TransferNotice, Option<UnansweredWrite>)>,
     /// Entries in use: notices, and writes in progress that will end with one.
     places: usize,
     by_peer: HashMap<PeerId, u32>,
@@ -53,15 +61,20 @@ impl Notices {
         }
     }
 
-    /// The write is done: its notice uses its entry.
-    pub(crate) fn push(&mut self, notice: TransferNotice) {
-        self.waiting.push_back(notice);
+    /// Whether so many wait that a write is answered when the program takes its notice.
+    pub(crate) fn are_many(&self) -> bool {
+        self.waiting.len() >= self.most / ANSWERED_PART
     }
 
-    pub(crate) fn pop(&mut self) -> Option<TransferNotice> {
-        let notice = self.waiting.pop_front()?;
-        self.release(notice.peer);
-        Some(notice)
+    /// The write is done: its notice uses its entry.
+    pub(crate) fn push(&mut self, notice: TransferNotice, unanswered: Option<UnansweredWrite>) {
+        self.waiting.push_back((notice, unanswered));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(TransferNotice, Option<UnansweredWrite>)> {
+        let next = self.waiting.pop_front()?;
+        self.release(next.0.peer);
+        Some(next)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

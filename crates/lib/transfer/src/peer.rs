@@ -195,6 +195,7 @@ impl ActivePeer {
     pub(crate) fn is_idle(&self) -> bool {
         let going_on = self.ready
             || self.is_owed()
+            || self.owed > 0
             || self.filled > self.acknowledged
             || self.arriving.is_some()
             || self.writing.is_some();

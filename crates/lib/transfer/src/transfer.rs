@@ -49,7 +49,9 @@ pub struct TransferConfig {
     /// default, 65,536 bytes.
     pub offer_above: usize,
     /// Most notices that wait for the program, including writes in progress that will bring one.
-    /// Further such writes are refused. Each peer may have 1/256 of it beyond that. Default 4,096.
+    /// Beyond a quarter of it, a write is answered when the program takes its notice, so writers
+    /// wait. Beyond all of it, it is refused. Each peer may have 1/256 of it beyond that. Default
+    /// 16,384.
     pub most_notices: usize,
     /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
@@ -61,7 +63,7 @@ pub struct TransferConfig {
 
 impl Default for TransferConfig {
     fn default() -> Self {
-        let (most_notices, most_granted) = (4096, 64 << 20);
+        let (most_notices, most_granted) = (16_384, 64 << 20);
         Self { offer_above: LONGEST_UNASKED, most_notices, most_granted, fetches: false }
     }
 }

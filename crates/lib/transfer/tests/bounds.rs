@@ -438,8 +438,10 @@ fn a_peer_always_has_room_for_some_notices() {
             victim.answers(peer, Epoch(epoch));
         }
     };
-    notices(&mut victim, ATTACKER, 7);
-    notices(&mut victim, ATTACKER, 8);
+    // Those of 64 writes without answer in each session.
+    for session in 0..10 {
+        notices(&mut victim, ATTACKER, session);
+    }
     notices(&mut victim, PeerId(1), 7);
     notices(&mut victim, PeerId(1), 8);
     assert_eq!(victim.notices(), 514);

@@ -5,7 +5,7 @@ mod world;
 
 use gigae_proto::{PeerId, Reason};
 use gigae_transfer::{
-    Accesses, Label, OpError, OpId, RegionKey, Rights, Selector, TransferConfig, TransferNotice,
+    Accesses, Label, OpError, OpId, RegionKey, Rights, Selector, TransferConfig,
 };
 use gigae_wire::Epoch;
 use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
@@ -320,24 +320,6 @@ fn rights_are_each_for_themselves() {
         assert_eq!(ok.iter().filter(|ok| **ok).count(), 1);
         assert_eq!(ok[2], expected[2]);
     }
-}
-
-#[test]
-fn a_notice_comes_when_all_is_there_and_too_many_are_refused() {
-    let mut w = World::with(2, &TransferConfig { most_notices: 2, ..TransferConfig::default() });
-    let key = w.ends[1].register(vec![0; 10_000], Rights::WRITE).unwrap();
-    for n in 0..3 {
-        w.ends[0].write(PeerId(1), key, 100 * n, vec![n as u8 + 1; 5_000], Some(n)).unwrap();
-    }
-    w.run();
-    let results: Vec<_> = w.completions(0).into_iter().map(|c| c.result).collect();
-    assert_eq!(results, [Ok(()), Ok(()), Err(OpError::Refused(Status::Busy))]);
-    for n in 0..2 {
-        let notice = TransferNotice { peer: PeerId(0), key, offset: 100 * n, len: 5_000, value: n };
-        assert_eq!(w.ends[1].poll_notice(), Some(notice));
-    }
-    assert_eq!(w.ends[1].poll_notice(), None);
-    assert!(w.ends[1].region(key).unwrap().iter().all(|&byte| byte < 3), "nothing of the third");
 }
 
 #[test]

@@ -48,9 +48,8 @@ const BATCH: usize = 256;
 ///
 /// Completions of the library are still taken then, so sends end in a queue that is read. In
 /// return the queue gets what the library has at that moment, too: its completions of receives of
-/// several, and its notices (bounds B10 and B5 of SECURITY.md). Messages that come later wait, at
-/// their senders if there are many. Writes with remote data are refused, as the library does when
-/// the program does not take its notices: they cannot wait without those behind them.
+/// several (bound B10 of SECURITY.md). Messages that come later wait, at their senders if there are
+/// many. Notices stay in the library, so the writers of many remote data wait, too (B5).
 pub(crate) const MOST_UNREAD: usize = 16_384;
 
 /// Longest message in bytes that goes straight into a frame of the link while others wait for the
@@ -358,7 +357,10 @@ impl EndpointState {
         self.ring_late();
         self.look()?;
         if self.remote.regions > 0 {
-            self.take_remote();
+            self.count_remote();
+            while !self.held && self.report_notice() {
+                self.hold_back();
+            }
         }
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(SWEEP_EVERY) {
@@ -449,18 +451,22 @@ impl EndpointState {
         self.remote.count(&self.endpoint, &self.reports);
     }
 
-    /// The same, and reports their remote data.
+    /// The same, and reports all of their remote data.
     fn take_remote(&mut self) {
         self.count_remote();
-        while let Some(notice) = self.endpoint.take_notice() {
-            let source = self.number(notice.peer);
-            if let Some(queue) = &self.reports.rx {
-                let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
-                let (len, data) = (notice.len as usize, notice.value);
-                queue.push(CompletionEntry { flags, len, data, source, ..CompletionEntry::NONE });
-            }
-            self.hold_back();
+        while self.report_notice() {}
+    }
+
+    /// Reports the remote data of one write. False if there are no more.
+    fn report_notice(&mut self) -> bool {
+        let Some(notice) = self.endpoint.take_notice() else { return false };
+        let source = self.number(notice.peer);
+        if let Some(queue) = &self.reports.rx {
+            let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
+            let (len, data) = (notice.len as usize, notice.value);
+            queue.push(CompletionEntry { flags, len, data, source, ..CompletionEntry::NONE });
         }
+        true
     }
 }
 

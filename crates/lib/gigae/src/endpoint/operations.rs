@@ -302,12 +302,12 @@ impl Endpoint {
         self.take(|engine| engine.transfer.poll_completion()).map(Completion::from)
     }
 
-    /// While this is on, peers cause no further completions and notices of their own accord:
-    /// receives of several messages take no more, and writes of peers that bring a notice are
-    /// refused. What has begun goes on, and so do all other operations. But behind a message that
-    /// waits for such a receive, the later ones of its sender wait, tagged or untagged as it is.
-    /// This is for a program that takes completions and keeps them for another part of it, which
-    /// may be slow. Off at first.
+    /// While this is on, peers cause no further completions of their own accord: receives of
+    /// several messages take no more. What has begun goes on, and so do all other operations. But
+    /// behind a message that waits for such a receive, the later ones of its sender wait, tagged or
+    /// untagged as it is. This is for a program that takes completions and keeps them for another
+    /// part of it, which may be slow. Such a program also leaves notices where they are: their
+    /// writers wait. Off at first.
     pub fn hold_back(&self, on: bool) {
         self.engine().operations().hold_back(on);
     }
@@ -342,17 +342,17 @@ impl Endpoint {
     /// progress.
     pub fn try_notice(&self) -> Result<Option<Notice>, RecvError> {
         let mut engine = self.engine();
-        let mut notice = engine.transfer.poll_notice();
+        let mut notice = engine.take_notice();
         if notice.is_none() && !engine.is_idle() {
             engine.send_and_progress()?;
-            notice = engine.transfer.poll_notice();
+            notice = engine.take_notice();
         }
         Ok(notice.map(Notice::from))
     }
 
     /// The next notice that has come.
     pub fn take_notice(&self) -> Option<Notice> {
-        self.take(|engine| engine.transfer.poll_notice()).map(Notice::from)
+        self.take(|engine| engine.take_notice()).map(Notice::from)
     }
 
     /// The next notice, or `None` after `timeout`.

@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
 use gigae_link::LinkError;
 use gigae_proto::{Delivery, EndedSession, Instant, PeerId};
-use gigae_transfer::{Label, Transfer};
+use gigae_transfer::{Label, Transfer, TransferNotice};
 use gigae_wire::{Epoch, PathId};
 
 /// While this many bytes or more wait for a peer, operations go by the socket for bulk data.
@@ -40,6 +40,14 @@ impl Engine {
     pub(crate) fn operations(&mut self) -> &mut Transfer<Memory> {
         self.quiet = false;
         &mut self.transfer
+    }
+
+    /// The next notice. The program takes it, so its write may be answered now.
+    #[inline]
+    pub(crate) fn take_notice(&mut self) -> Option<TransferNotice> {
+        let notice = self.transfer.poll_notice();
+        self.quiet &= notice.is_none();
+        notice
     }
 
     /// Whether operations have ended or notices wait.

@@ -26,11 +26,11 @@ impl<M: Bytes> Transfer<M> {
         self.completions.pop_front()
     }
 
-    /// While this is on, peers cause no further completions and notices of their own accord:
-    /// receives of several messages take no more, and writes that bring a notice are refused. What
-    /// has begun goes on, and so do all other operations. But behind a message that waits for such
-    /// a receive, the later ones of its sender wait, tagged or untagged as it is. This is for a
-    /// caller that takes completions faster than its program reads them.
+    /// While this is on, peers cause no further completions of their own accord: receives of
+    /// several messages take no more. What has begun goes on, and so do all other operations. But
+    /// behind a message that waits for such a receive, the later ones of its sender wait, tagged or
+    /// untagged as it is. This is for a caller that takes completions faster than its program reads
+    /// them. Such a caller leaves notices where they are: their writers wait.
     pub fn hold_back(&mut self, on: bool) {
         self.held = on;
     }
@@ -51,9 +51,13 @@ impl<M: Bytes> Transfer<M> {
         self.completions.len() + self.notices.len()
     }
 
-    /// The next notice of a write.
+    /// The next notice of a write. While many wait, this answers the write, too.
     pub fn poll_notice(&mut self) -> Option<TransferNotice> {
-        self.notices.pop()
+        let (notice, unanswered) = self.notices.pop()?;
+        if let Some(write) = unanswered {
+            self.answer_late(notice.peer, write);
+        }
+        Some(notice)
     }
 
     /// An operation is over.
