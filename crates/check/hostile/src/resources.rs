@@ -20,7 +20,7 @@ use gigae_wire::{Envelope, Header, Kind, MAX_PATHS, MacAddr, NodeAddr, Route, VE
 use std::time::Duration;
 use work::CallMeter;
 
-/// Notices that may wait until the program takes them: 4,096, and 16 for each peer.
+/// Notices that may wait until the program takes them: 16,384, and 64 for each peer.
 const MOST_NOTICES: usize = 16_384 + 64 * MOST_PEERS;
 
 /// Entries of tables that a peer's addresses may have: its own, and those of seven further links of

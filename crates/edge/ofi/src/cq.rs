@@ -13,6 +13,7 @@ use crate::wait::{WaitObject, end_of, wait_control, wait_of};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Room for entries, unless the caller asks for more.
 const USUAL_SIZE: usize = 1024;
@@ -233,7 +234,11 @@ unsafe extern "C" fn sreadfrom(
                 Ok(()) if wait.was_signalled() => return Err(Code::AGAIN),
                 Ok(()) if !wait.sleep(end, queue.sources.have_fd())? => return Err(Code::AGAIN),
                 Ok(()) if wait.was_signalled() => return Err(Code::AGAIN),
-                Ok(()) | Err(Code::AGAIN) => {}
+                Ok(()) => {}
+                Err(Code::AGAIN) if end.is_some_and(|end| Instant::now() >= end) => {
+                    return Err(Code::AGAIN);
+                }
+                Err(Code::AGAIN) => {}
                 Err(error) => return Err(error),
             }
         }

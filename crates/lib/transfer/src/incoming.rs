@@ -499,7 +499,7 @@ impl<M: Bytes> Transfer<M> {
     fn owes(&mut self, peer: PeerId) {
         let state = self.peer(peer);
         state.owed += 1;
-        if state.wants_entries() && !self.notices.are_many() {
+        if state.wants_entries() {
             self.grant_entries(peer);
         }
         self.wake(peer);
@@ -520,9 +520,13 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A peer gets close to the limit of its offers and operations.
+    /// A peer gets close to the limit of its offers and operations. It gets no more while many
+    /// notices wait: it could use them for more.
     #[cold]
     fn grant_entries(&mut self, peer: PeerId) {
+        if self.notices.are_many() {
+            return;
+        }
         let former = self.matching.unexpected.former(peer);
         let mut granted = self.peer(peer).granted;
         if granted.grow_entries(former, &mut self.pool) {

@@ -4,9 +4,9 @@
 mod victim;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{Label, OpId, Rights, Selector, TransferConfig};
-use gigae_wire::op::{Op, Status};
-use victim::{ATTACKER, EPOCH, Victim, eager, write};
+use gigae_transfer::{Label, OpId, Selector, TransferConfig};
+use gigae_wire::op::Op;
+use victim::{ATTACKER, EPOCH, Victim, eager};
 
 #[test]
 fn messages_behind_one_that_is_awaited_are_reported_in_order_however_many_there_are() {

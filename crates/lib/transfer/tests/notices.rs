@@ -8,7 +8,7 @@ use gigae_proto::PeerId;
 use gigae_transfer::{OpError, Rights, TransferConfig, TransferNotice};
 use gigae_wire::Epoch;
 use gigae_wire::op::Status;
-use victim::{ATTACKER, EPOCH, Victim, write};
+use victim::{ATTACKER, EPOCH, Victim, offer, write};
 use world::World;
 
 #[test]
@@ -80,6 +80,19 @@ fn a_notice_of_a_former_session_answers_nothing_in_the_next() {
     assert!(matches!(answers[..], [gigae_wire::op::Op::Done { id: 7, status: Status::Ok }]));
 }
 
+#[test]
+fn notices_that_are_left_while_peers_are_held_back_are_no_reason_to_look() {
+    let mut victim = Victim::new(TransferConfig::default());
+    let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
+    victim.hand(ATTACKER, EPOCH, write(1, key, 8, 0, Some(1)), &[1; 8]);
+    assert!(victim.transfer.has_completions());
+    victim.transfer.hold_back(true);
+    assert!(!victim.transfer.has_completions());
+    victim.transfer.hold_back(false);
+    assert!(victim.transfer.has_completions());
+    assert_eq!(victim.notices(), 1);
+}
+
 /// With more entries it could have more writes than there is room for.
 #[test]
 fn a_peer_gets_no_more_entries_while_many_notices_wait() {
@@ -92,7 +105,12 @@ fn a_peer_gets_no_more_entries_while_many_notices_wait() {
     assert_eq!(victim.statuses().len(), 64);
     victim.hand(ATTACKER, EPOCH, write(64, key, 8, 0, None), &[1; 8]);
     assert_eq!(victim.statuses().len(), 1, "the answers were sent");
-    for id in 0..100 {
+    // More than half of the entries are used, which an offer would find, too.
+    for id in 0..40 {
+        victim.hand(ATTACKER, EPOCH, write(id, key, 8, 0, None), &[1; 8]);
+    }
+    victim.hand(ATTACKER, EPOCH, offer(40), &[]);
+    for id in 41..101 {
         victim.hand(ATTACKER, EPOCH, write(id, key, 8, 0, None), &[1; 8]);
     }
     assert_eq!(victim.transfer.counters().invalid, 36);

@@ -189,7 +189,8 @@ pub enum Status {
     Bounds = 2,
     /// The memory was not registered for this access.
     Rights = 3,
-    /// The owner has too many notices that its program did not take.
+    /// The owner has too many notices that its program did not take, or the peer has named too many
+    /// wrong keys.
     Busy = 4,
 }
 

@@ -346,7 +346,8 @@ impl EndpointState {
         while let Some(completion) = self.endpoint.take_completion() {
             self.finish(completion);
         }
-        self.take_remote();
+        self.count_remote();
+        while self.report_notice() {}
         self.receives.claims.clear();
         (self.choice, self.reports) = (ProgramSettings::default(), Reports::default());
         self.peers.vector = None;
@@ -356,7 +357,7 @@ impl EndpointState {
     pub(crate) fn progress(&mut self) -> OfiResult<()> {
         self.ring_late();
         self.look()?;
-        if self.remote.regions > 0 {
+        if self.remote.may_notify {
             self.count_remote();
             while !self.held && self.report_notice() {
                 self.hold_back();
@@ -416,16 +417,18 @@ impl EndpointState {
             }
         };
         self.remote.regions += 1;
+        self.remote.may_notify = true;
         Ok(key)
     }
 
-    /// Deregisters it. Then reports what peers did with it: the next poll may not ask any more.
+    /// Deregisters it, and counts what peers did with it. Notices of its writes come with the next
+    /// polls.
     pub(crate) fn deregister(&mut self, key: RegionKey) {
         self.remote.regions -= 1;
         if let Some((_, writes)) = self.endpoint.deregister(key) {
             self.remote.unwatch(key, writes);
         }
-        self.take_remote();
+        self.count_remote();
     }
 
     /// From now on counts what peers do with memory here, also by a counter that is about to be
@@ -451,15 +454,12 @@ impl EndpointState {
         self.remote.count(&self.endpoint, &self.reports);
     }
 
-    /// The same, and reports all of their remote data.
-    fn take_remote(&mut self) {
-        self.count_remote();
-        while self.report_notice() {}
-    }
-
     /// Reports the remote data of one write. False if there are no more.
     fn report_notice(&mut self) -> bool {
-        let Some(notice) = self.endpoint.take_notice() else { return false };
+        let Some(notice) = self.endpoint.take_notice() else {
+            self.remote.may_notify = self.remote.regions > 0;
+            return false;
+        };
         let source = self.number(notice.peer);
         if let Some(queue) = &self.reports.rx {
             let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;

@@ -21,6 +21,8 @@ struct WatchedMemory {
 pub(crate) struct Remote {
     /// Memories that peers may use.
     pub(crate) regions: usize,
+    /// Notices of writes may wait in the library.
+    pub(crate) may_notify: bool,
     watched: Vec<WatchedMemory>,
     /// Accesses of peers that were counted so far, if a counter is bound for them.
     pub(crate) accesses: Option<Accesses>,

@@ -271,7 +271,8 @@ impl Endpoint {
 /// # Completions and notices
 ///
 /// `try_...` makes progress and never waits. `take_...` makes none, except that every 64th call
-/// that finds nothing is a poll. The others wait as the endpoint's waiting style says.
+/// that finds nothing, or takes a notice, is a poll. The others wait as the endpoint's waiting style
+/// says.
 impl Endpoint {
     /// Operations whose completion the program has not taken: with
     /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several
@@ -306,8 +307,8 @@ impl Endpoint {
     /// several messages take no more. What has begun goes on, and so do all other operations. But
     /// behind a message that waits for such a receive, the later ones of its sender wait, tagged or
     /// untagged as it is. This is for a program that takes completions and keeps them for another
-    /// part of it, which may be slow. Such a program also leaves notices where they are: their
-    /// writers wait. Off at first.
+    /// part of it, which may be slow. Such a program takes no notices in that time, so their
+    /// writers wait; they are no reason for a wait to end. Off at first.
     pub fn hold_back(&self, on: bool) {
         self.engine().operations().hold_back(on);
     }
@@ -346,13 +347,19 @@ impl Endpoint {
         if notice.is_none() && !engine.is_idle() {
             engine.send_and_progress()?;
             notice = engine.take_notice();
+        } else if notice.is_some() {
+            // Many may wait, and peers wait for their answers.
+            engine.look(1);
         }
         Ok(notice.map(Notice::from))
     }
 
     /// The next notice that has come.
     pub fn take_notice(&self) -> Option<Notice> {
-        self.take(|engine| engine.take_notice()).map(Notice::from)
+        let mut engine = self.engine();
+        let notice = engine.take_notice();
+        engine.look(1);
+        notice.map(Notice::from)
     }
 
     /// The next notice, or `None` after `timeout`.

@@ -30,15 +30,17 @@ impl<M: Bytes> Transfer<M> {
     /// several messages take no more. What has begun goes on, and so do all other operations. But
     /// behind a message that waits for such a receive, the later ones of its sender wait, tagged or
     /// untagged as it is. This is for a caller that takes completions faster than its program reads
-    /// them. Such a caller leaves notices where they are: their writers wait.
+    /// them. Such a caller takes no notices in that time: their writers wait.
     pub fn hold_back(&mut self, on: bool) {
         self.held = on;
     }
 
     /// Whether [`poll_completion`](Self::poll_completion) or [`poll_notice`](Self::poll_notice)
-    /// may return one.
+    /// may return one. While peers are held back, notices do not count.
     pub fn has_completions(&self) -> bool {
-        !self.completions.is_empty() || !self.notices.is_empty() || self.may_take_turns()
+        !self.completions.is_empty()
+            || !self.held && !self.notices.is_empty()
+            || self.may_take_turns()
     }
 
     /// Completions that wait for the program.
