@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Between two times of saying that frames are wanted.
 const RENEW: Duration = Duration::from_millis(200);
 
-/// Between two searches for endpoints that were opened meanwhile.
+/// Between two searches for endpoints that were opened in the meantime.
 const SEARCH: Duration = Duration::from_secs(1);
 
 /// So long frames wait for earlier ones of other endpoints, which were stamped and not yet in their
@@ -35,7 +35,7 @@ const AT_ONCE: usize = 16_384;
 /// Frames of AF_XDP bypass the kernel's network stack, so tcpdump does not see them. This command
 /// writes frames as on the wire: sent frames when the endpoint hands them to the NIC,
 /// retransmissions included, and received frames before they are checked. It captures all endpoints
-/// of yours (root: all), and those that are opened meanwhile.
+/// of yours (root: all), and those that are opened while it runs.
 ///
 /// Watch it live with 'gigae capture | tshark -r -', and with the dissector gigae.lua
 /// (docs/how-to/watch.md). Ends with Ctrl-C, or when no endpoint is left.

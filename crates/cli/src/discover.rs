@@ -90,7 +90,7 @@ fn discover(args: &DiscoverArgs, interrupted: &AtomicBool) -> Result<Option<Stri
         _ => Envelope::DEFAULT,
     };
     let interface = interface(args, known.as_ref())?;
-    // AF_PACKET stands beside whatever endpoint the interface has.
+    // AF_PACKET works beside any endpoint that the interface has.
     let options = Options::new(&interface)
         .envelope(envelope)
         .channels([args.channel])

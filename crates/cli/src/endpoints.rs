@@ -32,7 +32,7 @@ impl EndpointSelector {
         self.nic.as_deref().is_none_or(is)
     }
 
-    /// Those that there are, at least one; or why there is none, and what to do.
+    /// The endpoints found, at least one; or why this process sees no endpoint, and what to do.
     pub(crate) fn some(&self) -> Result<Vec<ObservedEndpoint>, String> {
         let found = find(self.pid).map_err(|error| format!("looking through /proc: {error}"))?;
         let wanted = self.now().map_err(|error| format!("looking through /proc: {error}"))?;

@@ -95,7 +95,7 @@ fn stat(args: &StatArgs, interrupted: &AtomicBool) -> Result<(), String> {
     Ok(())
 }
 
-/// Passes the time, and says meanwhile that somebody looks. False after Ctrl-C.
+/// Waits for `time`, and tells the endpoints that an observer looks. False after Ctrl-C.
 fn keep_looking(
     endpoints: &[ObservedEndpoint],
     watched: &mut HashMap<u64, WatchedEndpoint>,
@@ -162,7 +162,7 @@ impl EndpointSample<'_> {
         Some(of(figures)?.wrapping_sub(of(former)?) as f64 * 1e9 / time as f64)
     }
 
-    /// The same of a peer; none where its session, and so its counts, began again meanwhile.
+    /// The same of a peer; none where its session, and so its counts, began again in between.
     fn peer_rate(&self, peer: &PeerStatistics, column: usize) -> Option<f64> {
         let same = |other: &&PeerStatistics| {
             (other.address, other.port, other.channel) == (peer.address, peer.port, peer.channel)

@@ -19,7 +19,7 @@ impl Bar {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if std::io::stderr().is_terminal() {
-            // Drawn between repetitions only: a timer of its own would disturb the measurement.
+            // Drawn between repetitions only: a separate timer would disturb the measurement.
             bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left  {wide_msg}");

@@ -1,10 +1,10 @@
 //! `--tui`: a live view of a run or a soak on the terminal.
 //!
-//! It must not change what is measured. So it has a thread of its own, which draws four times a
-//! second, yields to whatever else wants its CPU, and keeps off the CPUs of both ends where there
-//! are others. What passes over the interface and what the CPUs do it reads from `/proc` itself
-//! (`live`). What only a measuring loop knows comes when a repetition ends (`run`, `soak`).
-//! No loop, channel or endpoint knows of it. What it takes is measured and goes into the results.
+//! It must not change what is measured. So it has its own thread, which draws four times a second,
+//! yields to whatever else wants its CPU, and keeps off the CPUs of both ends where there are
+//! others. What passes over the interface and what the CPUs do it reads from `/proc` itself
+//! (`live`). What only a measuring loop knows comes when a repetition ends (`run`, `soak`). No
+//! loop, channel or endpoint knows of it. What it takes is measured and goes into the results.
 //!
 //! | file | is |
 //! |---|---|

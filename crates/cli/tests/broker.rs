@@ -169,7 +169,7 @@ fn users_commands_work_over_a_broker() {
     let nodes = BrokerNodes::new("users");
     let _broker = nodes.start_broker();
     assert!(std::fs::metadata(nodes.socket()).unwrap().file_type().is_socket());
-    // Somebody to be found.
+    // A server to be found.
     let key = nodes.config().with_file_name("key");
     std::fs::write(&key, "0123456789abcdef").unwrap();
     std::fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();

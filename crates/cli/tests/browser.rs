@@ -1,6 +1,5 @@
 //! The pages in a real browser, as a person uses them: `browser/report.py`, driven by Playwright.
-//! Called as `eval ...` or `serve ...` this test binary is the program, which makes a page of its
-//! own.
+//! Called as `eval ...` or `serve ...` this test binary is the program, which makes its own page.
 //!
 //! Playwright, axe and a reader of PDF come from the Python package index into the target
 //! directory; the first time that takes the network. Where they cannot be had the tests fail.

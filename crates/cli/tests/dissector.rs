@@ -77,7 +77,7 @@ fn enveloped(route: &Route, inner: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A file with these frames, of each so many bytes at most.
+/// A file with these frames, of each at most `snaplen` bytes.
 fn file(directory: &tempfile::TempDir, frames: &[Vec<u8>], snaplen: usize) -> PathBuf {
     let path = directory.path().join("frames.pcapng");
     let mut writer = CaptureWriter::new(File::create(&path).unwrap()).unwrap();

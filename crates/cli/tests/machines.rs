@@ -133,7 +133,7 @@ impl Machines {
     /// What kinds of descriptors the server has.
     fn descriptors(&self) -> Vec<String> {
         let all = std::fs::read_dir(format!("/proc/{}/fd", self.serve.id())).unwrap().flatten();
-        // One that was closed meanwhile is none.
+        // One that was closed since the listing does not count.
         let kinds = all.filter_map(|entry| std::fs::read_link(entry.path()).ok());
         let kind = |link: PathBuf| link.to_string_lossy().split(':').next().unwrap().to_owned();
         let mut kinds: Vec<_> = kinds.map(kind).collect();

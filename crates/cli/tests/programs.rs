@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 /// iperf3 answers well if `FAKE` says so, else with rubbish; sockperf dies at the answering end;
-/// NetPIPE hangs, with a child of its own; qperf floods.
+/// NetPIPE hangs, with a child process; qperf floods.
 fn fake(name: &str, words: &[String]) -> ExitCode {
     let after = |option: &str| {
         let place = words.iter().position(|word| word == option)?;
@@ -227,8 +227,8 @@ fn a_program_that_lies_hangs_floods_or_dies_is_reported_and_the_run_goes_on() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = place.results();
     assert!(results.programs.is_empty(), "{:?}", results.programs);
-    // Where too little of the processors is left for 30 ms of measuring, the reason stands in the
-    // place of a figure.
+    // Where too little of the processors is left for 30 ms of measuring, the results give the
+    // reason instead of a figure.
     let ours =
         results.skipped.iter().filter(|one| ["tcp nodelay", "udp"].contains(&&*one.transport));
     let ours = ours.count() + results.series.len();

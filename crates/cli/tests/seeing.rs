@@ -23,7 +23,7 @@ fn gigae() -> Command {
     Command::new(env!("CARGO_BIN_EXE_gigae"))
 }
 
-/// Each test looks at the endpoints of its own process.
+/// Each test looks at the endpoints of this process.
 fn own() -> String {
     std::process::id().to_string()
 }
@@ -401,7 +401,7 @@ fn what_cannot_be_looked_at_is_explained() {
     let _seen = on(&fabric.node(2), Options::new("eth0").backend(Backend::Packet));
     let output = gigae().args(["stat", "--pid", &own(), "--nic", "eth7"]).output().unwrap();
     assert!(says(&output.stderr).contains("some are on eth0"));
-    // A copy that others can run, wherever this one lies.
+    // A copy that others can run, whatever the directory of this one.
     let directory =
         tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir().unwrap();
     let copy = directory.path().join("gigae");

@@ -168,7 +168,7 @@ fn a_link_that_flaps_is_reported_with_its_time() {
     set("down");
     std::thread::sleep(Duration::from_millis(200));
     set("up");
-    // If the kernel takes so long that the soak ends meanwhile, its network is no more.
+    // If the kernel takes so long that the soak ends before that, its network is gone.
     let is_short = fabric.await_links().is_ok() && begin.elapsed() < SHORT;
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", both(&output));

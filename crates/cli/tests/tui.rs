@@ -87,7 +87,7 @@ impl TestDirectory {
     }
 }
 
-/// A command on a terminal of its own, 80 by 24.
+/// A command on its own terminal, 80 by 24.
 struct TerminalCommand {
     child: Child,
     said: Arc<Mutex<TerminalOutput>>,

@@ -236,13 +236,13 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Waits until each thread of a process stands still after SIGSTOP: one that is inside a kernel
-/// call may change something until that ends.
+/// Waits until each thread of a process has stopped after SIGSTOP: one that is inside a kernel call
+/// may change something until that ends.
 fn await_stopped(pid: u32) {
     let moves = || {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
         let mut ids = tasks.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        // /proc has a thread by its number, too. One that has ended meanwhile changes nothing.
+        // /proc has a thread by its number, too. One that has ended since changes nothing.
         ids.any(|id: u32| Stat::of(id).is_some_and(|stat| stat.state != 'T'))
     };
     let deadline = Instant::now() + PATIENCE;
@@ -464,14 +464,14 @@ fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since
     let (node, guardian) = (fixture.fabric.node(1), guardian_of(run.id()));
     signal(run.id(), Signal::STOP);
     await_stopped(run.id());
-    // Stopped between two changes or within one: what stands there is its own in either case.
+    // Stopped between two changes or within one: the value there is its own in either case.
     let changed = await_values(&node, "changed", |now| now != &fixture.before[0][..]);
     signal(guardian, Signal::KILL);
     signal(run.id(), Signal::KILL);
     run.wait().unwrap();
     assert_eq!(values(&node), changed, "no process is left that would put it back");
     assert_eq!(journals(run.id()), 1);
-    // Somebody else chooses an MTU meanwhile.
+    // Another program changes the MTU in the meantime.
     let ip =
         node.command("ip").unwrap().args(["link", "set", "dev", "eth0", "mtu", "3000"]).status();
     assert!(ip.unwrap().success());

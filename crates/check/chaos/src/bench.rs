@@ -239,7 +239,7 @@ impl Bench {
         logs.map(|(side, log)| format!("; the log of end {side}:{}", log.last_lines())).collect()
     }
 
-    /// Both ends must get so many more messages.
+    /// Both ends must get `count` more messages.
     pub(crate) fn more(&self, count: u64) -> StepResult {
         let before = [0, 1].map(|side: usize| self.logs[side].history().received);
         for (side, before) in before.into_iter().enumerate() {

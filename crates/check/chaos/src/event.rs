@@ -25,7 +25,7 @@ pub enum EventKind {
     Intent(u32, Vec<u16>),
     /// All messages before this number were accepted.
     Accepted(u32),
-    /// A message arrived: this one, of so many bytes, each of which was compared.
+    /// A message arrived: this one; each of its bytes was compared.
     Received(Named),
     /// Something arrived that is none of ours.
     Torn(usize),
@@ -90,7 +90,8 @@ enum EndingForm {
 /// What an end does to the other's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
-    /// It writes so many bytes from a place of its own area on, and wants that known or not.
+    /// It writes to an offset in its own area this many bytes. The last value says whether the
+    /// write has a notice.
     Write(usize, usize, bool),
     /// It reads them.
     Read(usize, usize),

@@ -21,7 +21,7 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Stop after so many minutes.
+    /// Stop after this many minutes.
     #[arg(long)]
     minutes: Option<f64>,
     /// Only this scenario.
@@ -83,7 +83,7 @@ fn many(arguments: &Arguments) -> Result<ExitCode, String> {
     let text = |error: gigae_fabric::FabricError| error.to_string();
     Fabric::preflight().map_err(text)?;
     Fabric::down_abandoned().map_err(text)?;
-    // Also when the file was replaced meanwhile.
+    // Also when the file was replaced in the meantime.
     let program = Path::new("/proc/self/exe").read_link().map_err(|error| error.to_string())?;
     let begin = Instant::now();
     let end = arguments.minutes.map(|minutes| begin + Duration::from_secs_f64(minutes * 60.0));

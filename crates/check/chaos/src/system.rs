@@ -72,7 +72,7 @@ pub(crate) fn detach(program: u32) -> Result<(), String> {
 }
 
 fn bpf(command: libc::c_int, attributes: &[u32]) -> io::Result<libc::c_int> {
-    // SAFETY: both commands used here read so many bytes from there and write none.
+    // SAFETY: both commands used here read `size` bytes from there and write none.
     let result = unsafe {
         libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes))
     };
@@ -129,7 +129,7 @@ pub(crate) fn flood(
         let _inside = node.enter().map_err(|error| error.to_string())?;
         UdpSocket::bind((node.ipv4, port)).map_err(text)
     };
-    // Somebody must have the port, or each datagram is answered by ICMP.
+    // A socket must have the port, or the kernel answers each datagram by ICMP.
     let _sink = if port == DISCARD { Some(socket(to, DISCARD)?) } else { None };
     // What the switch holds is charged to its sender's socket: one alone would be held back.
     let sources: Vec<_> = (0..SOURCES).map(|_| socket(from, 0)).collect::<Result<_, _>>()?;

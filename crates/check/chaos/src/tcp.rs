@@ -95,7 +95,7 @@ impl Drop for Connection {
     }
 }
 
-/// Reads so many bytes, unless stopped; whether it did.
+/// Fills `bytes`, unless stopped. Returns whether it did.
 fn read(stream: &mut TcpStream, bytes: &mut [u8], stop: &AtomicBool) -> Result<bool, String> {
     let (mut at, end) = (0, Instant::now() + PATIENCE);
     while at < bytes.len() {

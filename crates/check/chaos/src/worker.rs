@@ -90,9 +90,9 @@ enum Command {
     Stop,
     /// Send again.
     Go,
-    /// For so many milliseconds, keep every message that arrives.
+    /// For this many milliseconds, keep every message that arrives.
     Hold(u64),
-    /// For so many milliseconds, make no call.
+    /// For this many milliseconds, make no call.
     Freeze(u64),
     /// Say how often links were given up and came back.
     Paths,

@@ -84,8 +84,8 @@ fn main() -> ExitCode {
     if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Ends the program if an input of one of so many workers takes too long: nothing else ends a
-/// target that loops.
+/// Ends the program if an input of one of the `workers` takes too long: nothing else ends a target
+/// that loops.
 fn watch(worker: &Worker, workers: usize) {
     let worker = worker.lock().expect("no panic holds it");
     let Some(running) = worker.as_ref() else { return };

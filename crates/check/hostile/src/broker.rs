@@ -27,7 +27,7 @@ struct MadeGrant {
 /// back in any order.
 ///
 /// # Panics
-/// If a reader does, or takes what it would not write; if somebody gets what he may not have; or if
+/// If a reader does, or takes what it would not write; if a client gets what it may not have; or if
 /// the sums in the quotas are wrong.
 pub fn broker(input: &[u8]) {
     within(MEMORY, || {

@@ -1,4 +1,4 @@
-//! What several local users can do to a whole broker, and what it holds meanwhile.
+//! What several local users can do to a whole broker, and what it holds in the meantime.
 //!
 //! The broker is the one that runs as a daemon, with its sockets, quotas and fair queue; memory
 //! and connections are real. Only interfaces and AF_XDP sockets are stand-ins, which take no
@@ -46,7 +46,7 @@ const OWN: usize = 3;
 /// Steps between two counts of descriptors, which take longer than a step.
 const COUNT_EVERY: usize = 64;
 
-/// An interface, which counts while it stands.
+/// An interface, which counts while it exists.
 #[derive(Debug)]
 struct Interface(Rc<Cell<usize>>);
 
@@ -56,7 +56,7 @@ impl Drop for Interface {
     }
 }
 
-/// What stands for the kernel.
+/// Takes the place of the kernel.
 struct FakeKernel {
     now: Instant,
     /// The next clients to connect.

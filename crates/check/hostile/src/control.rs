@@ -1,5 +1,5 @@
-//! The control connection of the evaluator: a peer that sends any bytes, and somebody between two
-//! honest ends who changes, repeats, leaves out and puts in what he likes.
+//! The control connection of the evaluator: a peer that sends any bytes, and an attacker between
+//! two honest ends, which changes, repeats, drops and inserts data at will.
 
 use crate::meter::within;
 use crate::script::Script;

@@ -18,7 +18,7 @@ const MOST_CHANGES: usize = 64;
 /// Results of a real run, of which some series are changed.
 const SAMPLE: &str = include_str!("../../../eval/model/fixtures/results.json");
 
-/// Of so many series one is taken, so that a run is short.
+/// Of this many series one is taken, so that a run is short.
 const ONE_OF: usize = 9;
 
 /// What does harm in a page, a table or a terminal, if it gets there as it is.

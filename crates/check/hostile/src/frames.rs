@@ -348,7 +348,7 @@ impl Hostile {
         };
         let mut links = Paths::None;
         if way >= 96 {
-            // Addresses of its own, and of others.
+            // Its own addresses, and those of others.
             let all = [self.own.as_slice(), &self.honest[1], &self.honest[0]].concat();
             let count = 2 + usize::from(way % 7);
             let macs: Vec<MacAddr> = (0..count).map(|_| script.pick(&all)).collect();

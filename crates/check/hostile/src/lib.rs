@@ -1,4 +1,4 @@
-//! What somebody who means harm can send, and what must hold whatever it is.
+//! What an attacker can send, and what must hold whatever it is.
 //!
 //! Each public function is a target: it reads its input as a sequence of decisions (`script`),
 //! carries them out, and panics if something does not hold. `fuzz/` searches for such inputs; what

@@ -67,7 +67,7 @@ pub(crate) fn allocated() -> u64 {
     ALL.get()
 }
 
-/// Runs something that may hold no more than so many bytes beyond what was held before, at any
+/// Runs something that may hold no more than `bytes` bytes beyond what was held before, at any
 /// moment.
 ///
 /// # Panics

@@ -1,9 +1,9 @@
 //! What an endpoint keeps, and how much it answers, under thousands of frames of several attackers.
 //!
-//! Each step of an input is a whole phase: so many frames of one kind. So 20 bytes make thousands
-//! of frames, and a search need not find each. Three attackers have sessions of their own, by the
-//! real protocol, and put into them what no honest end would; they begin again as often as they
-//! like. The last one sees all frames on the wire and says them again in anybody's name, sealed.
+//! Each step of an input is a whole phase: many frames of one kind. So 20 bytes make thousands of
+//! frames, and a search need not find each. Three attackers have sessions of their own, by the real
+//! protocol, and put into them what no honest end would; they begin again as often as they like.
+//! The last one sees all frames on the wire and sends them again in the name of any node, sealed.
 //! Nothing is concluded about what arrives, for who knows the epochs may forge (SECURITY.md).
 
 pub(crate) mod work;
@@ -280,7 +280,7 @@ impl Resources {
         self.attackers[attacker].begin_anew(self.incarnations << 16);
     }
 
-    /// Has an attacker put so many messages into his session; what finds no room in his window is
+    /// Makes an attacker put `count` messages into its session. What finds no room in its window is
     /// left out.
     fn send(&mut self, attacker: usize, count: usize, mut put: impl FnMut(&mut Speaker)) {
         for n in 0..count {

@@ -1,5 +1,5 @@
-//! Bytes read as a sequence of decisions: what a fuzzer changes is then what somebody does, and not
-//! only what a checksum refuses.
+//! Bytes read as a sequence of decisions: what a fuzzer changes is then what an attacker does, and
+//! not only what a checksum refuses.
 
 /// Reads decisions off the front of an input; past its end every one is zero.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl<'a> Script<'a> {
         from[usize::from(self.byte()) % from.len()]
     }
 
-    /// Up to so many bytes as they are.
+    /// Up to `most` bytes as they are.
     pub(crate) fn take(&mut self, most: usize) -> &'a [u8] {
         let (taken, rest) = self.bytes.split_at(most.min(self.bytes.len()));
         self.bytes = rest;

@@ -29,7 +29,7 @@ pub const TARGETS: &[(&str, FuzzTarget)] = &[
 /// The target of this name.
 ///
 /// # Panics
-/// If there is none.
+/// If no target has this name.
 pub fn target(name: &str) -> FuzzTarget {
     TARGETS.iter().find(|known| known.0 == name).expect("a target of this name").1
 }
@@ -46,7 +46,7 @@ pub struct KeptInput {
 /// The inputs that `fuzz/corpus` keeps for a target, by their files.
 ///
 /// # Panics
-/// If there is none.
+/// If it keeps no input, or the folder cannot be read.
 pub fn kept(name: &str) -> Vec<KeptInput> {
     let folder =
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/corpus")).join(name);
@@ -75,7 +75,7 @@ impl Random {
         if self.below(4) == 0 { self.draw() } else { self.change(kept) }
     }
 
-    /// So many bytes, drawn.
+    /// `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.below(256) as u8).collect()
     }

@@ -1,4 +1,5 @@
-//! Several clients of one broker, in a process of its own: it counts its descriptors.
+//! Several clients of one broker, in a separate process, because the test counts the descriptors of
+//! the process.
 #![allow(missing_docs)]
 
 use gigae_hostile::Meter;

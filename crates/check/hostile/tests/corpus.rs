@@ -8,8 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 #[global_allocator]
 static METER: Meter = Meter;
 
-/// Runs the inputs kept for a target, and then others. They are the same every time, and so many,
-/// times what the environment variable `TIMES` says.
+/// Runs the inputs kept for a target, and then others. The others are the same every time. Their
+/// number is `others`, times what the environment variable `TIMES` says.
 fn replay(name: &str, others: u64) {
     let (target, kept) = (search::target(name), search::kept(name));
     for input in &kept {

@@ -70,8 +70,8 @@ fn seen(goal: CoverageGoal) -> fn(&CheckedForm, &System) -> bool {
     }
 }
 
-/// Looks at every state of a form, but not at many more than `most`; with so many threads. A rule
-/// that is broken ends it.
+/// Looks at every state of a form, but not at many more than `most`, with `threads` threads. A
+/// broken rule ends the check.
 pub fn check(form: &Form, most: usize, threads: usize) -> CheckReport {
     let begin = Instant::now();
     let checker = prepare(form, most).threads(threads).spawn_dfs().join();

@@ -43,7 +43,7 @@ impl CheckReport {
 }
 
 impl CheckReport {
-    /// What stands above the lines.
+    /// The heading above the lines.
     pub const HEAD: &str = "form                                     \
         states    unique    healed depth seconds  verdict";
 }

@@ -116,7 +116,7 @@ impl Form {
         }
     }
 
-    /// The second node sends so many messages, too.
+    /// The second node sends this many messages, too.
     #[must_use]
     pub fn and_back(mut self, messages: u8) -> Self {
         self.flows.push((1, 0, messages));
@@ -161,7 +161,7 @@ impl Form {
         self
     }
 
-    /// An acknowledgement for so many frames.
+    /// An acknowledgement for every `frames` frames.
     #[must_use]
     pub fn ack_every(mut self, frames: u16) -> Self {
         self.config.ack_every = frames;

@@ -14,9 +14,9 @@
 //! everything must arrive or fail, one message more must arrive, and then there must be silence
 //! ([`Rule::Stuck`]).
 //!
-//! **Time.** Every node has a clock of its own, which stands still but for a timer that fires: it
-//! goes on to when something is due. Timers of different nodes fire in any order, also where one's
-//! time is longer than the other's. Round trips take no time or that of a timer, and there is one
+//! **Time.** Every node has its own clock. Only a timer that fires moves the clock, to the time
+//! when something is due. Timers of different nodes fire in any order, also where one's time is
+//! longer than the other's. Round trips take no time or that of a timer, and there is one
 //! retransmission timeout, not doubled, so that there are few different times.
 //!
 //! **Network.** Frames of one direction arrive in the order in which they were sent, except those

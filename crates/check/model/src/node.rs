@@ -41,7 +41,7 @@ pub(crate) struct Reported {
 pub(crate) struct Node {
     pub(crate) proto: Protocol<Message, Message>,
     secret: u128,
-    /// Its own clock: it stands still but for timers.
+    /// Its own clock: only timers move it.
     pub(crate) now: Instant,
     /// How often it has begun again.
     pub(crate) life: u8,
@@ -119,7 +119,7 @@ impl Node {
         while self.proto.poll_path().is_some() {}
         let transmit = self.proto.poll_transmit()?;
         let (to, path, header) = (transmit.to, transmit.path, transmit.header);
-        // A Reset repeats what somebody else has said.
+        // A Reset repeats what another node has sent.
         let own = (header.kind != Kind::Reset || header.flags.has(Flags::ASK))
             .then_some(header.src_epoch);
         let body = match transmit.body {

@@ -290,7 +290,7 @@ static void remote_memory(void)
     for (int i = 0; i < WORDS; i++)
         CHECK(in[i] == ((int64_t)((from + ranks - 1) % ranks) << 32 | i));
 
-    /* All add into rank 0, and each gets a place of its own there. */
+    /* All add into rank 0, and each rank has its own place there. */
     for (int i = 0; i < WORDS; i++) base[i] = 0, out[i] = i;
     MPI_Win_fence(0, window);
     MPI_Accumulate(out, WORDS, MPI_INT64_T, 0, 0, WORDS, MPI_INT64_T, MPI_SUM, window);

@@ -22,7 +22,7 @@ static void tell(int step)
     CHECK(file && !fclose(file));
 }
 
-/* Computes until another rank says to stop, or for so many seconds. Returns whether it was the rank. */
+/* Computes until another rank says to stop, or for `seconds`. Returns whether it was the rank. */
 static int computes_until(int step, int seconds)
 {
     time_t end = time(NULL) + seconds;
@@ -95,8 +95,8 @@ void computing(void)
     free(many);
 }
 
-/* The last rank posts its receives and computes for so many seconds, making no call. Rank 0 sends short and long messages
-   meanwhile, and prints how long the slowest send took. */
+/* The last rank posts its receives and computes for `seconds`, making no call. In that time rank 0 sends short and long
+   messages, and prints how long the slowest send took. */
 void away(int seconds)
 {
     /* The longer ones are complete when the other end has them: they are not copied. */
@@ -195,9 +195,9 @@ static void use_window(int assert, MPI_Win window)
     free(many);
 }
 
-/* Rank 0 locks, writes, reads and changes memory of the last rank. That one computes meanwhile,
-   making no call, until rank 0 is through or so many seconds have passed. Rank 0 prints which of
-   the two it was. `assert` is that of MPI_Win_lock. */
+/* Rank 0 locks, writes, reads and changes memory of the last rank. In that time the last rank
+   computes and makes no call, until rank 0 is through or `seconds` have passed. Rank 0 prints
+   which of the two it was. `assert` is that of MPI_Win_lock. */
 void passive(int assert, int seconds)
 {
     int last = ranks - 1, alone = 0;

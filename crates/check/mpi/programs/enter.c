@@ -1,11 +1,11 @@
 /*
  * Runs a program on a host: enter HOST PROGRAM ARGUMENT...
  *
- * A host is a network namespace and a name. Both are what an MPI tells hosts apart by; whoever wraps single ranks
- * instead has them all on one host. A host with a broker of its own has that at the usual place.
+ * A host is a network namespace and a name. An MPI tells hosts apart by both. A job that enters a host only for
+ * single ranks has all ranks on one host. A host with its own broker has it at the usual place.
  *
- * It stands for a daemon that logs users in: set-user-id of root, it ends as whoever called it. Compiled with
- * PREFIX, of the namespaces' names, and PLACE, the directory of the hosts' files; only the processes of one job see it.
+ * It takes the place of a daemon that logs users in: set-user-id of root, it ends as the user that called it. Compiled
+ * with PREFIX, of the namespaces' names, and PLACE, the directory of the hosts' files; only processes of one job see it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

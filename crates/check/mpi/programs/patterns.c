@@ -6,7 +6,7 @@
    one-way           rank 0 sends, one message after the other, and rank 1 receives
    allreduce, alltoall, allgather, bcast   MPI's own
 
-   What arrives is checked once for each pattern and size. `--pin` gives each rank a processor of its own, if there are
+   What arrives is checked once for each pattern and size. `--pin` gives each rank its own processor, if there are
    enough. */
 #define _GNU_SOURCE
 #include "check.h"

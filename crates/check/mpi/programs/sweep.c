@@ -2,7 +2,7 @@
    the longest MPI_Init of a rank;
    `latency BYTES MICROSECONDS` is half a round trip, the median of batches; `bandwidth BYTES MB/S` is one way,
    many messages under way, also the median. Every byte of a message before and after each batch is
-   checked. `--pin` gives each rank a processor of its own, if there are enough. */
+   checked. `--pin` gives each rank its own processor, if there are enough. */
 #define _GNU_SOURCE
 #include "check.h"
 #include "pin.h"
@@ -61,7 +61,7 @@ static void renew(int bytes, int which)
     memset(in, 0xee, (size_t)bytes);
 }
 
-/* How often in a batch, if once takes so many seconds; the same for both ranks. */
+/* How often in a batch, if once takes `once` seconds; the same for both ranks. */
 static int often(double once)
 {
     double number = BATCH / once;

@@ -1,4 +1,4 @@
-//! Hosts to start MPI programs on: the nodes of a fabric, each with a name of its own and a way in.
+//! Hosts to start MPI programs on: the nodes of a fabric, each with its own name and a way in.
 
 use crate::Error;
 use gigae_fabric::{Fabric, FabricConfig};
@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Characters kept of a job's standard error.
 const MOST_STDERR: usize = 4_000;
 
-/// What stands between a job and this process. The file systems of shared memory and of run-time
-/// data are the job's own and end with it; among the latter is the one program that enters hosts.
+/// What separates a job from this process. The file systems of shared memory and of run-time data
+/// are the job's own and end with it; among the latter is the one program that enters hosts.
 const APART: &str = r#"
 mount -t tmpfs gigae-mpi /dev/shm && mount -t tmpfs -o mode=755 gigae-mpi "$0/run" &&
     mkdir "$0/run/netns" "$0/run/gigae" && mount --rbind /run/netns "$0/run/netns" &&
@@ -148,7 +148,7 @@ impl Hosts {
         self.place().join("rsh")
     }
 
-    /// Names of the first hosts, with so many places on each, as launchers read them.
+    /// Names of the first hosts, with this many places on each, as launchers read them.
     pub fn list(&self, hosts: u16, places: u16) -> String {
         let names: Vec<_> = (1..=hosts).map(|host| format!("n{host}:{places}")).collect();
         names.join(",")

@@ -27,9 +27,9 @@ pub struct GigaeResults {
     pub mode: String,
 }
 
-/// Messages of 8 bytes to and fro between the first two nodes, both ends spinning, each on a
-/// processor of its own if there are two. In threads of their own: what this one starts later may
-/// run where it may.
+/// Messages of 8 bytes to and fro between the first two nodes, both ends spinning, each on its own
+/// processor if there are two. They run in separate threads, so that what this thread starts later
+/// may run on any processor.
 pub fn ping_pong(fabric: &Fabric) -> Result<GigaeResults, Error> {
     let done = AtomicBool::new(false);
     let answerer = || answer(&fabric.node(2), &done).map_err(|error| error.to_string());

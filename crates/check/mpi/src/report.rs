@@ -117,7 +117,7 @@ fn each(figures: &Figures, pick: &dyn Fn(&[f64]) -> Option<f64>) -> [Option<f64>
     let latency = |of| at(&figures.latency, of, 8);
     let wide =
         |bytes| ratio(at(&figures.bandwidth, GIGAE, bytes), at(&figures.bandwidth, TCP, bytes));
-    // The sweep has so many under way at a time.
+    // The sweep has this many messages under way at a time.
     let messages = |of| at(&figures.bandwidth, of, 8).map(|megabytes| megabytes / 8.0);
     let pattern = |name: &str, bytes: u32| {
         let pattern = RankPattern { name: name.to_owned(), bytes };

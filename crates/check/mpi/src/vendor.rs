@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// The wheel of MPICH that is tried: it brings a libfabric of its own, as Debian's MPICH does not.
+/// The wheel of MPICH that is tried: it contains its own libfabric, unlike Debian's MPICH.
 pub const MPICH: &str = "mpich==5.0.2";
 
 /// An MPI that is installed.
@@ -34,7 +34,7 @@ pub enum Transport {
 pub struct Job<'a> {
     /// Over what.
     pub transport: Transport,
-    /// On so many hosts.
+    /// The number of hosts.
     pub hosts: u16,
     /// Ranks on each.
     pub places: u16,

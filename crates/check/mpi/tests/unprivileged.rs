@@ -177,7 +177,7 @@ fn a_user_that_is_not_allowed_reads_so() {
     assert!(text.contains(&refusal) && text.contains("ask the administrator"), "{text}");
 }
 
-/// Over UDP sockets, each rank with a port of its own.
+/// Over UDP sockets, each rank with its own port.
 fn without_a_broker(vendor: &Vendor, hosts: &Hosts) {
     for (places, case) in [(1, "point-to-point"), (2, "collectives")] {
         let Finished { status, stdout, stderr, .. } = run(vendor, hosts, places, case);

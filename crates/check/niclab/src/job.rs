@@ -147,7 +147,7 @@ pub struct Test {
 /// Messages that were exchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Backend, MTU, and what happened meanwhile.
+    /// Backend, MTU, and what happened during the exchange.
     pub of: String,
     /// The mode.
     pub mode: String,

@@ -2,7 +2,7 @@
 //!
 //! A *guest* is a QEMU machine in software emulation with two network cards of one model, joined by
 //! a cable, and a distribution's kernel. Its first process is this very program, which puts each
-//! card into a network namespace of its own, so that both ends of everything are in one machine:
+//! card into its own network namespace, so that both ends of everything are in one machine:
 //!
 //! ```text
 //!   guest (Linux, the model's driver)

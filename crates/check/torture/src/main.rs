@@ -23,10 +23,10 @@ struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Stop after so many frames in all.
+    /// Stop after this many frames in all.
     #[arg(long)]
     frames: Option<u64>,
-    /// Stop after so many hours.
+    /// Stop after this many hours.
     #[arg(long)]
     hours: Option<f64>,
     /// Runs at the same time [default: one per processor].

@@ -66,7 +66,7 @@ struct Area {
 
 #[derive(Clone, Debug, Default)]
 struct Adds {
-    /// What was there before, the operand, who, which of its own.
+    /// What was there before, the operand, the node, and the number of its operation.
     done: Vec<(u64, u64, u16, u32)>,
     lost: u64,
 }
@@ -93,7 +93,7 @@ pub struct Regions {
     swaps: BTreeMap<(u16, u16), (u16, Swaps)>,
 }
 
-/// An operation on somebody's memory, as its initiator knows it.
+/// An operation on a node's memory, as its initiator knows it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// Who started it, on whose memory.
@@ -118,7 +118,7 @@ pub struct Swap {
 }
 
 impl Regions {
-    /// A world of so many nodes, none of which is open, with areas of so many bytes.
+    /// A world of `nodes` nodes, none of which is open, with areas of `area` bytes.
     pub fn new(nodes: usize, area: usize) -> Self {
         Self { lives: Lives::new(nodes), area, ..Self::default() }
     }
@@ -133,7 +133,7 @@ impl Regions {
         self.lives.gone(node, now);
     }
 
-    /// Bytes of each node's memory in a world of so many.
+    /// Bytes of each node's memory in a world of `nodes` nodes.
     pub fn len(nodes: usize, area: usize) -> usize {
         ATOMICS + nodes * area
     }
@@ -194,7 +194,7 @@ impl Regions {
         };
         let (pair, what) = (access.pair, format!("{access:?} ended as {ending:?}"));
         match (ending, gone) {
-            // Lives in between make the end of its own earlier than this.
+            // With lives in between, the access's own life ended even earlier.
             (AccessEnding::Done, Some(end)) if access.at > end => {
                 Err(Violation::new(Class::Epoch, pair, what + ", the memory being gone before"))
             }
@@ -219,7 +219,7 @@ impl Regions {
                 let done = area.writes.remove(at);
                 let range = done.offset..done.offset + done.bytes.len();
                 for place in range.clone() {
-                    // What another one has replaced meanwhile stays so.
+                    // What another operation has replaced since then stays so.
                     if done.live[place - done.offset] {
                         area.bytes[place] = done.bytes[place - done.offset];
                     }

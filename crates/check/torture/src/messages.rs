@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 /// only whether the violation is called lost or out of order.
 const GRACE: u64 = 100_000_000;
 
-/// Bodies that do not name themselves are looked for among so many neighbours of the one expected.
+/// Bodies that do not name themselves are looked for among this many neighbours of the one
+/// expected.
 const NEIGHBOURS: u32 = 256;
 
 /// A message that was accepted for sending.
@@ -85,7 +86,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// A world of so many nodes, none of which is open.
+    /// A world of `nodes` nodes, none of which is open.
     pub fn new(nodes: usize) -> Self {
         Self { lives: Lives::new(nodes), ..Self::default() }
     }
@@ -108,7 +109,7 @@ impl Messages {
         Id { from, life, to, number: stream.map_or(0, |s| s.sent.len() as u32) }
     }
 
-    /// That message was accepted, with so many bytes.
+    /// That message was accepted, with `len` bytes.
     pub fn sent(&mut self, id: Id, len: usize, now: u64) {
         let traffic = self.traffic.entry(NodePair::of(id)).or_default();
         let life = usize::from(id.life);

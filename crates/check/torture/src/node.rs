@@ -157,7 +157,8 @@ impl Node {
         Ok(node)
     }
 
-    /// Takes in what has arrived; up to so many messages are received. Whether there was anything.
+    /// Takes in what has arrived; up to `most` messages are received. Returns whether there was
+    /// anything.
     pub(crate) fn take_in(&mut self, most: usize, context: &mut Context<'_>) -> CheckResult<bool> {
         let mut any = false;
         self.endpoint.progress().map_err(|e| broken(self.me, e))?;
@@ -240,7 +241,7 @@ impl Node {
         Ok(())
     }
 
-    /// Does something of its own accord, towards one of its partners.
+    /// Starts something by itself, towards one of its partners.
     pub(crate) fn act(&mut self, context: &mut Context<'_>) -> CheckResult {
         if !self.kept.is_empty() && percent(context.random, 30) {
             let most = steep(context.random, 1, self.kept.len() as u64 + 1) as usize;

@@ -50,7 +50,7 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// A world of so many nodes, none of which is open.
+    /// A world of `nodes` nodes, none of which is open.
     pub fn new(nodes: usize) -> Self {
         Self { lives: Lives::new(nodes), ..Self::default() }
     }

@@ -18,7 +18,7 @@ pub struct LinkKind {
 }
 
 impl LinkKind {
-    /// A link of so many bytes per second and so many microseconds one way.
+    /// A link of `rate` bytes per second and `micros` microseconds one way.
     pub const fn new(rate: u64, micros: u64) -> Self {
         Self { rate, delay: Duration::from_micros(micros), black_hole: 0 }
     }
@@ -42,7 +42,7 @@ pub struct Scenario {
     pub nodes: u16,
     /// Links per node, given to the nodes in turn. Two nodes use as many as the one with fewer has.
     pub links: Vec<u8>,
-    /// What the links are, by number; the last stands for all further ones.
+    /// What the links are, by number; the last holds for all further ones.
     pub kinds: Vec<LinkKind>,
     /// Frames lie in UDP over this version of IP, if any.
     pub udp: Option<Ip>,
@@ -50,7 +50,7 @@ pub struct Scenario {
     pub bulk: bool,
     /// Datagrams come to those sockets one by one.
     pub uncoalesced: bool,
-    /// To how many others each node speaks of its own accord.
+    /// To how many others each node speaks by itself.
     pub partners: u16,
     /// MTUs, given to the nodes in turn.
     pub mtus: Vec<usize>,
@@ -71,13 +71,13 @@ pub struct Scenario {
     pub worst: [f64; 4],
     /// Mean time between two changes of the links' faults, partitions, crashes and the like.
     pub change_every: Duration,
-    /// Mean time between what a node does of its own accord, and how many messages it sends then.
+    /// Mean time between what a node does by itself, and how many messages it sends then.
     pub act_every: Duration,
     /// See `act_every`.
     pub burst: u32,
     /// Longest tagged message in bytes.
     pub longest: usize,
-    /// Of a hundred actions, so many are operations.
+    /// Of a hundred actions, this many are operations.
     pub operations: u64,
     /// Whether operations have a channel of their own.
     pub own_channel: bool,
@@ -85,12 +85,12 @@ pub struct Scenario {
     pub area: usize,
     /// Whether nodes sleep between arrivals, or look again and again; by node in turn.
     pub sleepers: Vec<bool>,
-    /// Of a hundred messages, so many are kept by the program that received them, and given back
+    /// Of a hundred messages, the program that received them keeps this many, and gives them back
     /// later in another order; and most that it keeps at once.
     pub keep: u64,
     /// See `keep`.
     pub keep_most: usize,
-    /// The faults end after so many frames, or so much time.
+    /// The faults end after this many frames, or this much time.
     pub until_frames: u64,
     /// See `until_frames`.
     pub until: Duration,
@@ -101,7 +101,7 @@ pub(crate) fn pick<T: Copy>(random: &mut Rand64, from: &[T]) -> T {
     from[random.rand_range(0..from.len() as u64) as usize]
 }
 
-/// True so many times of a hundred.
+/// True in `of_hundred` cases of a hundred.
 pub(crate) fn percent(random: &mut Rand64, of_hundred: u64) -> bool {
     random.rand_range(0..100) < of_hundred
 }
@@ -144,8 +144,8 @@ fn links(
 }
 
 impl Scenario {
-    /// A Gigabit Ethernet 10 us away between so many nodes with one link, on which nothing goes
-    /// wrong and everything is as a program finds it: what a test changes is what it is about.
+    /// A Gigabit Ethernet 10 us away between `nodes` nodes with one link, without faults and with
+    /// ordinary settings. A test changes only what it is about.
     pub fn plain(seed: u64, nodes: u16) -> Self {
         Self {
             seed,

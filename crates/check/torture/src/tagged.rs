@@ -142,7 +142,7 @@ pub fn body(id: Id, len: usize) -> Vec<u8> {
 }
 
 impl TaggedMessages {
-    /// A world of so many nodes, none of which is open.
+    /// A world of `nodes` nodes, none of which is open.
     pub fn new(nodes: usize) -> Self {
         Self { lives: Lives::new(nodes), ..Self::default() }
     }

@@ -319,7 +319,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// What a node does when it is called: it reads at most so many messages. Returns when it wants
+    /// What a node does when it is called: it reads at most `most` messages. Returns when it wants
     /// to be called next.
     fn serve_node(&mut self, node: &mut Node, most: usize) -> CheckResult<u64> {
         let now = self.net.now();

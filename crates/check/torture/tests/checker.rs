@@ -147,7 +147,7 @@ fn a_short_message_that_fits_several_places_is_where_nothing_is_lost() {
     assert_eq!(messages.failed(0, 1, &bodies[1..]), Ok(()));
     let next = send(&mut messages, &[20]);
     assert_eq!(outcome(&mut messages, &[&bodies[0], &next[0]]), Ok(()));
-    // It came, and the one before it is lost wherever it is.
+    // It came, so the one before it is lost, whatever its place.
     let (mut messages, bodies) = sent(&[0, 3, 20, 0]);
     assert_eq!(messages.failed(0, 1, &bodies[2..]), Ok(()));
     let next = send(&mut messages, &[20]);

@@ -50,7 +50,7 @@ fn nothing_is_lost_doubled_torn_out_of_order_or_of_another_epoch() {
     }
 }
 
-/// Runs a scenario of its own, whatever seeds draw.
+/// Runs this scenario, whatever seeds draw.
 fn keeps_its_promises(scenario: &Scenario) -> Figures {
     let outcome = run(scenario, Watch::default()).unwrap();
     if let Some(violation) = outcome.violation {

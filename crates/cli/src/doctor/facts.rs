@@ -145,7 +145,7 @@ impl Facts {
     }
 }
 
-/// The soft limit in bytes; `None` if there is none.
+/// The soft limit in bytes; `None` without a limit.
 fn memlock(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -154,7 +154,7 @@ fn memlock(limits: &str) -> Option<u64> {
 /// In the envelope of the cluster file, or else Ethernet's, and in the UDP envelope where this
 /// process may open nothing but a socket.
 fn open(nic: &str) -> Result<OpenedEndpoint, String> {
-    // A channel of its own: others on this NIC must not notice.
+    // A separate channel: others on this NIC must not notice.
     let options = || Options::new(nic).channels([CHANNEL]).wait(Wait::Sleep);
     let in_ip = |port| options().envelope(Envelope::Udp { port }).sharing(Sharing::Auto).open();
     let cluster = Cluster::load().ok().filter(|cluster| cluster.own().is_ok());
@@ -169,7 +169,7 @@ fn open(nic: &str) -> Result<OpenedEndpoint, String> {
     };
     let endpoint = opened.map_err(|error| error.to_string())?;
     let info = endpoint.link();
-    // Another port id stands for another UDP port.
+    // Another port id means another UDP port.
     let is_next = endpoint.identity().address.port_id() != 0;
     Ok(OpenedEndpoint {
         mode: info.mode.to_string(),

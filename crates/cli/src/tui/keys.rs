@@ -42,7 +42,8 @@ pub(super) fn keys(read: &mut Vec<u8>) -> Vec<KeyPress> {
     found
 }
 
-/// The length of the escape sequence at the beginning: `None` if there is none, 0 if it goes on.
+/// The length of the escape sequence at the beginning: `None` if no sequence is there, 0 if it goes
+/// on.
 fn sequence(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [0x1b] | [0x1b, b'O'] => Some(0),

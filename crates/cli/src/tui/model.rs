@@ -9,7 +9,7 @@ use std::time::Duration;
 /// So much of the past is drawn.
 pub(super) const PAST: Duration = Duration::from_secs(60);
 
-/// Repetitions can be short: so many values of the past are kept at most.
+/// Repetitions can be short: at most this many values of the past are kept.
 const MOST_VALUES: usize = 4096;
 
 /// A line of figures.
@@ -81,7 +81,7 @@ impl Line {
         }
     }
 
-    /// The past in so many equal parts, the last one now; `None` where there was no value.
+    /// The past in `parts` equal parts, the last one now; `None` where there was no value.
     pub(super) fn parts(&self, now: Duration, parts: usize) -> Vec<Option<f64>> {
         let mut found = vec![(0.0, 0u32); parts];
         let length = PAST.as_secs_f64() / parts.max(1) as f64;

@@ -148,7 +148,7 @@ class Report(unittest.TestCase):
     @on_every_page()
     def test_keys_go_from_point_to_point_and_tell_each(self, page):
         for plot in self.plots(page):
-            # From what comes before it, as somebody without a pointer comes.
+            # From the element before it, as a user without a pointer does.
             plot.locator("xpath=preceding-sibling::ul").locator("button:visible").last.focus()
             page.keyboard.press("Tab")
             self.assertTrue(plot.evaluate("e => e === document.activeElement"))

@@ -26,7 +26,7 @@ impl Machines {
         Self::with(test, key, 1)
     }
 
-    /// With so many networks between them.
+    /// With this many networks between them.
     fn with(test: &str, key: &Path, networks: u16) -> Self {
         let fabric = testing::fabric(test, |config| config.networks = networks);
         let nics = fabric.interfaces().join(",");
@@ -164,7 +164,7 @@ pub(crate) fn a_peer_that_vanishes_ends_the_run_in_bounded_time() {
     let child = machines.eval(&key, &place, &plan).spawn().unwrap();
     // ESTABLISHED: before that, there is no peer that could vanish.
     await_socket(&machines.fabric.node(2), "01", PATIENCE);
-    // As a rule it measures by then; it has to notice wherever it is.
+    // As a rule it measures by then; it has to notice in any state.
     std::thread::sleep(Duration::from_secs(2));
     machines.serve.kill().unwrap();
     let begin = Instant::now();

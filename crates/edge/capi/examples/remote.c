@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     uint64_t key, word = 42;
     check(gigae_open(argc > 1 ? argv[1] : "eth0", &endpoint));
     check(gigae_mac(endpoint, address, sizeof address));
-    if (argc < 3) { /* Answers a message with the key, and waits until somebody has written. */
+    if (argc < 3) { /* Answers a message with the key, and waits until a peer has written. */
         printf("waiting on %s\n", address), fflush(stdout);
         check(gigae_register(endpoint, memory, sizeof memory, GIGAE_RIGHT_WRITE, &key));
         check(gigae_recv(endpoint, &asked));

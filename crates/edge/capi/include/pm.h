@@ -124,9 +124,9 @@ int pmGetMtu(pmContext *pmc, size_t *mtu);
 /*
  * DOCUMENTED. Returns a buffer for a message of `len` bytes to node `dest`, if there is one; never
  * waits. Build the message in it, then call pmSend. Own: send a buffer before taking the next, also
- * to another node; a received message may be held meanwhile. No copy.
- * Errors: ENOBUFS none now: receive and try again; EINVAL node (own: also this one), less than one
- * byte or more than the MTU; EBUSY a buffer is held.
+ * to another node; a received message may be held at the same time. No copy. Errors: ENOBUFS none
+ * now: receive and try again; EINVAL node (own: also this one), less than one byte or more than the
+ * MTU; EBUSY a buffer is held.
  */
 int pmGetSendBuffer(pmContext *pmc, int dest, char **bufp, size_t len);
 

@@ -80,7 +80,7 @@ pub struct RemoteAddress {
     pub(crate) reserved: u32,
 }
 
-/// `gigae_completion`. All zero when there is none.
+/// `gigae_completion`. All zero when no completion is there.
 #[repr(C)]
 pub struct Completion {
     pub(crate) id: u64,

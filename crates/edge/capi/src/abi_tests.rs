@@ -42,7 +42,7 @@ const SOURCES: &[&str] = &[
     include_str!("pm/select.rs"),
 ];
 
-/// The C type that a Rust type of an entry stands for.
+/// The C type that corresponds to a Rust type of an entry.
 fn c_type(rust: &str) -> String {
     let simple = |name: &str| match name {
         "EndpointHandle" => "gigae_endpoint",

@@ -276,7 +276,7 @@ impl<'a> Calls<'a> {
         // SAFETY: a failure is numbers and text.
         let mut failure: Failure = unsafe { std::mem::zeroed() };
         let data = self.memory.as_mut_ptr().cast();
-        // SAFETY: memory for a failure and so many bytes.
+        // SAFETY: memory for a failure and `size` bytes.
         let code = unsafe { gigae_take_failure(handle, &mut failure, data, size) };
         self.answered(code);
     }
@@ -409,7 +409,7 @@ impl<'a> Calls<'a> {
             6 => gigae_options_wait(options, n as c_int),
             7 => gigae_options_peer_timeout(options, n),
             8 => gigae_options_linger(options, n),
-            // SAFETY: so many bytes of memory.
+            // SAFETY: the memory has as many bytes as this call names.
             _ => unsafe {
                 gigae_options_channels(options, self.memory.as_ptr(), n.min(300) as usize)
             },

@@ -55,7 +55,7 @@ pub unsafe extern "C" fn gigae_options_trunk(
         if interfaces.is_null() {
             return Err(Error::null("the list of interfaces"));
         }
-        // SAFETY: the caller's promise: so many pointers.
+        // SAFETY: the caller's promise: `count` pointers.
         let interfaces = unsafe { std::slice::from_raw_parts(interfaces, count) };
         let names = interfaces.iter().map(|&interface| {
             // SAFETY: the caller's promise.

@@ -82,7 +82,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> OfiResult<Option<&'a str>>
 /// little room.
 ///
 /// # Safety
-/// `len` points to a number, and `to` to so many bytes.
+/// `len` points to a number, and `to` to that many bytes.
 pub(crate) unsafe fn put(bytes: &[u8], to: *mut c_void, len: *mut usize) -> OfiResult<()> {
     if len.is_null() {
         return Err(Code::INVALID);

@@ -43,7 +43,8 @@ enum Family {
     Compare,
 }
 
-/// The change with these libfabric codes for `count` numbers, or an error if there is none.
+/// The change with these libfabric codes for `count` numbers, or an error if no change has these
+/// codes.
 fn change_of(family: Family, kind: fi_datatype, op: fi_op, count: usize) -> OfiResult<Change> {
     let action = *Action::ALL.get(op as usize).ok_or(Code::NO_SYS)?;
     let number = *Number::ALL.get(kind as usize).ok_or(Code::NO_SYS)?;

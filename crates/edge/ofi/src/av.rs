@@ -244,8 +244,8 @@ unsafe extern "C" fn straddr(
     if addr.is_null() || len.is_null() {
         return std::ptr::null();
     }
-    // SAFETY: the caller's promise: an address, and so many bytes. The address is text and ends in
-    // NULs.
+    // SAFETY: the caller's promise: an address, and `*len` bytes at `buf`. The address is text and
+    // ends in NULs.
     unsafe {
         let bytes = addr.cast::<[u8; LEN]>().read();
         let text = bytes.iter().position(|&byte| byte == 0).unwrap_or(LEN - 1);

@@ -63,7 +63,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    /// With room for so many entries.
+    /// With room for `room` entries.
     pub(crate) fn new(room: usize, wait: Option<WaitObject>) -> Self {
         let entries = Mutex::new(VecDeque::with_capacity(room));
         let is_expected = AtomicBool::new(false);

@@ -24,7 +24,7 @@ impl Events {
         }
     }
 
-    /// Reports that so many addresses were inserted into an address vector.
+    /// Reports that `count` addresses were inserted into an address vector.
     pub(crate) fn inserted(&self, av: *mut fid, context: *mut c_void, count: u64) {
         let entry = fi_eq_entry { fid: av, context, data: count };
         let mut bytes = vec![0; size_of::<fi_eq_entry>()];

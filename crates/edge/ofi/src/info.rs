@@ -362,7 +362,7 @@ fn fill_domain(domain: &mut sys::fi_domain_attr, asked: Option<&sys::fi_domain_a
     domain.caps = DOMAIN;
 }
 
-/// Memory of C for a description, or nothing if there is none.
+/// Memory of C for a description, or a null pointer if there is no memory.
 fn allocate(bytes: &[u8; LEN]) -> (*mut c_void, usize) {
     // SAFETY: as many bytes as are copied.
     unsafe {

@@ -74,7 +74,7 @@ use std::cell::UnsafeCell;
 /// The provider's description, which libfabric writes to.
 struct Provider(UnsafeCell<sys::fi_provider>);
 
-// SAFETY: libfabric uses it under a lock of its own.
+// SAFETY: libfabric uses it under its own lock.
 unsafe impl Sync for Provider {}
 
 static PROVIDER: Provider = Provider(UnsafeCell::new(sys::fi_provider {

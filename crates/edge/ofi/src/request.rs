@@ -193,7 +193,7 @@ impl Request {
         self.pieces = [NO_PIECE; MOST_PIECES];
     }
 
-    /// Gives the request its own memory for so many bytes. A peer names that number, so memory is
+    /// Gives the request its own memory for `len` bytes. A peer names that number, so memory is
     /// allocated as the bytes arrive.
     pub(crate) fn expect(&mut self, len: usize) {
         self.own = Vec::new();
@@ -204,7 +204,7 @@ impl Request {
     /// memory is for the former values: see [`fetched`](Self::fetched).
     ///
     /// # Safety
-    /// The pieces of each have so many bytes.
+    /// The pieces of each have `len` bytes.
     pub(crate) unsafe fn bring(&mut self, operands: &[&[iovec; MOST_PIECES]], len: usize) {
         self.own.clear();
         for piece in operands.iter().copied().flatten().filter(|piece| piece.iov_len > 0) {

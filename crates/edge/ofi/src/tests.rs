@@ -71,7 +71,7 @@ struct NodeOptions {
     caps: u64,
     /// Keys of registered memory are the program's.
     own_keys: bool,
-    /// So many links as one, if there are several.
+    /// The number of links to use as one, if there are several.
     links: usize,
     /// No progress while the program makes none.
     manual: bool,
@@ -101,7 +101,7 @@ impl TestEndpoint {
         Self::within(domain, asked)
     }
 
-    /// One more endpoint of a domain, with queues of its own.
+    /// One more endpoint of a domain, with its own queues.
     fn within(domain: *mut fid_domain, asked: NodeOptions) -> Self {
         let mut node = Self {
             domain,
@@ -295,7 +295,7 @@ impl EndpointPair {
         entry
     }
 
-    /// Closing waits in real time for the graceful close on a network whose time stands still.
+    /// Closing waits in real time for the graceful close on a network whose time does not pass.
     fn close(self) {
         self.a.close();
         self.b.close();

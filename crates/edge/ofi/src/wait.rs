@@ -166,7 +166,7 @@ pub(crate) unsafe fn wait_control(
     }
 }
 
-/// When a wait of so many milliseconds ends; never for a negative number.
+/// When a wait of this many milliseconds ends; never for a negative number.
 pub(crate) fn end_of(milliseconds: i32) -> Option<Instant> {
     let milliseconds = u64::try_from(milliseconds).ok()?;
     Some(Instant::now() + Duration::from_millis(milliseconds))
@@ -185,7 +185,7 @@ mod tests {
             poll(&mut [PollFd::new(&wait.all, PollFlags::IN)], Some(&now)).unwrap() == 1
         };
         for interrupted in [false, true] {
-            // A thread sleeps, and two entries come; or somebody wakes it.
+            // A thread sleeps, and two entries come; or another thread wakes it.
             assert_eq!(prepare(Ok(None), false), Ok(()));
             assert!(!wakes());
             if interrupted {

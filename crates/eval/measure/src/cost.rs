@@ -1,4 +1,4 @@
-//! Reads what a measurement costs one end. What the counters mean stands at [`Cost`].
+//! Reads what a measurement costs one end. [`Cost`] says what the counters mean.
 
 use crate::site::Site;
 use gigae_eval_model::cost::{Baseline, Cost};
@@ -119,7 +119,7 @@ pub fn thread_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Of all these interfaces; `None` if none has lines of its own.
+/// Of all these interfaces; `None` if none has its own lines.
 fn interrupts_of(text: &str, interfaces: &[String]) -> Option<u64> {
     let counts = interfaces.iter().map(|name| proc::device_interrupts(text, &device_names(name)));
     counts.flatten().reduce(|sum, one| sum + one)

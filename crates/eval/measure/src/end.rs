@@ -1,7 +1,7 @@
 //! One end of a connection, before and after its peer has joined.
 //!
 //! [`Probe`] is implemented for every [`Channel`], so each transport gets its own compiled copy of
-//! the same loops, and no call through a table stands between the clock and the message.
+//! the same loops, and no call through a table lies between the clock and the message.
 
 use crate::channel::{Channel, TransportError};
 use crate::experiment;

@@ -2,9 +2,9 @@
 //!
 //! They go the way of the messages, from the measuring end to the answering one, as an ordinary
 //! program sends: 64 KiB at a time, buffers as the kernel tunes them, the congestion control of all
-//! TCP here. Each has a thread of its own at either end, kept off the measuring thread's CPU where
-//! there is another. They end with the value that holds them; nothing of them is counted in the
-//! figures but what they do to these.
+//! TCP here. Each has its own thread at either end, kept off the measuring thread's CPU where there
+//! is another. They end with the value that holds them; nothing of them is counted in the figures
+//! but what they do to these.
 
 use crate::channel::JOIN_TIMEOUT;
 use crate::site::Site;

@@ -41,7 +41,7 @@ pub struct Site {
 pub struct ChannelAddress {
     /// IP address.
     pub ip: IpAddr,
-    /// TCP or UDP port, zero where there is none.
+    /// TCP or UDP port, zero where the transport uses no port.
     pub port: u16,
     /// TCP port for bulk streams beside the measurement, zero where there are none.
     pub bulk: u16,

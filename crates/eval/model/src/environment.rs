@@ -70,7 +70,7 @@ pub struct LinkEnvironment {
     pub name: String,
     /// `fabric` for a virtual one, `network` between two machines, `loopback` for a machine's own.
     pub kind: String,
-    /// How many cables or switches join the ends, each with an interface of its own at both.
+    /// How many cables or switches join the ends, each with its own interface at both.
     #[serde(default = "one")]
     pub links: usize,
     /// Rate in bits per second to which each is shaped or that the interface reports; absent: not

@@ -132,7 +132,7 @@ pub struct Form {
     pub kind: Kind,
     /// What its messages do.
     pub pattern: Pattern,
-    /// The title of its tables and figures of message sizes; `None` if it has a table of its own.
+    /// The title of its tables and figures of message sizes; `None` if it has its own table.
     pub sizes: Option<SizesTitle>,
 }
 

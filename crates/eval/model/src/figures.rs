@@ -98,7 +98,7 @@ impl Measured<'_> {
         best.ok_or_else(|| "it names no cell".into())
     }
 
-    /// The value of a cell, or why there is none.
+    /// The value of a cell, or why the cell has no value.
     fn value(&self, target: &ResolvedCell<'_>, value: Value) -> Result<f64, String> {
         let series = self.find(target).ok_or_else(|| self.why_not(target))?;
         let found = match value {
@@ -122,8 +122,8 @@ impl Measured<'_> {
         })
     }
 
-    /// The link that was meant. Between two machines the one there is stands for a cable, but not
-    /// for a rate or a loss that the plan asks of its own links.
+    /// The link that was meant. Between two machines, their link is used where the plan names a
+    /// cable, but not where the plan wants a rate or a loss.
     fn link(&self, target: &ResolvedCell<'_>) -> Option<&LinkEnvironment> {
         let cable = self.plan.link.get(target.link).is_some_and(|link| link.cable);
         let fits =

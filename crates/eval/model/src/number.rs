@@ -76,8 +76,8 @@ pub fn hundredths(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-/// A share that somebody has set, with all its digits: `0.001 %`. Nine decimals are more than
-/// anybody sets, and fewer than what multiplying adds.
+/// A share that a user has set, with all its digits: `0.001 %`. Nine decimals are more than users
+/// set, and fewer than what multiplying adds.
 pub fn set_share(share: f64) -> String {
     format!("{} %", (share * 1e11).round() / 1e9)
 }
@@ -88,7 +88,7 @@ pub fn change(share: f64) -> String {
     format!("{:+.0} %", share * 100.0)
 }
 
-/// A change of so many percent for a column of them, as far as its digits say something: tenths
+/// A change of `percent` percent for a column of them, as far as its digits say something: tenths
 /// below a hundred, with its sign and without a unit.
 pub fn signed(percent: f64) -> String {
     if percent.abs() >= 99.95 { format!("{percent:+.0}") } else { format!("{percent:+.1}") }
@@ -113,7 +113,7 @@ pub fn size(bytes: f64) -> String {
     }
 }
 
-/// 10^6 bytes, or so many of them per second, without the unit: three significant digits.
+/// 10^6 bytes, or 10^6 bytes per second, without the unit: three significant digits.
 pub fn megabytes(bytes: f64) -> String {
     short(bytes / 1e6)
 }

@@ -139,7 +139,7 @@ pub struct Series {
     /// What else was unusual; ordinary in older files.
     #[serde(default)]
     pub condition: Condition,
-    /// Name of the link; `memory` where there is none.
+    /// Name of the link; `memory` without a link.
     pub link: String,
     /// How both ends waited; of a schedule, the answering one.
     pub wait: Wait,
@@ -219,8 +219,8 @@ pub struct Shares {
     pub last: Vec<f64>,
     /// Segments or frames that senders repeated, over all repetitions.
     pub repeated: u64,
-    /// Median of ICMP ECHO round trips on the same way meanwhile, in microseconds; absent where
-    /// there were none.
+    /// Median of ICMP ECHO round trips on the same way during the measurement, in microseconds;
+    /// absent where there were none.
     pub trip_p50: Option<f64>,
     /// Their 99th percentile; absent where fewer than 100 were answered.
     pub trip_p99: Option<f64>,
@@ -357,8 +357,8 @@ impl Series {
         (messages > 0).then(|| count / messages as f64)
     }
 
-    /// Messages per second that arrived; `None` but for streams. On a byte stream, so many
-    /// messages' worth of bytes.
+    /// Messages per second that arrived; `None` but for streams. On a byte stream, the bytes per
+    /// second divided by the size of a message.
     pub fn messages_per_second(&self) -> Option<f64> {
         (self.experiment == Experiment::Stream && self.size > 0)
             .then(|| self.median * 1e6 / self.size as f64)

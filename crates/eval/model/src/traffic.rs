@@ -192,7 +192,7 @@ impl Budget {
         credit.0
     }
 
-    /// So many bytes go out.
+    /// `bytes` bytes go out.
     pub fn spend(&self, bytes: usize) {
         self.credit.lock().unwrap_or_else(PoisonError::into_inner).0 -= bytes as f64;
     }
@@ -240,7 +240,7 @@ impl Pacer {
         self.budget.credit(now) > 0.0
     }
 
-    /// So many bytes were sent.
+    /// `bytes` bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.credit -= bytes as f64;
         self.budget.spend(bytes);

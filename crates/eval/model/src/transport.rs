@@ -21,7 +21,7 @@ const TCP_HEADERS: usize = 20 + 20 + 12;
 /// IPv4 header (without options) and UDP or ICMP header.
 const DATAGRAM_HEADERS: usize = 20 + 8;
 
-/// What stands before each part of a message that is longer than a datagram: numbers of message and
+/// What precedes each part of a message that is longer than a datagram: numbers of message and
 /// part.
 pub const PART_HEADER: usize = 8;
 
@@ -33,7 +33,7 @@ pub const LARGEST_DATAGRAM: usize = 65_535 - DATAGRAM_HEADERS;
 pub struct TransportSpec {
     /// Its name in plans and results.
     pub name: &'static str,
-    /// Its name as it begins a sentence or stands within one.
+    /// Its name as it begins a sentence or is within one.
     pub title: &'static str,
     /// What it is, in a few words for people.
     pub about: &'static str,
@@ -43,7 +43,7 @@ pub struct TransportSpec {
     pub boundaries: bool,
     /// What messages can do on it.
     patterns: &'static [Pattern],
-    /// Whether one end receives from many senders. If not, each sender needs an end of its own.
+    /// Whether one end receives from many senders. If not, each sender needs its own end.
     pub receives_from_all: bool,
     /// How it can wait.
     pub waits: &'static [Wait],

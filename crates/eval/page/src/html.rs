@@ -1,7 +1,7 @@
 //! What every page is made of: one self-contained document, sections, tables and lists.
 //!
-//! `maud` makes the elements, and so escapes every text. [`PreEscaped`] stands for our own style
-//! sheet, script and document type, and nowhere else.
+//! `maud` makes the elements, and so escapes every text. [`PreEscaped`] is used for our own style
+//! sheet, script and document type, and for nothing else.
 
 use crate::table::{FROM, MEANS, NamedValue, Table};
 use data_encoding::BASE64;
@@ -25,7 +25,7 @@ pub fn document(title: &str, content: &Markup) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width,initial-scale=1";
-                // An icon of its own keeps browsers from asking the server of the page for one.
+                // An icon in the page keeps browsers from asking the server of the page for one.
                 link rel="icon" href="data:,";
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 title { "gigae: " (title) }

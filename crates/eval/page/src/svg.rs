@@ -1,9 +1,9 @@
 //! Figures as SVG: lines over a logarithmic axis of message sizes.
 //!
 //! Colours and fonts come from the page's style sheet (classes `c0` to `c7`), so that a figure
-//! follows dark mode; every line also has a marker of its own shape and its name at its end. Lines
-//! of several runs have the same colour and marker and are dashed each in its own way (classes `d1`
-//! and on).
+//! follows dark mode; every line also has a marker with its own shape and its name at its end.
+//! Lines of several runs have the same colour and marker and are dashed each in its own way
+//! (classes `d1` and on).
 
 use gigae_eval_model::number::{self, short};
 use maud::{Markup, html};

@@ -37,7 +37,7 @@ impl NamedValue {
     }
 }
 
-/// The TCP setting that stands for TCP in comparisons: the papers' (no delay), in nothing else
+/// The TCP setting that represents TCP in comparisons: the papers' (no delay), in nothing else
 /// unusual.
 pub fn reference_tcp(results: &Results) -> Option<String> {
     let settings = &results.plan.tcp;

@@ -39,7 +39,7 @@ pub fn findings(results: &Results) -> Vec<ReportedFinding> {
         .collect()
 }
 
-/// A paper's size stands for another one here that differs by less than this factor.
+/// A paper's size is compared with another one here that differs by less than this factor.
 const NEAR: f64 = 1.5;
 
 /// The papers' figures beside those of this run; `None` if the plan carries none.

@@ -1,5 +1,5 @@
 //! `report.html`: one self-contained file with nothing from a network. Everything is there without
-//! scripts; one of its own adds hovering, keys, hiding lines and copying commands.
+//! scripts; the page's own script adds hovering, keys, hiding lines and copying commands.
 
 use super::{asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tuning};
 use crate::ratios as compare;

@@ -32,7 +32,7 @@ struct RowColumn {
 }
 
 impl RowColumn {
-    /// That in which a series stands.
+    /// The row and column of a series.
     fn of(series: &Series) -> Self {
         Self { experiment: series.experiment, size: series.size }
     }

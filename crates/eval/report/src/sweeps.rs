@@ -71,7 +71,7 @@ fn by_buffer<'a>(
         let options = series.variant.as_ref().and_then(|name| results.plan.tcp.get(name));
         let Some(options) = options.filter(|options| options.is_plain()) else { continue };
         if series.transport == "tcp" && series.condition == Condition::default() {
-            // The kernel's own stands last.
+            // The row of the kernel's own buffer comes last.
             let row = found.entry(options.buffer.unwrap_or(u32::MAX)).or_default();
             row.insert(BufferColumn { size: series.size, nodelay: options.nodelay }, series);
         }

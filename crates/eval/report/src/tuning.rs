@@ -17,13 +17,13 @@ use gigae_eval_page::table::{Table, words};
 use maud::{Markup, html};
 use std::fmt::Write;
 
-/// What stands for the setting before anything was changed.
+/// The name of the setting before anything was changed.
 const PRESENT: &str = "as it was";
 
 /// Right of the figure: room for the last numbers.
 const RIGHT: f64 = 24.0;
 
-/// Radius of the marker that stands for the most CPU per KB; the others' areas are in proportion.
+/// Radius of the marker that shows the most CPU per KB; the others' areas are in proportion.
 const LARGEST: f64 = 13.0;
 
 /// Smallest marker that can still be seen.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Bytes of an ECHO, as ping(8) sends them.
 const ECHO: usize = 56;
 
-/// So many of them per second, whatever one takes: else those that find the queue empty, before and
+/// This many ECHOs per second, whatever one takes: else those that find the queue empty, before and
 /// after the senders, would be most of them.
 const ECHOES: f64 = 250.0;
 

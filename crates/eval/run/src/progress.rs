@@ -30,7 +30,7 @@ pub trait RunProgress {
         let _ = repetition;
     }
 
-    /// What a view took meanwhile, if it also works during repetitions.
+    /// What a view took, if it also works during repetitions.
     fn took(&self) -> Option<ViewCost> {
         None
     }

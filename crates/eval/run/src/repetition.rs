@@ -49,7 +49,7 @@ pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Op
 pub(crate) const ETHERNET_HEADER: usize = 14;
 
 /// Time for the answering end to close what it has opened, which may wait for the kernel as opening
-/// does. Who interrupts a run does not wait that long for an end that stands still.
+/// does. After an interrupt, the run does not wait that long for an end that has stopped.
 pub(crate) fn cancel_within(interrupted: &AtomicBool) -> Duration {
     if interrupted.load(Ordering::Relaxed) { JOIN_TIMEOUT + GRACE } else { ANSWER }
 }

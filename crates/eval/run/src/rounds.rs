@@ -160,7 +160,7 @@ impl Running<'_> {
         let took = self.progress.took();
         let first = &self.links[0].local;
         let widest = self.links.iter().rev().max_by_key(|link| link.links).expect("as above");
-        // What a variant of its own has chosen says nothing of the others.
+        // What one variant has chosen says nothing about the others.
         let options = |series: &Series| self.plan.tcp.get(series.variant.as_ref()?);
         let tcp = self.series.iter().find(|series| {
             series.transport == "tcp"

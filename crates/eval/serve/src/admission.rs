@@ -100,7 +100,7 @@ mod tests {
         let taken: u32 = (1..=1000).map(|ms| flood(Duration::from_millis(ms))).sum();
         assert!((990..=1001).contains(&taken), "{taken}");
         assert_eq!(flood(Duration::from_secs(3600)), 64);
-        // A clock that stands gives nothing.
+        // A clock that does not advance gives nothing.
         assert_eq!(flood(Duration::from_secs(3600)), 0);
     }
 

@@ -1,5 +1,5 @@
-//! Many senders and one receiver, at the receiver: an end for each sender, in a thread of its own;
-//! of a transport of which one end receives from all senders, that one.
+//! Many senders and one receiver, at the receiver: an end for each sender, in its own thread; of a
+//! transport of which one end receives from all senders, that one.
 
 use super::client::{Repetition, ServeContext, fits, open, refusal};
 use gigae_eval_measure::probe::{GRACE, Signals};

@@ -3,9 +3,9 @@
 //!
 //! Three kinds of threads. The *event loop*, in [`serve`], accepts connections, keeps the queue,
 //! sends queue updates, and answers `gigae discover` while no client is served. Each *handshake*
-//! has a thread of its own, of bounded number and time, so that a stranger delays no client. The
-//! *turn* of the first client in the queue (`serve/client.rs`) measures; the event loop sleeps
-//! beside it and wakes for what comes.
+//! has its own thread, of bounded number and time, so that a stranger delays no client. The *turn*
+//! of the first client in the queue (`serve/client.rs`) measures; the event loop sleeps beside it
+//! and wakes for what comes.
 //!
 //! A client that vanishes, lies or asks for too much ends its own session only.
 
@@ -320,7 +320,7 @@ impl<'context> EventLoop<'_, 'context> {
         (self.log)(&format!("client {from}: {text}"));
     }
 
-    /// Somebody with the key.
+    /// A client with the key.
     fn join(&mut self, from: SocketAddr, mut session: Session) {
         info!(%from, before = self.queue.len(), "client has the key");
         if self.queue.len() < MOST_WAITING {
@@ -360,7 +360,7 @@ impl<'context> EventLoop<'_, 'context> {
         }
     }
 
-    /// Serves the first of the queue if no client is served, in a thread of its own.
+    /// Serves the first of the queue if no client is served, in a separate thread.
     fn next<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
     where
         'context: 'scope,

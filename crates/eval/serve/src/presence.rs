@@ -53,7 +53,7 @@ impl Presence {
     }
 }
 
-/// By AF_PACKET, which stands beside whatever endpoint the interface has, or by a UDP socket.
+/// By AF_PACKET, which works beside any endpoint that the interface has, or by a UDP socket.
 fn open(options: Options) -> Option<Endpoint> {
     match options.clone().open() {
         Err(OpenError::MissingCapability { .. }) => options.backend(Backend::Udp).open().ok(),

@@ -23,13 +23,13 @@ pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
     let mut kept = MEASURING | locking;
     // It never connects by TCP: no client can point it at another machine.
     let mut needs = Confinement::new().call(libc::SYS_bpf).connect(Ports::None);
-    // Each measured connection has a port of its own, or all have the one that listens already.
+    // Each measured connection has its own port, or all have the one that listens already.
     let own_ports = !one_port || config.programs;
     needs = needs.bind(if own_ports { Ports::Any } else { Ports::None });
     if config.tuning {
-        // Settings are files of root's in /sys and /proc. Those of a network namespace take a sysfs
-        // of its own, which takes CAP_SYS_ADMIN and lies beneath no directory that Landlock could
-        // allow.
+        // Settings are files of root's in /sys and /proc. Those of a network namespace need a sysfs
+        // of that namespace, which needs CAP_SYS_ADMIN and lies beneath no directory that Landlock
+        // could allow.
         kept |= CapabilitySet::SYS_ADMIN;
         needs = needs.all_files();
         for call in [libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_setns] {

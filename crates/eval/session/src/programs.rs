@@ -29,7 +29,7 @@ use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, TcpOptio
 use gigae_eval_model::transport;
 use std::time::Duration;
 
-/// What stands for all that are installed.
+/// The word for all that are installed.
 pub const ALL: &str = "all";
 
 /// How long a program measures, in seconds: the shortest that all of them know.

@@ -11,7 +11,7 @@
 //! | SIGKILL of both | the next `gigae eval` or `gigae serve`, or `gigae tuning restore`, by the journal |
 //! | the machine's end | no one: the settings go with it, as the journal does |
 //!
-//! A value that somebody else changed meanwhile is left as it is, and said.
+//! A value that another program has changed since stays as it is, and is reported.
 //!
 //! `gigae_eval_model::trials` says which settings are tried, `gigae_eval_model::choice` which of
 //! them are better. What this module does not do: it touches no interface that its caller did not

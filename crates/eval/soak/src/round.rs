@@ -21,8 +21,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time for an answer over the control connection. The other ends wait meanwhile, so it is shorter
-/// than elsewhere: an end that waits gives up after `AFTERWARDS` and `SILENCE` of `answer.rs`.
+/// Time for an answer over the control connection. The other ends wait during that time, so it is
+/// shorter than elsewhere: an end that waits gives up after `AFTERWARDS` and `SILENCE` of
+/// `answer.rs`.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a TCP connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);

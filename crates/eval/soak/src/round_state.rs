@@ -50,12 +50,12 @@ pub struct RoundState {
 }
 
 impl RoundState {
-    /// For so many peers, and until somebody ends it.
+    /// For `peers` peers, without a time limit.
     pub fn new(peers: usize) -> Self {
         Self::until(peers, Duration::MAX)
     }
 
-    /// For so many peers, and this time.
+    /// For `peers` peers, and for this time.
     pub fn until(peers: usize, until: Duration) -> Self {
         Self {
             passed: (0..peers).map(|_| Default::default()).collect(),

@@ -33,7 +33,7 @@ const CRITICAL: u8 = 2;
 pub const SETTLED: Duration = Duration::from_secs(60);
 /// Resident memory may be larger by half than when it had settled, and by so much.
 const MORE_MEMORY: u64 = 32 << 20;
-/// Open descriptors may be more by so many.
+/// Open descriptors may be more by this many.
 const MORE_DESCRIPTORS: u64 = 16;
 
 /// Words in drivers' names of counters that mean that something is broken.

@@ -21,7 +21,7 @@ const MOST_REMARKS: usize = 100;
 /// Points that are kept; beyond, each two become one.
 const MOST_POINTS: usize = 480;
 
-/// How it stands.
+/// The verdict on a soak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SoakVerdict {
@@ -119,7 +119,7 @@ pub struct SoakPoint {
     pub retransmissions: u64,
     /// TCP segments sent again.
     pub tcp_retransmissions: u64,
-    /// Frames for which somebody had no room: switch, interfaces, sockets.
+    /// Frames for which a switch, an interface or a socket had no room.
     pub drops: u64,
     /// Largest resident memory of a process, in bytes.
     pub rss: u64,
@@ -187,7 +187,7 @@ pub struct SoakEnd {
 pub struct SoakState {
     /// [`SCHEMA`].
     pub schema: String,
-    /// How it stands.
+    /// Its verdict so far.
     pub verdict: SoakVerdict,
     /// Command line that repeats it.
     pub command: String,

@@ -1,6 +1,6 @@
-//! A confined process really tries what it may not do, in a process of its own. Each case runs
-//! twice: with the one right that it needs, where it must work, and without it, where the kernel
-//! must refuse it. So a case that fails for another reason is not a proof.
+//! A confined process really tries what it may not do, in a separate process. Each case runs twice:
+//! with the one right that it needs, where it must work, and without it, where the kernel must
+//! refuse it. So a case that fails for another reason is not a proof.
 
 use gigae_confine::{CapabilitySet, Confined, Confinement, Kernel, Landlock, Ports, Seccomp};
 use std::fs::{self, File, Permissions};
@@ -250,7 +250,7 @@ fn make_map() -> io::Result<()> {
     call(unsafe { libc::syscall(libc::SYS_bpf, 0, attributes.as_ptr(), 128) })
 }
 
-/// Runs `case` in a process of its own.
+/// Runs `case` in a separate process.
 fn child(case: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -151,7 +151,7 @@ pub struct FabricConfig {
     /// Two nodes back to back, as GigaE PM II was measured, without the switch and its cost:
     /// nothing can be shaped or impaired then.
     pub cable: bool,
-    /// Ethernets, each with a switch (or cable) of its own, to which every node has an interface:
+    /// Ethernets, each with its own switch (or cable), to which every node has an interface:
     /// `eth0`, `eth1` and so on, 1 to 8. Only the first has IP addresses, and only there can frames
     /// be impaired.
     pub networks: u16,

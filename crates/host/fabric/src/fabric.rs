@@ -171,7 +171,7 @@ impl Fabric {
         };
         let take = |prefix: &String| {
             let _lock = Lock::take(prefix)?;
-            // Somebody else may have done it meanwhile, and created another one.
+            // Another process may have done it in the meantime, and created another one.
             if abandoned(prefix) { take_down(prefix) } else { Ok(Down::default()) }
         };
         state::prefixes().iter().filter(|prefix| abandoned(prefix)).map(take).collect()

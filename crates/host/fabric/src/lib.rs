@@ -33,23 +33,22 @@
 //!
 //! Frames of a socket (TCP, UDP, `AF_PACKET`, `AF_XDP` in copy mode alike) stay charged to its send
 //! buffer until the *switch's* port has sent them. So a single sender is held back by the bucket as
-//! by the transmit queue of its own network card, and seldom overruns the port's buffer; many
-//! senders to one node do.
+//! by the transmit queue of the sender's own network card, and seldom overruns the port's buffer;
+//! many senders to one node do.
 //!
 //! # What it does not do
 //!
 //! The way from a node *to* the switch is not shaped (an `AF_XDP` sender passes by every queue of
-//! its own interface), so one node that sends to several others at once is not held to one link's
-//! rate. There are no loops, no VLANs, no delay and no reordering. Nothing is made outside the
-//! fabric's own namespaces, and nothing is removed that does not carry the fabric's mark (see
+//! the sender's own interface), so one node that sends to several others at once is not held to one
+//! link's rate. There are no loops, no VLANs, no delay and no reordering. Nothing is made outside
+//! the fabric's own namespaces, and nothing is removed that does not carry the fabric's mark (see
 //! [`Fabric::down`]).
 //!
 //! # What it needs
 //!
 //! Set-up is done by the ordinary programs `ip` and `tc` (iproute2) and needs `CAP_SYS_ADMIN` and
-//! `CAP_NET_ADMIN`. A process of an ordinary user gains both by [`gain_privileges`], in a user
-//! namespace of its own. Impairments also need `CAP_BPF` outside of user namespaces (part of root's
-//! set).
+//! `CAP_NET_ADMIN`. A process of an ordinary user gains both by [`gain_privileges`], in its own
+//! user namespace. Impairments also need `CAP_BPF` outside of user namespaces (part of root's set).
 //!
 //! A thread inside a node (see [`Node::enter`]) still sees the *former* namespace's
 //! `/sys/class/net`, because sysfs shows the namespace that it was mounted in. Use netlink, an

@@ -1,6 +1,6 @@
 //! Named network namespaces: making, entering, proving whose they are, removing.
 //!
-//! A namespace is made in a thread of its own (`unshare(2)`), marked while it has no name yet, and
+//! A namespace is made in a separate thread (`unshare(2)`), marked while it has no name yet, and
 //! only then given its name under `/run/netns`, the directory of ip-netns(8). So a namespace that
 //! has a name has the mark, at whatever moment a process may be killed, and the mark alone says
 //! whether it may be removed. The mark is the alias of its loopback interface.
@@ -109,7 +109,7 @@ pub fn leave_network() -> Result<(), FabricError> {
         .map_err(|error| FabricError::privileged("making a network namespace", error))
 }
 
-/// Runs `work` in a thread of its own inside the namespace `name`.
+/// Runs `work` in a separate thread inside the namespace `name`.
 pub(crate) fn inside<T: Send>(
     name: &str,
     work: impl FnOnce() -> Result<T, FabricError> + Send,

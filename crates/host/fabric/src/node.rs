@@ -44,9 +44,9 @@ impl Node {
 
     /// Moves the *calling thread* into the node's network namespace until the guard is dropped.
     ///
-    /// Threads started meanwhile begin in the node too, and stay there. `/sys/class/net` keeps
-    /// showing the former namespace; `/proc/thread-self/net/` and netlink follow the thread.
-    /// Two system calls; needs `CAP_SYS_ADMIN`.
+    /// Threads started while the guard lives begin in the node too, and stay there.
+    /// `/sys/class/net` keeps showing the former namespace; `/proc/thread-self/net/` and netlink
+    /// follow the thread. Two system calls; needs `CAP_SYS_ADMIN`.
     pub fn enter(&self) -> Result<NetnsGuard, FabricError> {
         netns::enter(&self.name)
     }

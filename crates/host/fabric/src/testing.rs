@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! Each test runs in a process of its own: [`run`] says why.
+//! Each test runs in a separate process: [`run`] says why.
 //!
 //! Where privileges or programs are missing, every test is reported as ignored, with the reason; if
 //! the environment variable `CI` is set (and not empty) it fails instead, so that a test that never
@@ -55,12 +55,12 @@ pub fn name(path: &'static str) -> &'static str {
 /// Runs the tests as `cargo test` would (names, filters and options included) and ends the process
 /// with its status.
 ///
-/// Each test runs in a process of its own, which costs some milliseconds. So what it counts there
+/// Each test runs in a separate process, which costs some milliseconds. So what it counts there
 /// (descriptors, mappings) and changes (limits, processors) is its own, and what it closes is
 /// closed: a process copies all its descriptors when it forks, so in a common one a test that
 /// starts a program would hold the sockets, names and XDP programs of all the others until its
-/// child begins that program, on a busy machine for a second, and they could not be taken again
-/// meanwhile.
+/// child begins that program, on a busy machine for a second, and other tests could not take them
+/// during that time.
 ///
 /// All of them need root.
 pub fn run(tests: &[(&str, fn())]) -> ! {

@@ -120,9 +120,9 @@ pub(crate) const QUIET_NODE: [KernelSetting; 7] = [
     KernelSetting { file: "ipv6/mld_qrv", value: "1" },
 ];
 
-/// The switch forwards frames, speaks no IPv6 of its own, and does not take IP packets through the
-/// firewall on the way, as kernels with bridge netfilter do by default: a switch looks at Ethernet
-/// headers, and all frames are to cost it the same.
+/// The switch forwards frames, sends no IPv6 frames itself, and does not take IP packets through
+/// the firewall on the way, as kernels with bridge netfilter do by default: a switch looks at
+/// Ethernet headers, and all frames are to cost it the same.
 pub(crate) const QUIET_SWITCH: [KernelSetting; 4] = [
     KernelSetting { file: "ipv6/conf/default/disable_ipv6", value: "1" },
     KernelSetting { file: "bridge/bridge-nf-call-iptables", value: "0" },

@@ -1,14 +1,14 @@
 //! Fabrics of an ordinary user: a user namespace in which the process has the privileges that one
 //! takes.
 //!
-//! [`gain_privileges`] moves the whole process, once and for good, into three namespaces of its own
+//! [`gain_privileges`] moves the whole process, once and for good, into three new namespaces
 //! (user_namespaces(7)):
 //!
 //! - a user namespace, in which its user is root;
 //! - a network namespace, of which only the loopback is up. So nothing can be done to the host's
 //!   network;
-//! - a mount namespace with a `/run` of its own, for the names of network namespaces. What `/run`
-//!   had before is still there.
+//! - a mount namespace with its own `/run`, for the names of network namespaces. What `/run` had
+//!   before is still there.
 //!
 //! All of them end with the last process inside, and every fabric with them. What the kernel
 //! reserves for root outside of user namespaces stays reserved: programs of BPF, real-time
@@ -50,8 +50,8 @@ const FORBIDDING: [(&str, &str, &str); 3] = [
 /// Where the process's own `/run` keeps what `/run` was before.
 const FORMER: &str = "/run/host";
 
-/// Lets this process create fabrics if it may not yet: moves it into a user namespace of its own.
-/// Does nothing for root.
+/// Lets this process create fabrics if it may not yet: moves it into its own user namespace. Does
+/// nothing for root.
 ///
 /// The process must have one thread. What it starts later is in the namespace, too.
 pub fn gain_privileges() -> Result<(), FabricError> {

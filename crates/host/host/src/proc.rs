@@ -1,5 +1,5 @@
-//! Files of proc(5). What belongs to a process stands in [`process`], what belongs to a network in
-//! [`net`]; here is what belongs to the machine.
+//! Files of proc(5). What belongs to a process is in [`process`], what belongs to a network in
+//! [`net`]; this module has what belongs to the machine.
 
 pub mod net;
 pub mod process;
@@ -33,8 +33,8 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// What stands behind the first `name:` of a file of such lines: `/proc/self/status`,
-/// `/proc/meminfo`, `/proc/cpuinfo`.
+/// What follows the first `name:` of a file of such lines: `/proc/self/status`, `/proc/meminfo`,
+/// `/proc/cpuinfo`.
 pub fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (found, value) = line.split_once(':')?;

@@ -61,7 +61,7 @@ impl Attributes {
         self
     }
 
-    /// The bytes of the first attribute of this kind, if it has so many.
+    /// The bytes of the first attribute of this kind, if it has `N` bytes.
     pub fn number<const N: usize>(&self, kind: u16) -> Option<[u8; N]> {
         let (_, value) = self.0.iter().find(|(other, _)| *other == kind)?;
         value.as_slice().try_into().ok()

@@ -11,7 +11,7 @@ use netlink_packet_route::link::{
 use rustix::fd::{AsRawFd, BorrowedFd};
 
 /// The ids of the XDP programs of an interface: the only one, or else those in the driver, above it
-/// and in hardware. Zero where there is none.
+/// and in hardware. Zero where no program is attached.
 pub type Modes = [u32; 4];
 
 /// An interface.

@@ -36,7 +36,7 @@ pub struct RouteInfo {
     pub gateway: Option<IpAddr>,
     /// Index of the interface.
     pub interface: Option<u32>,
-    /// The table in which it stands; 0 if in none.
+    /// The table in which it is; 0 if in none.
     pub table: u32,
 }
 

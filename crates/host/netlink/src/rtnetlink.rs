@@ -1,5 +1,5 @@
-//! The socket to the kernel's routing (rtnetlink(7)). What it can ask stands beside the answers, in
-//! `link.rs` and `route.rs`.
+//! The socket to the kernel's routing (rtnetlink(7)). What it can ask is defined beside the
+//! answers, in `link.rs` and `route.rs`.
 
 use crate::socket::Socket;
 use crate::{Error, Result};

@@ -4,8 +4,8 @@
 //! message it has before it compares the rest. A shorter one is the beginning of a stream that
 //! follows from the identity; its position tells the checker which message it is.
 //!
-//! This small crate stands alone: soaks, the simulation and the NIC lab verify with it, and none of
-//! them uses another.
+//! This small crate depends on no other crate of ours: soaks, the simulation and the NIC lab verify
+//! with it, and none of them uses another.
 
 #![forbid(unsafe_code)]
 

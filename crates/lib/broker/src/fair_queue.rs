@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// twice.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// One part in so many of the time is forgotten per time that passes: what a user may use in the
+/// One part in this many of the time is forgotten per time that passes: what a user may use in the
 /// long run.
 const SHARE: u32 = 4;
 
@@ -92,7 +92,7 @@ mod tests {
             let (next, _) = fair_queue.next([1].into_iter(), now).unwrap();
             assert_eq!(next, 1);
             fair_queue.charge(1, SECOND, now);
-            // The other came meanwhile.
+            // The other came in the meantime.
             assert_eq!(fair_queue.next([1, 2].into_iter(), now).unwrap(), (2, Duration::ZERO));
             now += SECOND;
             fair_queue.charge(2, SECOND / 1000, now);

@@ -8,8 +8,8 @@
 //!   own copies, and reads which ones are left (proc(5), `/proc/pid/fdinfo`).
 //! - **Memory.** The kernel gives a lease on it only if no other file of it is open. Then the
 //!   broker seals it, which the kernel permits only if no page of it is registered with a socket
-//!   ([`LentMemory`]). A client may have such a socket in a namespace of its own, where it shares
-//!   the memory and outlives the port.
+//!   ([`LentMemory`]). A client may have such a socket in its own namespace, where it shares the
+//!   memory and outlives the port.
 //!
 //! Both also see a file that is in flight in a message which the client does not read. The kernel
 //! counts such files for the broker's user (unix(7), `ETOOMANYREFS`), so they must not become more
@@ -28,7 +28,7 @@ use std::io::{self, Read, Seek};
 use std::time::{Duration, Instant};
 
 /// Pause between the first two checks whether something is gone. A process that ends closes one
-/// file after the other, and the kernel ends a socket in a task of its own.
+/// file after the other, and the kernel ends a socket in a separate task.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The pause doubles with each check, up to this.

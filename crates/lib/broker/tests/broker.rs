@@ -397,8 +397,8 @@ fn hanging_up_gives_nothing_back() {
     until(has_room, || "what is gone makes room".to_owned());
 }
 
-/// A client registers the memory of its port with a socket of a namespace of its own and gives all
-/// else back.
+/// A client registers the memory of its port with a socket in its own namespace and gives all else
+/// back.
 fn memory_that_is_shared() {
     let testbed = Testbed::new("shared", &format!("{ROOT_TOO}ports_per_user = 1"));
     let kept = attacker::share_memory(&testbed, testbed.port());
@@ -429,7 +429,7 @@ fn another_namespace_gets_nothing() {
 }
 
 /// Root asks for many ports at once, another user then for one. All of them are ready before the
-/// broker, which is stopped meanwhile, sees the first.
+/// broker, which is stopped until then, sees the first.
 fn others_get_their_turn() {
     let mut testbed = Testbed::new("turns", ROOT_TOO);
     let ask = || testbed.inside(|| PortOffer::ask(&testbed.socket(), &request()));

@@ -1,11 +1,11 @@
 //! How long others wait for a program that computes and makes no call.
 //!
-//! Two nodes back to back, each program on a processor of its own where there are two, both busy
-//! all the time, so that the progress thread has to take its processor from one of them. Measured:
-//! the first message to a new peer, until the peer's program has it; acknowledgement of a message,
-//! a write, a read and an atomic change, until the program that asked knows. Lays its nodes for
+//! Two nodes back to back, each program on its own processor where there are two, both busy all the
+//! time, so that the progress thread has to take its processor from one of them. Measured: the
+//! first message to a new peer, until the peer's program has it; acknowledgement of a message, a
+//! write, a read and an atomic change, until the program that asked knows. Lays its nodes for
 //! itself and takes them away again: `cargo run --release -p gigae --example away` as root. With a
-//! number behind it, there are only messages and writes, spread over so many seconds.
+//! number behind it, there are only messages and writes, spread over this many seconds.
 
 mod common;
 
@@ -122,7 +122,7 @@ fn operations(asking: &Endpoint, to: Peer, key: RegionKey) -> ExampleResult<()> 
     Ok(())
 }
 
-/// Messages and writes, spread over so many seconds.
+/// Messages and writes, spread over `seconds` seconds.
 fn for_seconds(seconds: u64, asking: &Endpoint, to: Peer, key: RegionKey) -> ExampleResult<()> {
     let (mut sends, mut writes) = (Vec::new(), Vec::new());
     let every = Duration::from_secs(seconds) / MESSAGES as u32;

@@ -35,7 +35,7 @@ const LARGES: usize = 30;
 const RING: [usize; 3] = [8, 30_000, 300_000];
 /// How often each goes round.
 const TURNS: usize = 30;
-/// After so many empty polls, an end that waits yields its processor, as the libfabric provider
+/// After this many empty polls, an end that waits yields its processor, as the libfabric provider
 /// does.
 const EMPTY_POLLS: u32 = 50;
 

@@ -153,8 +153,8 @@ fn full_frame(pair: &EndpointPair, n: usize) {
     arrives(pair, n);
 }
 
-/// Receives the message at once; the sender looks at what has come meanwhile, as a program's next
-/// call does.
+/// Receives the message at once; the sender looks at what has come since, as a program's next call
+/// does.
 #[inline(always)]
 fn arrives(pair: &EndpointPair, n: usize) {
     pair.net.advance_to(pair.net.now() + STEP);

@@ -217,7 +217,7 @@ impl Engine {
 
     /// The program only looks at something. It may make no other call for a long time, and the
     /// process's thread leaves an endpoint alone whose program calls. So a look takes in what has
-    /// arrived if the clock was not read for long. It counts for so many empty polls. An error
+    /// arrived if the clock was not read for long. It counts for `polls` empty polls. An error
     /// shows in the next call that can return it.
     #[inline]
     pub(crate) fn look(&mut self, polls: usize) {

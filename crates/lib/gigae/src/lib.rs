@@ -2,8 +2,8 @@
 //!
 //! An [`Endpoint`] sends messages to other endpoints on the same Ethernet and receives theirs.
 //! There is no connection to make: name a peer by its MAC address and send. Every message arrives
-//! once and in order, or comes back as failed with the reason; nothing is lost silently.
-//! TCP/IP goes on over the same interface meanwhile.
+//! once and in order, or comes back as failed with the reason; nothing is lost silently. TCP/IP
+//! continues to work over the same interface.
 //!
 //! ```no_run
 //! use gigae::{Address, Endpoint};

@@ -5,7 +5,7 @@
 //! read where they lie.
 //!
 //! The only link's errors are the program's. Where there are several, a link that does not work is
-//! given up: the protocol uses the others meanwhile.
+//! given up: the protocol uses the others in the meantime.
 //!
 //! The first link lies in the structure itself, so with a single link nothing here costs more than
 //! a comparison with zero.

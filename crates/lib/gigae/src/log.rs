@@ -1,8 +1,8 @@
 //! The log: what the library does and why, on standard error.
 //!
-//! The crates of the library emit events ([`tracing`]). A program that has a subscriber of its own
-//! gets them there. For all others, [`log_to_stderr`] shows those that `GIGAE_LOG` asks for. It has
-//! no spans to keep: there are none. Why this is not `tracing-subscriber`:
+//! The crates of the library emit events ([`tracing`]). A program that has its own subscriber gets
+//! them there. For all others, [`log_to_stderr`] shows those that `GIGAE_LOG` asks for. It has no
+//! spans to keep: there are none. Why this is not `tracing-subscriber`:
 //! docs/decisions/0059-logs.md.
 
 use std::fmt::{self, Write as _};

@@ -36,7 +36,7 @@ impl<'a> SendBuffer<'a> {
 
     /// Like [`send`](Self::send) without the doorbell: the message goes with the next
     /// [`Endpoint::flush`], `send` or receive, or when enough frames wait. A small message is
-    /// copied into the frame of one that waits already, which is cheaper than a frame of its own;
+    /// copied into the frame of one that waits already, which is cheaper than a separate frame;
     /// otherwise no copy. No system call unless it has to wait or enough frames do.
     pub fn queue(self, to: Peer, len: usize) -> Result<(), SendError> {
         self.accept::<false>(to, len)
@@ -92,8 +92,8 @@ impl Deref for SendBuffer<'_> {
     type Target = [u8];
 
     /// # Panics
-    /// Never: the buffer is there until it is consumed. Reading has a call of its own, since the
-    /// call for writing needs exclusive access to the token.
+    /// Never: the buffer is there until it is consumed. Reading has a separate call, since the call
+    /// for writing needs exclusive access to the token.
     fn deref(&self) -> &[u8] {
         let frame = self.frame.as_ref().expect("not consumed");
         &self.endpoint.arenas().first.unsent_bytes(frame)[PAYLOAD..][..self.endpoint.max_message()]

@@ -33,7 +33,7 @@ pub enum Backend {
 ///
 /// Such a port is a child of the NIC, as with [`Sharing::Child`](crate::Sharing::Child), in
 /// AF_XDP's generic mode; so it needs an Ethernet envelope. It listens at `/run/gigae/broker.sock`,
-/// or where the environment variable `GIGAE_BROKER` says; `GIGAE_BROKER=never` stands for
+/// or where the environment variable `GIGAE_BROKER` says; `GIGAE_BROKER=never` means
 /// [`Never`](Self::Never). A set-user-id program does not read that variable. A broker that was
 /// started neither by root nor by this process's user is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,9 +103,9 @@ impl Options {
     /// Everything at its default for an interface: port id 0, channel 0, EtherType 0x88B5, the best
     /// backend, adaptive waiting, selective repeat, a peer timeout of 10 s, a linger of 1 s.
     ///
-    /// A name such as `eth1v0/eth1v1` stands for the first of these interfaces that is up and no
-    /// other endpoint uses, so that processes share SR-IOV functions, or NICs, by all naming the
-    /// same. [`Sharing`] says what if all are in use.
+    /// A name such as `eth1v0/eth1v1` means the first of these interfaces that is up and no other
+    /// endpoint uses, so that processes share SR-IOV functions, or NICs, by all naming the same.
+    /// [`Sharing`] says what if all are in use.
     pub fn new(interface: &str) -> Self {
         Self {
             interfaces: vec![interface.into()],
@@ -179,7 +179,7 @@ impl Options {
     }
 
     /// Whether the NIC is shared with other processes. With [`Sharing::Auto`] and
-    /// [`Sharing::Child`], each endpoint has an interface and an address of its own.
+    /// [`Sharing::Child`], each endpoint has its own interface and address.
     /// [`Endpoint::identity`](crate::Endpoint::identity) returns the address.
     #[must_use]
     pub fn sharing(mut self, sharing: Sharing) -> Self {
@@ -257,7 +257,7 @@ impl Options {
     }
 
     /// Whether small messages that wait for the same doorbell share a frame (default), or each has
-    /// one of its own.
+    /// its own frame.
     #[must_use]
     pub fn aggregate(mut self, aggregate: bool) -> Self {
         self.aggregate = aggregate;

@@ -12,7 +12,7 @@
 //! kernel counts the dropped datagrams as UDP `InErrors`.
 //!
 //! What it does not do: it neither keeps a table nor follows changes (`route_table.rs` asks again),
-//! it speaks no ARP of its own, and it refuses multicast and broadcast.
+//! it sends no ARP itself, and it refuses multicast and broadcast.
 
 use gigae_netlink::{Error, RouteInfo, RouteType, Rtnetlink};
 use gigae_wire::MacAddr;

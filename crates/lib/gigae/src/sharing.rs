@@ -22,8 +22,8 @@ const FREE_WITHIN: Duration = Duration::from_millis(200);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Whether a NIC is shared with other processes that use gigae; each has an interface of its own
-/// then. In the UDP envelope each has a UDP port of its own instead.
+/// Whether a NIC is shared with other processes that use gigae; each has its own interface then. In
+/// the UDP envelope each has its own UDP port instead.
 ///
 /// A *child* is an interface that the kernel puts beside the NIC (macvlan), with a random address.
 /// It is removed with its endpoint; after SIGKILL, the next process removes it. Frames cost more
@@ -38,8 +38,8 @@ pub enum Sharing {
     #[default]
     Alone,
     /// The NIC itself if no other endpoint has it, otherwise a child. In the UDP envelope: the NIC
-    /// itself, with the first UDP port that is free, and the port id that stands for it if it is
-    /// not that of [`Options::port`](crate::Options::port).
+    /// itself, with the first UDP port that is free, and the port id of that UDP port if it is not
+    /// that of [`Options::port`](crate::Options::port).
     Auto,
     /// Always a child. In the UDP envelope the same as `Auto`.
     Child,

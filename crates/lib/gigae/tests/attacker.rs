@@ -11,7 +11,7 @@ use gigae_wire::op::Op;
 use gigae_wire::{Envelope, HEADER_LEN, Header, PathId, Route};
 use std::time::Duration;
 
-/// A node with sessions of its own, which sends any operations.
+/// A node with its own sessions, which sends any operations.
 struct Attacker {
     net: Network,
     port: Port,

@@ -1,5 +1,5 @@
-//! What a message may cost between the program and the kernel: no allocation, no lock, no clock
-//! read of its own, and in streams only a share of a doorbell. Needs root.
+//! What a message may cost between the program and the kernel: no allocation, no lock, no separate
+//! clock read, and in streams only a share of a doorbell. Needs root.
 //!
 //! Two endpoints on the ends of a cable, over AF_XDP in generic mode and over AF_PACKET, or on one
 //! node with memory between them, in one thread: a veth delivers within the sender's system call,
@@ -44,7 +44,7 @@ const COUNTED_MESSAGES: u64 = 1_000;
 const PER_CLOCK_READ: u64 = 8;
 
 /// Messages of a stream for each doorbell, at least. The sender rings once per 32 frames; one in 16
-/// frames is acknowledged with a doorbell of its own.
+/// frames is acknowledged with a separate doorbell.
 const PER_DOORBELL: u64 = 8;
 
 /// Frames that a stream sends before the receiver drains: no more than the credit of a new session.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Options for so many links, and the two ends of each.
+/// Options for `count` links, and the two ends of each.
 fn ends(count: usize) -> (Options, [Vec<Box<dyn Link>>; 2]) {
     let names: Vec<_> = (0..count).map(|n| format!("cable{n}")).collect();
     let options = Options::trunk(names);

@@ -121,7 +121,7 @@ impl Star {
         Self { rim: rim.collect(), hub, now: 0 }
     }
 
-    /// So many messages to each of the rim, and as many back. Returns allocations at the hub.
+    /// `messages` messages to each of the rim, and as many back. Returns allocations at the hub.
     fn round(&mut self, messages: u32) -> u64 {
         let mut allocated = 0;
         for n in 0..self.rim.len() {

@@ -376,7 +376,7 @@ fn threads() -> Vec<String> {
     tasks.map(status).filter(|status| status.contains("gigae-progress")).collect()
 }
 
-/// The threads once there are so many. One names itself when it runs, and the kernel lists it until
+/// The threads once there are `count`. One names itself when it runs, and the kernel lists it until
 /// a moment after it was joined.
 fn await_threads(count: usize) -> Vec<String> {
     let end = Instant::now() + PATIENCE;

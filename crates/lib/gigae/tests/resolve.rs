@@ -50,8 +50,8 @@ fn ip(node: &Node, arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
-/// Gives the node fe80::`number`. The kernel takes frames for a new address once a work queue of
-/// its own has made the local route, a moment after the command returned.
+/// Gives the node fe80::`number`. The kernel takes frames for a new address once a separate work
+/// queue has made the local route, a moment after the command returned.
 fn link_local(node: &Node, number: u16) {
     ip(node, &format!("address add fe80::{number}/64 dev eth0 nodad"));
     let _inside = node.enter().unwrap();
@@ -142,7 +142,7 @@ fn beyond_a_gateway_the_gateway_is_next() {
 fn an_ipv6_gateway_carries_ipv4() {
     let fabric = testing::fabric("an_ipv6_gateway_carries_ipv4", |_| {});
     let (here, gateway) = (fabric.node(1), fabric.node(2));
-    // Without a link-local address of its own the kernel asks no node on behalf of IPv4.
+    // Without a link-local address here, the kernel asks no node on behalf of IPv4.
     link_local(&here, 1);
     link_local(&gateway, 2);
     ip(&here, "route add 198.19.0.0/24 via inet6 fe80::2 dev eth0");

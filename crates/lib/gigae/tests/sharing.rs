@@ -1,4 +1,4 @@
-//! Several endpoints on one NIC, each with an interface of its own, on real interfaces in network
+//! Several endpoints on one NIC, each with its own interface, on real interfaces in network
 //! namespaces that each test makes and removes. Needs root.
 #![allow(missing_docs)]
 
@@ -21,7 +21,7 @@ const COUNT: u32 = 300;
 
 const BACKENDS: [Backend; 2] = [Backend::XdpMode(Mode::XdpGeneric), Backend::Packet];
 
-/// In a process of its own: opens an endpoint on the NIC `eth0`, says its address and returns what
+/// In a separate process: opens an endpoint on the NIC `eth0`, says its address and returns what
 /// comes.
 const ECHO: &str = "GIGAE_TEST_ECHO";
 

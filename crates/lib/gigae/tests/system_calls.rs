@@ -85,7 +85,7 @@ impl EndpointPair {
         Self { a, b, to_b, to_a, key, _fabric: fabric }
     }
 
-    /// One message of so many bytes, and one back.
+    /// One message of `len` bytes, and one back.
     fn ping_pong(&self, len: usize) {
         let directions = [(&self.a, self.to_b, &self.b), (&self.b, self.to_a, &self.a)];
         for (from, to, at) in directions {

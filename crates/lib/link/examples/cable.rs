@@ -72,7 +72,7 @@ pub struct Cable {
     arena: Arc<Arena>,
     holds: TxHolds,
     posting: Posting,
-    /// Slots for received frames that no token stands for.
+    /// Slots for received frames that no token refers to.
     free: Vec<u32>,
     /// Posted frames that were not flushed yet, with their slots.
     posted: Vec<(u32, Vec<u8>)>,
@@ -82,7 +82,8 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Both ends of a cable of this number, with so many transmit and receive frames each.
+    /// Both ends of a cable of this number, with `tx_frames` transmit and `rx_frames` receive
+    /// frames each.
     pub fn pair(
         number: u8,
         filter: &Filter,

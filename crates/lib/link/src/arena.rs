@@ -58,7 +58,7 @@ impl Arena {
         Ok(Self::new(Mapping::sparse(len)?))
     }
 
-    /// The same in a file of its own (memfd), so that a fork has the same pages. No page is there
+    /// The same in a separate file (memfd), so that a fork has the same pages. No page is there
     /// yet: the caller registers the memory with the kernel, which makes all of them then, once,
     /// and each is locked as it comes. With `huge` it lies in huge pages of the system's default
     /// size, of which enough must be free (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to
@@ -303,7 +303,7 @@ token! {
 }
 token! {
     /// Some bytes of a received frame, lent by [`SharedFrame`](crate::SharedFrame), which keeps the
-    /// frame meanwhile.
+    /// frame as long as it exists.
     RxPart
 }
 

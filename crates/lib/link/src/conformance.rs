@@ -2,7 +2,7 @@
 //!
 //! A backend's test file writes a function that opens two links which can reach each other, and
 //! hands it to [`conformance_tests!`](crate::conformance_tests), which makes a list of named tests
-//! of it. Every test opens a pair of its own. A test fails by panicking.
+//! of it. Every test opens its own pair. A test fails by panicking.
 //!
 //! The suite works in real and in virtual time: it gets time to pass by calling
 //! [`Link::wait`], and bounds by how often it did. It asserts nothing about speed.

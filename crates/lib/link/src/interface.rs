@@ -1,11 +1,10 @@
 //! Looking up a network interface: what every kernel backend must know before it opens a socket,
 //! and how it distinguishes an interface that is down from one that is gone.
 //!
-//! Uses the ioctls of netdevice(7) on a socket of its own, so that it keeps looking into the
-//! network namespace in which it was made, whichever thread or process asks. It is a UNIX-domain
-//! socket: a process that gets it from another one cannot reach the network by it.
-//! `/sys/class/net` would show the namespace in which it was mounted. Nothing here changes an
-//! interface.
+//! Uses the ioctls of netdevice(7) on its own socket, so that it keeps looking into the network
+//! namespace in which it was made, whichever thread or process asks. It is a UNIX-domain socket: a
+//! process that gets it from another one cannot reach the network by it. `/sys/class/net` would
+//! show the namespace in which it was mounted. Nothing here changes an interface.
 
 use crate::{LinkError, OpenError};
 use gigae_host::netdevice;
@@ -83,7 +82,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Whether the interface still stands and is up, and so is the NIC that carries its frames if
+    /// Whether the interface still exists and is up, and so is the NIC that carries its frames if
     /// it is a macvlan. Two system calls, two more for such a NIC.
     pub fn check(&self) -> Result<(), LinkError> {
         let check = |index| match self.flags(index) {

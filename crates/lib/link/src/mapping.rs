@@ -93,7 +93,7 @@ impl Mapping {
         Ok(Self { base, len })
     }
 
-    /// The same in a file of its own (memfd), so that a fork has the same pages. No page is there
+    /// The same in a separate file (memfd), so that a fork has the same pages. No page is there
     /// yet: the caller registers the memory with the kernel, which makes all of them then, once,
     /// and each is locked as it comes. With `huge` it lies in huge pages of the system's default
     /// size, of which enough must be free (`/proc/sys/vm/nr_hugepages`), and `len` is rounded up to

@@ -14,7 +14,7 @@ pub struct FrameMemory<'a> {
 }
 
 impl<'a> FrameMemory<'a> {
-    /// The bytes of a received frame, wherever it lies.
+    /// The bytes of a received frame, in whatever memory it lies.
     ///
     /// # Panics
     /// If the frame is another link's.

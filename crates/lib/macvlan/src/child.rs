@@ -43,7 +43,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Makes a child of the NIC `parent`, up, with an address of its own and the NIC's MTU, in the
+    /// Makes a child of the NIC `parent`, up, with its own address and the NIC's MTU, in the
     /// calling thread's network namespace. Removes what killed processes left on this NIC before.
     ///
     /// Needs `CAP_NET_ADMIN`. Some 30 system calls; milliseconds, of which most is the kernel's
@@ -124,7 +124,7 @@ impl Drop for Child {
     }
 }
 
-/// A child that stands on some NIC of this namespace.
+/// A child of some NIC of this namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Its name.
@@ -168,8 +168,8 @@ fn mac(link: &InterfaceInfo) -> MacAddr {
     MacAddr(link.mac.unwrap_or_default())
 }
 
-/// Removes what is left over on one NIC, or on any; their names. The claim is held meanwhile, so
-/// that of several who sweep one does.
+/// Removes what is left over on one NIC, or on any; their names. A child's claim is held during its
+/// removal, so that only one of several processes removes the child.
 fn sweep(kernel: &Rtnetlink, links: &[InterfaceInfo], on: Option<u32>) -> Vec<String> {
     // Children of a macvlan are the kernel's children of its NIC.
     let nic = on.map(|index| {

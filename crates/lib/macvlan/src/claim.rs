@@ -17,8 +17,8 @@ pub struct Claim(OwnedFd);
 
 impl Claim {
     /// Claims the address in the calling thread's network namespace: binds `gigae/` and the address
-    /// as text, such as `gigae/02:00:00:00:00:01`. `None` if somebody has it. Two system calls; no
-    /// privileges.
+    /// as text, such as `gigae/02:00:00:00:00:01`. `None` if another process has it. Two system
+    /// calls; no privileges.
     pub fn take(mac: MacAddr) -> io::Result<Option<Self>> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket =
@@ -46,7 +46,7 @@ impl From<Claim> for OwnedFd {
     }
 }
 
-/// From a socket that was handed on by whoever claimed the address.
+/// From the socket of the process that claimed the address.
 impl From<OwnedFd> for Claim {
     fn from(socket: OwnedFd) -> Self {
         Self(socket)

@@ -1,6 +1,5 @@
-//! A network interface of one process's own on a NIC that several share: a *macvlan child* in
-//! bridge mode (ip-link(8)), with a MAC address, a queue and so an AF_XDP or packet socket of its
-//! own.
+//! A network interface for one process on a NIC that several share: a *macvlan child* in bridge
+//! mode (ip-link(8)), with its own MAC address, queue and so AF_XDP or packet socket.
 //!
 //! | system call | when |
 //! |---|---|

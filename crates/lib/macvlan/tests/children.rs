@@ -7,7 +7,7 @@ use gigae_macvlan::{Child, Claim, GROUP, children, remove_left_overs};
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// In a process of its own: makes a child of this NIC in the namespace it was started in, says its
+/// In a separate process: makes a child of this NIC in the namespace it was started in, says its
 /// name, and waits to be killed.
 const HOLD: &str = "GIGAE_TEST_HOLD";
 
@@ -87,7 +87,7 @@ fn the_child_of_a_killed_process_is_left_over_and_the_next_one_removes_it() {
     let fabric = testing::fabric("left over", |_| {});
     let node = fabric.node(1);
     let _inside = node.enter().unwrap();
-    // A macvlan of somebody else is none of ours, whatever it is called.
+    // A macvlan of another program is none of ours, whatever it is called.
     ip(&node, &["link", "add", "gigae7", "link", "eth0", "type", "macvlan", "mode", "bridge"]);
     let ((mut first, gone), (mut second, stays)) = (another(&node), another(&node));
     assert!(children().unwrap().iter().all(|found| !found.left_over));

@@ -6,7 +6,7 @@
 //! has the length that *this* side expects and is sealed against shrinking: shrinking would end the
 //! reader with a signal (`SIGBUS`). The users of this crate check what the words mean.
 //!
-//! This is a crate of its own because `gigae-shm` and `gigae-observe` share it, and neither may
+//! This is a separate crate because `gigae-shm` and `gigae-observe` share it, and neither may
 //! depend on the other.
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -91,7 +91,7 @@ pub fn check(fd: impl AsFd, len: usize) -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// Bytes of so many words.
+/// Bytes of `len` words.
 fn bytes(len: usize) -> io::Result<usize> {
     let fits = |bytes: &usize| isize::try_from(*bytes).is_ok();
     len.checked_mul(8).filter(fits).ok_or(io::ErrorKind::InvalidInput.into())

@@ -11,7 +11,7 @@
 //! | part | written by | says |
 //! |---|---|---|
 //! | header | the endpoint, once | what it is: links, port id, channels, names of all counters |
-//! | control | observers; the endpoint's own words | until when somebody looks; how far the ring was read; how far written |
+//! | control | observers; the endpoint's own words | until when an observer looks; how far the ring was read; how far written |
 //! | statistics | the endpoint | its counters and peers, under a sequence count |
 //! | ring | the endpoint | captured frames |
 //!

@@ -52,7 +52,7 @@ impl Publisher {
         self.memory.words()[AT_CAPTURE_UNTIL].load(Ordering::Acquire)
     }
 
-    /// Writes the statistics of a moment, of an endpoint that knows so many peers.
+    /// Writes the statistics of a moment, of an endpoint that knows `known` peers.
     pub fn publish(&self, at: u64, known: u64, write: impl FnOnce(&mut StatisticsWriter)) {
         let mut sheet =
             StatisticsWriter::begin(&self.memory.words()[AT_STATISTICS..][..STATISTICS_WORDS], at);

@@ -165,9 +165,9 @@ impl<'a> StatisticsWriter<'a> {
 }
 
 impl Statistics {
-    /// Reads the statistics: so many counters, counters per link of so many links, and values per
-    /// peer. `None` if they were never written, or were being written at every look, because the
-    /// process was stopped or killed during a write.
+    /// Reads the statistics: as many counters, counters per link and values per peer as `names`
+    /// says, for `links` links. `None` if they were never written, or were being written at every
+    /// look, because the process was stopped or killed during a write.
     pub(crate) fn read(words: &[AtomicU64], links: usize, names: [usize; 3]) -> Option<Self> {
         let words = (0..TRIES).find_map(|_| whole(words))?;
         let row = |at: usize, names: usize, most: usize| words[at..at + names.min(most)].to_vec();
@@ -206,7 +206,7 @@ impl Statistics {
     }
 }
 
-/// All words of one write, if it was finished and no other began meanwhile.
+/// All words of one write, if it was finished and no other began during this reading.
 fn whole(words: &[AtomicU64]) -> Option<Vec<u64>> {
     let before = words[0].load(Ordering::Acquire);
     if before == 0 || before % 2 == 1 {

@@ -114,7 +114,7 @@ fn what_only_has_the_name_is_passed_over() {
         named(1 << 50, shrink),
     ];
     let found = find(Some(std::process::id())).unwrap();
-    // Other tests open and close theirs meanwhile.
+    // Other tests open and close theirs at the same time.
     assert!(found.endpoints.iter().all(|endpoint| endpoint.about == about(endpoint.about.port)));
     assert!(here(3).len() == 1 && found.foreign.is_empty());
     drop(observed);

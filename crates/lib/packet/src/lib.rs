@@ -7,7 +7,7 @@
 //! `TP_STATUS_USER` (it has a frame). The kernel fills slots strictly in order and copies each
 //! frame once. While the next slot is not its own, it drops and counts frames: one slot that is
 //! kept would stop everything once the kernel comes round to it. So [`PacketLink`] copies a frame
-//! to memory of its own when it is polled, and gives the slot back at once. Figures: decision 76.
+//! to its own memory when it is polled, and gives the slot back at once. Figures: decision 76.
 //! Version 3 of the ring is not used: it hands over blocks of frames when a block is full or a
 //! timer of at least a millisecond ends, which is many round trips.
 //!

@@ -196,7 +196,7 @@ fn going_down_is_reported() {
     let mut link = open(&fabric, 1, config(Envelope::DEFAULT, CHANNEL)).unwrap();
     let to_b = ethernet(&fabric, 1, 2);
     std::thread::scope(|scope| {
-        // Asleep when it happens.
+        // It sleeps when the interface goes down.
         let sleeper = scope.spawn(|| until_error(|| link.wait(None).map(drop)));
         std::thread::sleep(Duration::from_millis(20));
         ip(&fabric, "link set eth0 down");
@@ -214,7 +214,7 @@ fn going_down_is_reported() {
     ip(&fabric, "link set eth0 up");
     fabric.await_links().unwrap();
     let mut peer = open(&fabric, 2, config(Envelope::DEFAULT, CHANNEL)).unwrap();
-    // What was posted meanwhile goes now.
+    // What was posted in the meantime goes now.
     link.flush().unwrap();
     link.flush().unwrap();
     drain(&mut peer);
@@ -222,7 +222,7 @@ fn going_down_is_reported() {
     send_until_received(&mut link, &mut peer, &ours);
 }
 
-/// Its error stays at the socket until somebody takes it.
+/// Its error stays at the socket until a call takes it.
 fn an_outage_that_is_over_keeps_no_program_awake() {
     let fabric = testing::fabric("over", |_| ());
     let mut link = open(&fabric, 1, config(Envelope::DEFAULT, CHANNEL)).unwrap();
@@ -242,7 +242,7 @@ fn deletion_is_reported() {
     let mut link = open(&fabric, 1, config(Envelope::DEFAULT, CHANNEL)).unwrap();
     let to_b = ethernet(&fabric, 1, 2);
     std::thread::scope(|scope| {
-        // Asleep when it happens.
+        // It sleeps when the interface is deleted.
         let sleeper = scope.spawn(|| until_error(|| link.wait(None).map(drop)));
         std::thread::sleep(Duration::from_millis(20));
         drop(fabric);

@@ -23,7 +23,7 @@ const THREAD: u32 = 4;
 /// The thread is inside, and the program sleeps until it has left.
 const WAITED: u32 = 5;
 
-/// The program is not asleep inside; it is; it is and must notify the thread when it wakes.
+/// The program does not sleep inside; it does; it does and must notify the thread when it wakes.
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const NOTIFY: u32 = 2;
@@ -46,7 +46,7 @@ pub(crate) enum Entered {
 /// Whether a program is inside, and how many calls it has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallState {
-    /// Outside, after so many calls.
+    /// Outside, after this many calls.
     Outside(u32),
     /// Inside a call.
     Inside(u32),
@@ -183,7 +183,7 @@ impl Gate {
         self.whose.compare_exchange(IDLE, THREAD, ok, failed).is_ok()
     }
 
-    /// The thread enters if the program is outside after so many calls. One membarrier(2). If the
+    /// The thread enters if the program is outside after `calls` calls. One membarrier(2). If the
     /// kernel refuses that, the program executes the fence from its next call on.
     pub(crate) fn enter_unattended(&self, calls: u32) -> bool {
         self.enter_past(barrier::pass, calls)

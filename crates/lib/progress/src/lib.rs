@@ -28,7 +28,7 @@
 //! - **fork(2)**: a child has no such thread, and the links belong to its parent. The lock's words
 //!   lie in memory that the kernel clears in the child (madvise(2), `MADV_WIPEONFORK`). So the
 //!   child cannot use an inherited endpoint, and dropping one touches nothing. An endpoint that the
-//!   child opens starts a thread of its own.
+//!   child opens starts its own thread.
 //! - **The end**: the thread ends with the process's last endpoint and is joined. So a library that
 //!   dlopen(3) loaded can be unloaded.
 

@@ -340,7 +340,7 @@ impl std::fmt::Debug for ProgressThread {
 
 /// Makes the thread attend an endpoint. It watches these descriptors for frames, but only while the
 /// program makes no calls: a watched descriptor costs some 100 ns for each frame. Starts the thread
-/// if there is none. Some ten system calls the first time, two later.
+/// if it does not run. Some ten system calls the first time, two later.
 pub fn attend<T: Attend + 'static>(owner: &Owner<T>, fds: Arc<[OwnedFd]>) -> io::Result<Attended> {
     let endpoint: Arc<dyn AnyEndpoint> = owner.shared().clone();
     let process = ProgressThread::current()?;

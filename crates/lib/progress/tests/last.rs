@@ -1,5 +1,5 @@
 //! A process's last endpoint closes while another thread opens one: the thread of the one ends, and
-//! that of the other starts. In a process of its own, where no other endpoint keeps the thread.
+//! that of the other starts. In a separate process, where no other endpoint keeps the thread.
 #![allow(missing_docs)]
 
 use gigae_host::affinity;

@@ -1,5 +1,5 @@
 //! A sandbox in which membarrier(2) says what it can do and refuses to do it: the thread has its
-//! turns all the same. In a process of its own, whose only thread starts under that filter.
+//! turns all the same. In a separate process, whose only thread starts under that filter.
 #![allow(missing_docs)]
 
 use gigae_progress::{Attend, NextTurn, Owner, TICK, attend};

@@ -95,7 +95,7 @@ fn what_arrives_while_the_program_is_away_has_a_turn_each_time() {
         rustix::io::write(&frames, &1_u64.to_ne_bytes()).unwrap();
         until("a turn for what arrived", || turns.load(Ordering::Relaxed) > before);
     }
-    // Without an arrival and with nothing due there is none.
+    // Without an arrival and with nothing due, the thread takes no turn.
     std::thread::sleep(TICK * 20);
     let before = turns.load(Ordering::Relaxed);
     std::thread::sleep(TICK * 40);

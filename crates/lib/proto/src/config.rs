@@ -42,7 +42,7 @@ pub struct ProtocolConfig {
     pub payload_checksum: bool,
     /// The protocol reports a peer as lost that leaves something unanswered for this long.
     pub peer_timeout: Duration,
-    /// After so many received frames an acknowledgement goes out at the latest,
+    /// After this many received frames an acknowledgement goes out at the latest,
     pub ack_every: u16,
     /// or after this time. An acknowledgement usually rides on a message.
     pub ack_delay: Duration,
@@ -68,19 +68,19 @@ pub struct BulkConfig {
 }
 
 impl BulkConfig {
-    /// Longest payload in bytes of a frame in so many datagrams, or in as many as it sends.
+    /// Longest payload in bytes of a frame in `datagrams` datagrams, or in as many as it sends.
     pub fn longest(&self, datagrams: u8) -> u16 {
         let frame = usize::from(self.datagram) * usize::from(datagrams.min(self.most));
         u16::try_from(frame.saturating_sub(HEADER_LEN)).unwrap_or(u16::MAX)
     }
 
-    /// How many datagrams a frame with a payload of so many bytes takes.
+    /// How many datagrams a frame with a payload of `payload` bytes takes.
     fn datagrams(&self, payload: u16) -> u8 {
         let frame = usize::from(payload) + HEADER_LEN;
         u8::try_from(frame.div_ceil(self.datagram.into())).unwrap_or(u8::MAX)
     }
 
-    /// The kind of a frame of operations with a payload of so many bytes.
+    /// The kind of a frame of operations with a payload of `payload` bytes.
     pub(crate) fn kind(&self, payload: u16) -> FrameKind {
         FrameKind { kind: Kind::Op, bulk: self.datagrams(payload) }
     }

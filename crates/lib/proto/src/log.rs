@@ -71,7 +71,7 @@ pub(crate) fn lost(peer: &PeerKey, frames: u32) {
     debug!(%peer, frames, "frames lost");
 }
 
-/// Nothing was acknowledged for a retransmission timeout. So many frames wait to go again; none if
+/// Nothing was acknowledged for a retransmission timeout. `frames` frames wait to go again; zero if
 /// only a probe goes first.
 #[cold]
 #[inline(never)]

@@ -89,8 +89,8 @@ enum RttSample {
     None,
     /// The timed frame, which was sent once, the time, and how many frames had arrived by then.
     Running(SeqNo, Since, u32),
-    /// It began at this moment and ends with the next reading of the clock. So many frames have
-    /// arrived since it began.
+    /// It began at this moment and ends with the next reading of the clock. The number says how
+    /// many frames have arrived since it began.
     Ended(Instant, u32),
 }
 
@@ -114,7 +114,7 @@ enum PathState {
 pub(crate) enum AfterProbe {
     /// Another probe.
     Probe,
-    /// None until somebody wants the path, for the first time since it was alive.
+    /// None until the path is wanted, for the first time since it was alive.
     FirstLeft,
     /// None.
     Nothing,
@@ -236,7 +236,7 @@ impl Path {
         transmission
     }
 
-    /// So many frames in flight have arrived. `latest` is the number of the latest transmission
+    /// `in_flight` frames in flight have arrived. `latest` is the number of the latest transmission
     /// among them.
     #[inline]
     pub(crate) fn arrive(&mut self, latest: u32, in_flight: u32) {
@@ -362,7 +362,7 @@ impl Path {
         }
     }
 
-    /// Takes a round trip of this length, during which so many frames arrived.
+    /// Takes a round trip of this length, during which `arrived` frames arrived.
     #[inline]
     fn timed(&mut self, nanos: u64, arrived: u32) {
         self.rtt.sample(nanos);

@@ -22,7 +22,7 @@ impl Rtt {
         Self { smoothed: 0, variation: 0, least, most, backoff: 0 }
     }
 
-    /// The timeout is no shorter than so many nanoseconds.
+    /// The timeout is no shorter than `nanos` nanoseconds.
     pub(crate) fn raise_least(&mut self, nanos: u64) {
         self.least = self.least.max(nanos).min(self.most);
     }

@@ -1,5 +1,5 @@
 //! Numbers that only this endpoint can compute (`PROTOCOL.md` §4): epochs and tokens. Each is a
-//! keyed hash of what it stands for (SipHash-2-4, Aumasson and Bernstein 2012). So the responder of
+//! keyed hash of what it represents (SipHash-2-4, Aumasson and Bernstein 2012). So the responder of
 //! a handshake has to keep nothing.
 
 use crate::PeerKey;
@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Secret(u128);
 
-/// What a number stands for. Numbers of different purposes are unrelated.
+/// What a number represents. Numbers of different purposes are unrelated.
 #[derive(Hash)]
 enum Purpose {
     Epoch,

@@ -127,7 +127,8 @@ impl<T> SendWindow<T> {
         true
     }
 
-    /// Gives up the memory of an empty window. False if there is none, or frames are in it.
+    /// Gives up the memory of an empty window. False if the window has no memory, or frames are in
+    /// it.
     #[cold]
     pub(crate) fn shrink(&mut self, spare: &mut Spare<T>) -> bool {
         let gives = self.is_empty() && self.has_slots();

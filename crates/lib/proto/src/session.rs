@@ -103,7 +103,8 @@ pub(crate) struct Session<T, R> {
     replied_on: PathId,
     /// Since when the peer owes an answer.
     pub(crate) waiting: Since,
-    /// The peer's time was over and began again, because nobody had looked for long.
+    /// The peer's time was over and began again, because the endpoint had not looked at its links
+    /// for long.
     spared: bool,
     /// That happened to the proposal. Answers to the Hellos of before do not count.
     pub(crate) begun_again: bool,

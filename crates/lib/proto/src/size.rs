@@ -5,7 +5,7 @@
 use crate::time::{Instant, Since};
 use gigae_wire::PathId;
 
-/// After so many questions whose short frame was answered and whose long frame was not, such long
+/// After this many questions whose short frame was answered and whose long frame was not, such long
 /// frames count as dropped by the network. Loss alone does that once in 800 sessions at 30 % loss,
 /// and once in 10^17 at 1 %.
 const STRIKES: u8 = 10;
@@ -167,7 +167,7 @@ impl Sizes {
         self.asking.as_ref().map_or(Instant::NEVER, |asking| asking.since.after(asking.wait))
     }
 
-    /// Repeats the question if it is time, by the next of so many paths. No data are in flight
+    /// Repeats the question if it is time, by the next of `paths` paths. No data are in flight
     /// whose loss would show that the last path does not work.
     pub(crate) fn expire(&mut self, now: Instant, paths: u8) {
         if let Some(asking) = self.asking.as_mut().filter(|a| now >= a.since.after(a.wait)) {

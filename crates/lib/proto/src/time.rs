@@ -23,7 +23,7 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// So many nanoseconds later.
+    /// `nanos` nanoseconds later.
     #[inline]
     pub(crate) fn after(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
@@ -62,7 +62,7 @@ impl Since {
         }
     }
 
-    /// So many nanoseconds after the beginning; [`Instant::NEVER`] while that has no time yet.
+    /// `nanos` nanoseconds after the beginning; [`Instant::NEVER`] while that has no time yet.
     #[inline]
     pub(crate) fn after(self, nanos: u64) -> Instant {
         match self {

@@ -23,7 +23,7 @@ impl Timers {
         Self { heap: Vec::new(), places: Vec::new() }
     }
 
-    /// The earliest deadline; [`Instant::NEVER`] if there is none.
+    /// The earliest deadline; [`Instant::NEVER`] without a deadline.
     #[inline]
     pub(crate) fn first(&self) -> Instant {
         self.heap.first().map_or(Instant::NEVER, |&(at, _)| at)

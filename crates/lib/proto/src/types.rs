@@ -139,7 +139,7 @@ pub struct FailedSend<T> {
 pub enum Unsent<T> {
     /// The window towards this peer is full.
     WouldBlock(T),
-    /// Longer than this peer can receive, which is so many bytes.
+    /// Longer than this peer can receive, which is this many bytes.
     TooLong(T, u16),
     /// Earlier messages to this peer have failed, and
     /// [`Protocol::poll_failure`](crate::Protocol::poll_failure) has not taken them yet. So no

@@ -20,7 +20,8 @@ fn numbers(w: &World, node: usize) -> Vec<u32> {
     w.received(node).into_iter().map(number).collect()
 }
 
-/// Sends so many bulk frames from node 0 to node 1, as the window allows, and waits for them.
+/// Sends the bulk frames of `range` from node 0 to node 1, as the window allows, and waits for
+/// them.
 fn stream(w: &mut World, range: std::ops::Range<u32>) {
     let peer = w.peer(0, 1);
     let end = w.now() + Duration::from_secs(5);

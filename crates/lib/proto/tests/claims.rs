@@ -74,7 +74,7 @@ fn a_proposal_under_the_name_of_another_does_not_lead_its_frames_elsewhere() {
     ways(end);
     propose(end, first, 1000, &[first, ATTACKER]);
     assert_eq!(ways(end), []);
-    // Nor is what goes by the second link answered to somebody else, or the attacker could speak as
+    // Nor is what goes by the second link answered to another node, or the attacker could speak as
     // the other.
     for w in [w, World::with_links(&[2, 2], 1, quiet(), &ProtocolConfig::default())] {
         let mut w = w;
@@ -143,7 +143,7 @@ fn a_peer_that_has_no_room_for_any_operation_is_none() {
     propose(&mut end, ATTACKER, 1000, &[]);
 }
 
-/// A data frame of a session, so many numbers past its first; whether it was taken, and why if not.
+/// A data frame of a session, `past` numbers past its first; whether it was taken, and why if not.
 fn data(end: &mut End, from: MacAddr, epochs: (u32, Epoch), past: u32) -> Result<(), Discard> {
     let mut header = header(Kind::Data, epochs.0, epochs.1);
     header.seq += past;

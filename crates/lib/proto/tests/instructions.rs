@@ -2,8 +2,8 @@
 //! with `snapshots/instructions.txt`. They do not depend on the machine's load, nor on what else it
 //! runs.
 //!
-//! What is counted is `examples/instructions.rs`, built as releases are; each case is a function of
-//! its own there, so a call and a return are in every figure. The snapshot is updated by
+//! What is counted is `examples/instructions.rs`, built as releases are; each case is a separate
+//! function there, so a call and a return are in every figure. The snapshot is updated by
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-proto --test instructions

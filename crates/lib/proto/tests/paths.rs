@@ -351,7 +351,7 @@ fn busy(w: &mut World, node: usize, time: Duration) {
     w.nodes.insert(node, away);
 }
 
-/// Lets time pass until the first node has repeated so many frames in all.
+/// Lets time pass until the first node has repeated `count` frames in all.
 fn until_repeated(w: &mut World, count: u64) {
     let limit = w.now() + millis(100);
     while w.nodes[0].proto.counters().retransmissions < count {

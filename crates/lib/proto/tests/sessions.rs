@@ -203,7 +203,7 @@ fn a_frame_of_a_former_epoch_that_was_long_on_the_way_is_refused() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"first");
     w.run(micros(200));
-    // The message stays on the wire for a second; meanwhile its sender restarts and sends again.
+    // The message stays on the wire for a second; in that time its sender restarts and sends again.
     w.net.set_faults(gigae_sim::Faults { delay: Duration::from_secs(1), ..quiet() });
     w.send(1, 0, b"late");
     w.settle();

@@ -47,8 +47,8 @@ fn sent(end: &mut End) -> Vec<(Destination, Header, Vec<u8>)> {
     all
 }
 
-/// Everything that somebody can try who has sessions of his own, to learn how the victim chooses
-/// its numbers, and then speaks in the name of another without seeing the answers.
+/// Everything that an attacker can try. It has its own sessions, to learn how the victim chooses
+/// its numbers. Then it sends in the name of another node, without seeing the answers.
 fn attack(end: &mut End, other: MacAddr) {
     let offers: Vec<Offer> = (0..8).map(|n| propose(end, ATTACKER, 1000 + n, &[])).collect();
     let last = *offers.last().unwrap();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// Frames begin at a multiple of this: a pair of cache lines.
 const ALIGNED: usize = 128;
 
-/// As many frames as the link below has for reception, numbered behind all of its own. The frame
-/// used last is used again first, so memory that was never needed takes up none.
+/// As many frames as the link below has for reception, numbered behind all frames of that link. The
+/// frame used last is used again first, so memory that was never needed takes up none.
 pub(crate) struct Frames {
     pub(crate) arena: Arc<Arena>,
     /// Number of the first.

@@ -14,7 +14,7 @@
 //!
 //! | step | by | what |
 //! |---|---|---|
-//! | connect | sender | checks by `SO_PEERCRED` that the listener is of its own user |
+//! | connect | sender | checks by `SO_PEERCRED` that the listener belongs to the sender's own user |
 //! | hello | sender | its address, which frames it takes, and a sealed memfd that holds the ring |
 //! | until the welcome | sender | every frame goes both ways, to the NIC and into the ring: doubles are the protocol's daily bread, and nothing is lost to a listener that does not answer |
 //! | welcome | receiver | the same check, the same filter, the memory as it must be: a word in the ring. Else it hangs up |

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// messages of eight ranks on two processors took seconds.
 const POLLS_PER_LOOK: u32 = 64;
 
-/// After so many looks (some 1,024 polls) since the caller last prepared to sleep by itself,
+/// After this many looks (some 1,024 polls) since the caller last prepared to sleep by itself,
 /// nothing watches the link below any more: a watch costs the kernel some 100 ns for each frame.
 const LOOKS_AWAKE: u32 = 16;
 

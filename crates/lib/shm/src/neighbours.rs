@@ -52,8 +52,8 @@ fn words_of(frames: usize, max_frame: usize) -> usize {
     frames.saturating_mul(1 + max_frame.min(LONGEST).div_ceil(8))
 }
 
-/// Words of a ring for so many frames of so many bytes, besides the early ones, within the allowed
-/// size.
+/// Words of a ring for `frames` frames of `max_frame` bytes, besides the early ones, within the
+/// allowed size.
 pub(crate) fn words_for(frames: usize, max_frame: usize) -> u32 {
     let words = words_of(frames.saturating_add(EARLY), max_frame).min(*WORDS.end() as usize);
     let words = u32::try_from(words.next_power_of_two()).unwrap_or(u32::MAX);
@@ -89,7 +89,7 @@ pub(crate) enum Via {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressState {
     /// No endpoint of that address was here, or none that takes our frames. Try again at this time,
-    /// after a wait of so many seconds.
+    /// after a wait of this many seconds.
     Absent {
         again_at: u32,
         wait: u32,
@@ -145,7 +145,7 @@ struct IncomingRing {
     done: bool,
 }
 
-/// What a watched descriptor stands for.
+/// What a watched descriptor belongs to.
 #[derive(Clone, Copy)]
 enum EventSource {
     Listener,
@@ -258,7 +258,7 @@ impl Neighbours {
         via
     }
 
-    /// Looks for an endpoint with an address here. If there is none, sets when to look again.
+    /// Looks for an endpoint with an address here. If it finds none, sets when to look again.
     fn ask(&mut self, key: u64, wait: u32) -> Via {
         if self.known.len() >= MOST_REMEMBERED {
             self.known.retain(|_, known| matches!(known, AddressState::Here(_)));
@@ -548,7 +548,7 @@ impl Neighbours {
     }
 }
 
-/// A descriptor that stands for nothing of its own.
+/// A duplicate that only keeps a descriptor in reserve.
 fn reserve(of: &OwnedFd) -> Option<OwnedFd> {
     of.try_clone().ok()
 }

@@ -35,7 +35,7 @@ const AT_WELCOME: usize = 33;
 /// A number by which the reader recognises this word in the writer's address space.
 const AT_PROBE: usize = 34;
 
-/// The reader's answer to the writer; at first there is none.
+/// The reader's answer to the writer; at first the word has no answer.
 const WELCOME: u64 = 1;
 const REFUSED: u64 = 2;
 /// Welcome, and the reader reads the writer's memory, too.
@@ -114,7 +114,7 @@ impl<'a> Ring<'a> {
         self.control[AT_WELCOME].store(word, Ordering::Relaxed);
     }
 
-    /// Puts a number into a word of its own, and returns the word's place in bytes.
+    /// Puts a number into a separate word, and returns the word's place in bytes.
     pub(crate) fn set_probe(&self, number: u64) -> u64 {
         self.control[AT_PROBE].store(number, Ordering::Relaxed);
         8 * AT_PROBE as u64
@@ -204,7 +204,7 @@ impl Writer {
         (1..=ring.len()).contains(&left)
     }
 
-    /// Whether a frame can be written so that no more than so many words are unread.
+    /// Whether a frame can be written so that no more than `words` words are unread.
     pub(crate) fn has_room_within(&self, ring: &Ring, bytes: usize, words: u64) -> bool {
         let unread = self.head.wrapping_sub(ring.control[AT_TAIL].load(Ordering::Relaxed));
         unread.checked_add(words_of(bytes)).is_some_and(|all| all <= words)
@@ -389,7 +389,7 @@ mod loom_tests {
         });
     }
 
-    /// A doorbell that does not ring leaves the reader asleep, which loom reports.
+    /// A doorbell that does not ring leaves the reader sleeping, which loom reports.
     #[test]
     fn in_every_order_a_sleeper_is_woken_for_the_frame_that_it_did_not_see() {
         loom::model(|| {

@@ -44,8 +44,8 @@ pub struct SimLink {
 }
 
 impl SimLink {
-    /// Adds a port to the network and opens it, with so many transmit and receive frames and the
-    /// [MTU](Network::set_mtu) that the network gives its ports now.
+    /// Adds a port to the network and opens it, with `tx_frames` transmit and `rx_frames` receive
+    /// frames and the [MTU](Network::set_mtu) that the network gives its ports now.
     pub fn open(
         network: &Network,
         filter: Filter,

@@ -113,7 +113,7 @@ impl Network {
     }
 
     /// Takes a port down or up again, as `ip link set` does. Its link reports that, keeps what is
-    /// posted, and receives nothing meanwhile.
+    /// posted, and receives nothing while it is down.
     pub fn set_down(&self, port: Port, down: bool) {
         self.state().ports[port.0].down = down;
     }

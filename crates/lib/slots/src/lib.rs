@@ -6,13 +6,13 @@
 //! set. Entering and removing are a few loads and stores; memory is allocated only when there are
 //! more objects than ever before. For one thread at a time.
 //!
-//! This is a crate of its own because `gigae-transfer` and `gigae-capi` share it: the numbers of
+//! This is a separate crate because `gigae-transfer` and `gigae-capi` share it: the numbers of
 //! operations and memories, and the C library's tickets.
 
 #![forbid(unsafe_code)]
 
-/// See the crate's description. Of a number's bits, so many say the place, and so many above them
-/// how often it was used.
+/// See the crate's description. Of a number's bits, `PLACE_BITS` say the place, and the `USES_BITS`
+/// above them how often it was used.
 #[derive(Debug)]
 pub struct Slots<N, T, const PLACE_BITS: u32, const USES_BITS: u32> {
     places: Vec<Slot<T>>,
@@ -32,7 +32,7 @@ struct Slot<T> {
     object: Option<T>,
 }
 
-/// No number has so many uses: some of its bits are the place.
+/// No number has this many uses, because some of its bits are the place.
 const FREE: u64 = u64::MAX;
 
 impl<N, T, const PLACE_BITS: u32, const USES_BITS: u32> Default

@@ -73,9 +73,9 @@ impl FrameSpace<'_> {
 
 /// The result of trying to write the next thing.
 pub(crate) enum FillResult {
-    /// Wrote so many bytes; there may be more for this frame.
+    /// Wrote this many bytes; there may be more for this frame.
     Wrote(usize),
-    /// Wrote a header of so many bytes, whose data stay in place. Nothing comes behind them.
+    /// Wrote a header of this many bytes, whose data stay in place. Nothing comes behind them.
     Left(usize, InPlace),
     /// It needs more room; the next frame will have it.
     Full,

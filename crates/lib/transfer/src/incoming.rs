@@ -226,7 +226,7 @@ impl<M: Bytes> Transfer<M> {
         Ok(())
     }
 
-    /// The peer wants so many bytes of an offered message, which is no longer offered then.
+    /// The peer wants `len` bytes of an offered message, which is no longer offered then.
     fn claim_offer(&mut self, peer: PeerId, offer: u32, len: u32) -> OpResult {
         let Some(Operation::Send(send)) = self.operations.get_mut(offer) else {
             return Err(Invalid);
@@ -392,7 +392,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A part of so many bytes continues the peer's write, or begins one.
+    /// A part of `len` bytes continues the peer's write, or begins one.
     fn check_part(&mut self, peer: PeerId, part: WriteProgress, len: usize) -> OpResult {
         let left = part.total.checked_sub(part.at).ok_or(Invalid)?;
         if len > left as usize || len == 0 && part.total > 0 {

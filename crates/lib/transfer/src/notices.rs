@@ -39,7 +39,7 @@ impl Notices {
         Self { most, reserved, waiting: VecDeque::new(), places: 0, by_peer: HashMap::new() }
     }
 
-    /// Reserves an entry for a write of a peer; false if there is none left.
+    /// Reserves an entry for a write of a peer; false if no entry is left.
     pub(crate) fn reserve(&mut self, peer: PeerId) -> bool {
         let own = self.by_peer.get(&peer).copied().unwrap_or(0);
         if self.places >= self.most && own >= self.reserved {
@@ -61,7 +61,8 @@ impl Notices {
         }
     }
 
-    /// Whether so many wait that a write is answered when the program takes its notice.
+    /// Whether many notices wait, so that a write is answered only when the program takes its
+    /// notice.
     pub(crate) fn are_many(&self) -> bool {
         self.waiting.len() >= self.most / ANSWERED_PART
     }

@@ -239,7 +239,7 @@ impl Matched {
 /// How the bytes of a message come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataSource {
-    /// The sender sends them of its own accord.
+    /// The sender sends them without a request.
     Parts,
     /// This end has asked for them.
     Pulled,

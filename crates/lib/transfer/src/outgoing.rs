@@ -10,7 +10,7 @@ use gigae_proto::PeerId;
 use gigae_wire::Epoch;
 use gigae_wire::op::{Label, MAX_OP_HEADER, MOST_FETCHED, Op, Status};
 
-/// An Atomic fits wherever another operation on remote memory may begin.
+/// An Atomic fits at every place where another operation on remote memory may begin.
 const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
 
 /// Bytes of a Limit.
@@ -61,7 +61,7 @@ impl<M: Bytes> Transfer<M> {
         answers.max(started.saturating_mul(state.starting.len()))
     }
 
-    /// Whether a message or write of so many bytes and more, started here, waits for a peer behind
+    /// Whether a message or write of `bytes` bytes and more, started here, waits for a peer behind
     /// the one that comes next, or a message of that length went before it and is not acknowledged.
     /// Looks at the nearest four on each side: between long messages, others may go short ones.
     pub fn is_queued(&self, peer: PeerId, bytes: usize) -> bool {
@@ -276,8 +276,8 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Whether an empty frame for a peer can carry a Limit in front of what comes next, a message
-    /// that begins in the frame and does not need all of it. Otherwise the Limit would need a frame
-    /// of its own later.
+    /// that begins in the frame and does not need all of it. Otherwise the Limit would need a
+    /// separate frame later.
     fn carries_limit(&self, peer: PeerId, room: usize) -> bool {
         let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return false };
         if !state.could_allow_more() || !state.serving.is_empty() {
@@ -290,7 +290,7 @@ impl<M: Bytes> Transfer<M> {
         };
         let len = memory.len();
         let whole = Op::Eager { label: *label }.header_len() + len;
-        // In a frame of its own it would leave no room for the Limit.
+        // In a separate frame it would leave no room for the Limit.
         let fits_without = whole <= room && LIMIT_LEN + whole > room;
         len <= self.config.offer_above && state.allows(len) && !fits_without
     }

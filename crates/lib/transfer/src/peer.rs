@@ -79,10 +79,10 @@ pub(crate) struct WriteProgress {
 }
 
 /// The part of its granted bytes after which a frame that goes to a peer anyway carries a Limit.
-/// Half of them makes a frame of its own.
+/// Half of them makes a separate frame.
 const CARRIED: u32 = 8;
 
-/// Up to so many entries, the memory of a peer's lists is kept for another peer.
+/// Up to this many entries, the memory of a peer's lists is kept for another peer.
 const FEW: usize = 64;
 
 /// What is kept of a peer without operations.

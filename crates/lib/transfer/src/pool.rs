@@ -57,7 +57,7 @@ impl Pool {
         self.granted
     }
 
-    /// Takes up to so many bytes, in units of `unit`, for a peer that `has` some; returns how many.
+    /// Takes up to `bytes` bytes, in units of `unit`, for a peer that `has` some; returns how many.
     /// Of the last quarter a peer gets no more than what it lacks of its part of it.
     fn take_some(&mut self, bytes: usize, unit: usize, has: usize) -> usize {
         let last = self.most / 4;
@@ -83,8 +83,8 @@ impl Pool {
         self.granted -= bytes;
     }
 
-    /// Updates what messages of a peer's former sessions take of an allowance, when a session that
-    /// had so many bytes `freed` has ended. False if it has grown and there is no room.
+    /// Updates what messages of a peer's former sessions take of an allowance, when a session has
+    /// ended that had `freed` bytes. False if it has grown and there is no room.
     pub(crate) fn set_former(&mut self, before: u32, after: u32, freed: usize) -> bool {
         if beyond(after) > beyond(before) {
             let more = beyond(after) - beyond(before);

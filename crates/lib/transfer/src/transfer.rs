@@ -30,8 +30,8 @@ pub(crate) const LONGEST: usize = 1 << 30;
 /// filling the memory. While peers wait for their turn, it is half of that for all others.
 const MOST_COMPLETIONS: usize = 16_384;
 
-/// Messages behind an earlier one that each sender may have even if others have so many: one that
-/// never sends the earlier one holds back only itself.
+/// Messages behind an earlier one that each sender may have even if others use up the common room:
+/// one that never sends the earlier one holds back only itself.
 const OWN_PARTS: usize = 16;
 
 /// Tagged or untagged messages of a peer, which wait until receives of several take more. No

@@ -164,7 +164,7 @@ fn a_peer_that_never_sends_what_it_offered_holds_back_only_itself() {
     assert!(hostile(&mut victim, 0) > 0, "the rest is kept");
     assert!(victim.transfer.usage().completions >= 16_384);
     assert!(ended(&mut victim).is_empty());
-    // Others are served, and each has a part of its own behind a message that is awaited.
+    // Others are served, and each has its own part behind a message that is awaited.
     for n in 0..50_000 {
         victim.hand(PeerId(1), EPOCH, eager(n), &[1]);
         victim.answers(PeerId(1), EPOCH);

@@ -18,7 +18,7 @@ const PIECES: usize = 256;
 
 /// What became of some frames at the head of the queue.
 pub(crate) struct BatchResult {
-    /// So many frames are done.
+    /// This many frames are done.
     pub(crate) frames: usize,
     /// Why the next buffer was not taken, and how many frames it has.
     pub(crate) refused: Option<(Errno, usize)>,

@@ -54,11 +54,12 @@ const SLOT: usize = 68 << 10;
 /// exists; so it is with receive frames.
 const TX_FRAMES: usize = 384;
 
-/// Most whole frames that the caller keeps. The protocol keeps so many out of order.
+/// Most whole frames that the caller keeps. The protocol keeps this many out of order.
 pub const MOST_KEPT: usize = 128;
 
 /// Receive frames: for all that are kept, whole or not, and for the frames of a buffer. Without a
-/// free one nobody would read the socket, and a thread that sleeps until it is readable would spin.
+/// free one no thread would read the socket, and a thread that sleeps until it is readable would
+/// spin.
 const RX_FRAMES: usize = MOST_KEPT + MOST_INCOMPLETE + 64;
 
 /// Bytes that the socket is asked to buffer each way: the frames of some senders' windows.
@@ -304,7 +305,7 @@ impl BulkLink {
         Ok(count)
     }
 
-    /// So many frames at the head of the queue are lost.
+    /// `frames` frames at the head of the queue are lost.
     fn lose(&mut self, frames: usize) {
         self.sender.skip_frame();
         self.tx.complete(frames);
@@ -320,7 +321,7 @@ impl BulkLink {
                 self.lose(self.tx.frames().len());
                 return Err(LinkError::Io { what: "sending datagrams", source: errno.into() });
             }
-            // Perhaps nobody takes what the kernel would cut: it shows by one datagram.
+            // Perhaps the path does not take what the kernel would cut: it shows by one datagram.
             Errno::INVAL | Errno::IO | Errno::OPNOTSUPP | Errno::MSGSIZE
                 if self.tx.frames().front().is_some_and(|head| self.sender.cuts(head.to.ip())) =>
             {

@@ -16,11 +16,11 @@
 //! udp(7)); the last may be shorter.
 //!
 //! **Receive.** The kernel joins datagrams of one sender and length (`UDP_GRO`). One `recvmsg`
-//! takes such a buffer and scatters it: each datagram goes into a slot of its own, if it is as long
-//! as those of the last buffer were. If not, the datagrams are copied once more. A slot is handed
-//! out as an `RxFrame`. While all are lent, datagrams wait in the socket. What the socket has no
-//! room for is dropped and counted. Peers with other links send IPv4 without a UDP checksum; the
-//! kernel does not join those datagrams.
+//! takes such a buffer and scatters it: each datagram goes into its own slot, if it is as long as
+//! those of the last buffer were. If not, the datagrams are copied once more. A slot is handed out
+//! as an `RxFrame`. While all are lent, datagrams wait in the socket. What the socket has no room
+//! for is dropped and counted. Peers with other links send IPv4 without a UDP checksum; the kernel
+//! does not join those datagrams.
 //!
 //! A buffer may get lost where single datagrams do not: a NIC may drop segmented UDP, and on a
 //! virtual link a peer with AF_PACKET or AF_XDP sees a buffer as one frame, which is too long. So a

@@ -35,13 +35,13 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Empty polls between looks at the interface: some milliseconds of spinning.
 const POLLS_PER_CHECK: u32 = 1 << 14;
 
-/// After so many frames the link looks how many of them it had sent before. If they are more than
+/// After this many frames the link looks how many of them it had sent before. If they are more than
 /// one in [`MOST_REPEATED`], buffers probably do not get through: a NIC may drop segmented UDP, and
 /// a peer with AF_PACKET or AF_XDP on a virtual link sees a buffer as one frame, which is too long.
 const FRAMES_PER_LOOK: u64 = 256;
 const MOST_REPEATED: u64 = 4;
 
-/// So many frames go one by one then, before buffers are tried again.
+/// This many frames go one by one then, before buffers are tried again.
 const FRAMES_ALONE: u64 = 1 << 14;
 
 /// How to open a [`UdpLink`].
@@ -83,7 +83,7 @@ pub struct UdpLink {
     posted_at_look: u64,
     /// Frames posted again until then.
     repeated_at_look: u64,
-    /// Until so many were posted, frames go one by one.
+    /// Until this many were posted, frames go one by one.
     alone_until: u64,
     /// The last poll ended before the socket was empty.
     cut_short: bool,
@@ -154,7 +154,7 @@ impl UdpLink {
         })
     }
 
-    /// The kernel has refused a buffer of so many frames. Whether to go on with the queue.
+    /// The kernel has refused a buffer of `frames` frames. Whether to go on with the queue.
     fn on_refusal(&mut self, errno: Errno, frames: usize) -> Result<bool, LinkError> {
         match errno {
             // The socket's share of memory is used up. Frames that leave will free it.
@@ -179,7 +179,7 @@ impl UdpLink {
         Ok(true)
     }
 
-    /// So many frames have left.
+    /// `frames` frames have left.
     fn on_sent(&mut self, frames: usize) {
         self.tx.complete(frames);
         if frames > 0 && self.singly {

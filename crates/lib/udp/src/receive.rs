@@ -1,4 +1,4 @@
-//! Receiving: buffers of several datagrams, each datagram into a slot of its own.
+//! Receiving: buffers of several datagrams, each datagram into its own slot.
 
 use crate::socket::{DatagramEnds, ReceivedBuffer, UdpSocket};
 use gigae_link::{Arena, Filter, RxFrame, TxFrame};
@@ -40,7 +40,7 @@ pub(crate) struct DatagramReceiver {
     max_frame: usize,
     free: Vec<u32>,
     ready: VecDeque<RxFrame>,
-    /// The datagrams of the next buffer are taken to be so long, and so many.
+    /// The datagrams of the next buffer are taken to be `length` bytes long, and `count`.
     length: usize,
     count: usize,
     alone: bool,

@@ -99,7 +99,7 @@ fn can_cut(fd: &OwnedFd) -> bool {
 
 impl UdpSocket {
     /// Opens it for all addresses of an interface, in the calling thread's network namespace. No
-    /// privileges for ports from 1024 on, and for port 0, which stands for a free one.
+    /// privileges for ports from 1024 on, and for port 0, which means a free one.
     pub(crate) fn open(interface: &Interface, port: u16) -> Result<Self, OpenError> {
         let (socket, both) = match new(Domain::IPV6) {
             Ok(socket) => (socket, true),
@@ -183,8 +183,8 @@ impl UdpSocket {
         can_cut(&self.fd)
     }
 
-    /// Lets the socket keep so many bytes each way, as far as the process may
-    /// (`net.core.wmem_max`, `net.core.rmem_max`).
+    /// Lets the socket keep up to `sent` sent and `received` received bytes, as far as the process
+    /// may (`net.core.wmem_max`, `net.core.rmem_max`).
     pub(crate) fn keep(&self, interface: &str, sent: usize, received: usize) {
         if sockopt::set_socket_send_buffer_size_force(&self.fd, sent).is_err() {
             let _ = sockopt::set_socket_send_buffer_size(&self.fd, sent);
@@ -200,7 +200,7 @@ impl UdpSocket {
     }
 
     /// Another socket of the same interface and namespace that only sends, from this own address to
-    /// this node, in datagrams of so many bytes. 14 system calls.
+    /// this node, in datagrams of `segment` bytes. 14 system calls.
     pub(crate) fn connected(
         &self,
         from: IpAddr,

@@ -58,7 +58,7 @@ fn pair(mtu: u32) -> SocketPair {
     SocketPair { a, b, to_b: to_b.unwrap(), fabric }
 }
 
-/// A GigaE frame with a payload of so many bytes, which depend on `n`.
+/// A GigaE frame with a payload of `payload` bytes, which depend on `n`.
 fn frame(n: usize, payload: usize) -> Vec<u8> {
     let header = Header {
         kind: Kind::Op,
@@ -121,7 +121,7 @@ impl SocketPair {
     }
 }
 
-/// The datagrams of a frame, of so many bytes each.
+/// The datagrams of a frame, of `unit` bytes each.
 fn datagrams(inner: &[u8], unit: usize) -> Vec<Vec<u8>> {
     let header = BulkHeader { length: inner.len() as u16, unit: unit as u16 };
     let whole = [&header.to_bytes(), inner].concat();
@@ -385,7 +385,7 @@ fn port_of_next(socket: &UdpSocket) -> u16 {
     first.port()
 }
 
-/// After so many frames of several datagrams.
+/// After this many frames of several datagrams.
 const CONNECTED_AFTER: usize = 8;
 
 fn a_peer_of_many_frames_has_a_socket() {

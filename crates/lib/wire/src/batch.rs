@@ -9,7 +9,7 @@ use core::ops::Range;
 /// Bytes in front of each message: its length, big-endian.
 pub const PREFIX_LEN: usize = 2;
 
-/// The prefix of a message of so many bytes.
+/// The prefix of a message of `len` bytes.
 #[inline]
 pub const fn prefix(len: u16) -> [u8; PREFIX_LEN] {
     len.to_be_bytes()

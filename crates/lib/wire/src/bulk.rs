@@ -1,5 +1,4 @@
-//! What stands in front of a bulk frame, by the socket and, in parts, by the link (`PROTOCOL.md`
-//! §13).
+//! What precedes a bulk frame, by the socket and, in parts, by the link (`PROTOCOL.md` §13).
 
 /// Bytes of a [`BulkHeader`].
 pub const BULK_HEADER_LEN: usize = 8;
@@ -11,7 +10,7 @@ pub const MOST_DATAGRAMS: u8 = 44;
 /// are seldom these.
 const MARK: [u8; 4] = [0xb6, b'G', b'E', 0x9d];
 
-/// What stands in front of a bulk frame, in its first datagram.
+/// What precedes a bulk frame, in its first datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkHeader {
     /// Bytes of the frame, which are behind this header.
@@ -56,8 +55,7 @@ const NUMBERED: [u8; 4] = [0xb6, b'G', b'E', 0x9e];
 /// The bit of `index` that marks the last datagram of a frame.
 const LAST: u8 = 0x80;
 
-/// What stands in front of each datagram of a bulk frame, where datagrams come one by one and in
-/// any order.
+/// What precedes each datagram of a bulk frame, where datagrams come one by one and in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberedHeader {
     /// Bytes of the frame.

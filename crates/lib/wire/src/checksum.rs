@@ -53,7 +53,7 @@ enum Sum {
 }
 
 impl Digest {
-    /// For a payload of so many bytes in all.
+    /// For a payload of `payload` bytes in all.
     pub(crate) fn new(payload: usize) -> Self {
         if payload > LONGEST_CRC {
             return Self(Sum::Xxh3(RawHasher::new(SecretBuffer::default())));

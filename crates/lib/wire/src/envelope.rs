@@ -1,5 +1,5 @@
-//! What carries a GigaE frame from node to node (`PROTOCOL.md` §3): an Ethernet II frame with an
-//! EtherType of its own, or a UDP datagram for networks that carry no unknown EtherTypes.
+//! What carries a GigaE frame from node to node (`PROTOCOL.md` §3): an Ethernet II frame with its
+//! own EtherType, or a UDP datagram for networks that carry no unknown EtherTypes.
 //!
 //! The outer headers towards one node change only in lengths and checksums. So they are built once,
 //! as a [`Route`], and copied in front of each frame. Neighbour discovery is not done here: a route
@@ -157,7 +157,7 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// Finds it, whatever its ports are. `None` if there is none.
+    /// Finds it, whatever its ports are. `None` if the frame has no UDP datagram.
     #[inline]
     pub fn within(frame: &[u8]) -> Option<Self> {
         let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
@@ -184,13 +184,12 @@ pub const fn beyond(port_id: u16) -> u16 {
     port_id.saturating_sub(OWN_PORTS)
 }
 
-/// The port id that stands for the UDP port so far beyond the one that all nodes agree on, if one
-/// does.
+/// The port id of the UDP port so far beyond the one that all nodes agree on, if it has one.
 pub const fn port_id_beyond(further: u16) -> Option<u16> {
     OWN_PORTS.checked_add(further)
 }
 
-/// The UDP port that a frame goes to, if its node sends it to an address of its own.
+/// The UDP port that a frame goes to, if its node sends it to one of the node's own addresses.
 #[inline]
 pub fn port_within_node(frame: &[u8]) -> Option<u16> {
     let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;

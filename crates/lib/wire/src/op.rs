@@ -544,7 +544,7 @@ mod tests {
                 payload.extend_from_slice(&header[..len]);
                 payload.extend_from_slice(data);
             }
-            // Wherever a receiver's segments end.
+            // At whatever bytes a receiver's segments end.
             let cuts = (first.index(payload.len()), second.index(payload.len()));
             let (a, b) = (cuts.0.min(cuts.1), cuts.0.max(cuts.1));
             let rest = [&payload[a..b], &payload[b..]];

@@ -40,7 +40,7 @@ impl PathId {
         self.0 == 0
     }
 
-    /// The path that comes so many steps later, where there are `count` paths and the first follows
+    /// The path that comes `steps` steps later, where there are `count` paths and the first follows
     /// the last.
     ///
     /// # Panics
@@ -104,8 +104,8 @@ pub enum PathAddr {
     Socket(SocketAddr),
 }
 
-/// Stands in the place of the number of links and says that a socket's address follows. No endpoint
-/// has one link and names it.
+/// Takes the place of the number of links and says that a socket's address follows. No endpoint has
+/// one link and names it.
 const SOCKET: u8 = 1;
 
 impl Paths {

@@ -27,7 +27,7 @@ impl<'a> Pieces<'a> {
         self.len == 0
     }
 
-    /// Takes so many bytes off the front; `None` if there are fewer.
+    /// Takes `len` bytes off the front; `None` if there are fewer.
     #[inline]
     pub fn split(&mut self, len: usize) -> Option<Self> {
         let left = self.len.checked_sub(len)?;

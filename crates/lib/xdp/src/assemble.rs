@@ -13,7 +13,7 @@ impl XdpLink {
     ///
     /// # Safety
     /// The parts must be as [`make`](Self::make) returned them for this very memory. No other user
-    /// may use either meanwhile: the frame memory and the rings belong to this link and the kernel.
+    /// may use either: the frame memory and the rings belong to this link and the kernel.
     pub unsafe fn assemble(parts: LinkParts, arena: Arena) -> Result<Self, OpenError> {
         let LinkParts { description, socket, control } = parts;
         description

@@ -1,6 +1,6 @@
-//! Asks the kernel something in a thread of its own, since the kernel may answer late: the query
+//! Asks the kernel something in a separate thread, since the kernel may answer late: the query
 //! takes a lock that all changes of interfaces share, and some hold it for many seconds on a busy
-//! machine. Who asked goes on meanwhile.
+//! machine. The caller goes on in the meantime.
 
 use gigae_netlink::Modes;
 use std::io;

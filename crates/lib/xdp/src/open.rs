@@ -31,7 +31,7 @@ impl XdpLink {
         probe::open(config, Some(memory)).map(Self::into_parts)
     }
 
-    /// Bytes of memory for a link with so many frames, on an interface of any MTU.
+    /// Bytes of memory for a link with this many frames, on an interface of any MTU.
     pub fn memory_for(tx_frames: u32, rx_frames: u32) -> usize {
         let [tx, rx] = [tx_frames, rx_frames].map(Umem::clamp);
         Umem::bytes(tx, rx)

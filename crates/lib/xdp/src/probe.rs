@@ -32,9 +32,9 @@ use tracing::debug;
 /// A closed socket gives its queue up in a kernel task that runs a little later and waits for the
 /// lock over all interfaces: milliseconds. While many XDP programs are attached and namespaces
 /// removed on a busy machine, that lock was seen to be taken for 20 s, since each of these waits
-/// for the kernel's RCU meanwhile. Counts from the first refusal, since bind(2) waits for that
-/// lock, too. A queue in use is refused without this wait, since its owner's program is found
-/// first.
+/// for the kernel's RCU while it holds the lock. Counts from the first refusal, since bind(2) waits
+/// for that lock, too. A queue in use is refused without this wait, since its owner's program is
+/// found first.
 const QUEUE_FREE_WITHIN: Duration = Duration::from_secs(60);
 
 /// The program of a process that was killed is detached with the last copy of its descriptor. A

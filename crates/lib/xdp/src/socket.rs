@@ -75,7 +75,7 @@ pub(crate) struct RingSizes {
 }
 
 impl RingSizes {
-    /// Rings that can never be full with so many chunks.
+    /// Rings that can never be full with this many chunks.
     ///
     /// The rings that the kernel consumes have room for every chunk twice. The kernel marks an
     /// entry as consumed only after it has handed the chunk on. So a quick caller may return a

@@ -63,7 +63,7 @@ impl Umem {
         frames.clamp(LONGEST.div_ceil(SEGMENT) as u32, MAX_FRAMES as u32)
     }
 
-    /// Bytes of memory that so many chunks take.
+    /// Bytes of memory that this many chunks take.
     pub(crate) fn bytes(tx_chunks: u32, rx_chunks: u32) -> usize {
         (tx_chunks as usize + rx_chunks as usize) * CHUNK
     }
@@ -83,7 +83,7 @@ impl Umem {
         }
     }
 
-    /// From now on the kernel should have so many receive chunks, or all.
+    /// From now on the kernel should have `frames` receive chunks, or all if there are fewer.
     pub(crate) fn provide(&mut self, frames: usize) {
         self.wanted = frames.clamp(1, self.holders.len());
     }

@@ -26,7 +26,7 @@ pub(super) fn down(mut context: ScenarioContext<'_>) -> StepResult<Figures> {
     for _ in 0..if long { 1 } else { 2 } {
         let side = bench.side();
         bench.pass(50);
-        // `ip` may return long after the interface is down, and messages fail meanwhile.
+        // `ip` may return long after the interface is down, and messages fail in the meantime.
         let (before, failed) = {
             let history = bench.logs[side].history();
             (history.errors_of("down"), history.failed)

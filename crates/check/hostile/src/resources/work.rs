@@ -59,7 +59,7 @@ pub fn work(kind: usize, carrier: Carrier, measured: [CallMeter; 2]) -> [u64; 2]
 }
 
 impl Resources {
-    /// Frames of one of the [`KINDS`], until the victim has received so many.
+    /// Frames of one of the [`KINDS`], until the victim has received `frames` of them.
     fn hostile(&mut self, kind: usize, frames: u64) {
         const OFFER: [u8; TEMPLATE] = [4, 128, 0, 200, 3, 0, 0, 0, 0, 0, 0, 0];
         const WRITE: [u8; TEMPLATE] = [9, 128, 0, 64, 2, 0, 0, 0, 64, 2, 0, 0];

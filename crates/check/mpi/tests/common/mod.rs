@@ -14,7 +14,7 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// Ranks spin: two jobs at once would take far longer than one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Runs cases, with their arguments, by so many ranks on each host.
+/// Runs cases, with their arguments, by `places` ranks on each host.
 pub fn run(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str) -> Finished {
     let program = vendor.compile(hosts, &["cases", "collectives", "computing"]).unwrap();
     // Of a test that failed.

@@ -1,9 +1,10 @@
 //! Messages both ways between the two cards, every byte looked at.
 //!
-//! Each end sends so many messages, of lengths and bytes that follow from sender, life and number,
-//! and takes the other's in. A *life* is what an end sends without a message coming back as failed:
-//! when one does, or the endpoint is at its end, the next life begins with number zero. An end is
-//! done when a life of its own was acknowledged whole and a life of the other's has arrived whole.
+//! Each end sends a number of messages, whose lengths and bytes follow from sender, life and
+//! number, and takes the other's in. A *life* is what an end sends without a message coming back as
+//! failed: when one does, or the endpoint is at its end, the next life begins with number zero. An
+//! end is done when one of its own lives was acknowledged whole and one of the other's has arrived
+//! whole.
 
 use super::modes::options;
 use super::testbed::Testbed;
@@ -51,7 +52,7 @@ impl ExchangeProgress {
         }
     }
 
-    /// Waits until both ends have received so many, or it is over.
+    /// Waits until both ends have received `count` messages, or the exchange is over.
     pub(super) fn await_received(&self, count: u32) {
         let few = |received: &AtomicU32| received.load(Ordering::Relaxed) < count;
         while self.received.iter().any(few) && !self.over.load(Ordering::Relaxed) {
@@ -85,8 +86,8 @@ struct Counted {
     corrupt: u64,
 }
 
-/// Exchanges, calling `meanwhile` in a thread of its own once both ends are open. What it returns
-/// is bytes of TCP, or why it failed.
+/// Exchanges, calling `meanwhile` in a separate thread once both ends are open. What it returns is
+/// bytes of TCP, or why it failed.
 pub(super) fn exchange(
     testbed: &Testbed,
     wanted: Wanted,
@@ -171,7 +172,7 @@ struct ExchangeEnd<'a> {
     progress: &'a ExchangeProgress,
     counted: &'a mut Counted,
     scratch: Vec<u8>,
-    /// What of its own life it sends next.
+    /// Its own life, and what it sends next.
     life: u16,
     next: u32,
     /// What of the other's it expects.

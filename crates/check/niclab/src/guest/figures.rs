@@ -1,4 +1,4 @@
-//! The evaluator between the two cards: one end answers in a process of its own, as `gigae serve`.
+//! The evaluator between the two cards: one end answers in a separate process, as `gigae serve`.
 
 use super::serial::Serial;
 use super::testbed::Testbed;

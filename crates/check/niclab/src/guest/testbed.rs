@@ -1,4 +1,4 @@
-//! The two cards, each in a network namespace of its own.
+//! The two cards, each in its own network namespace.
 
 use crate::job::Interrupts;
 use gigae_host::affinity;
@@ -269,7 +269,7 @@ impl GuestEnd {
     }
 }
 
-/// A new network namespace with its loopback up, without IPv6, which would send frames of its own.
+/// A new network namespace with its loopback up, without IPv6, which would send its own frames.
 fn namespace() -> io::Result<File> {
     std::thread::scope(|scope| {
         let make = || {

@@ -26,7 +26,7 @@ const DISCARD: u16 = 9;
 /// A peer that is slow under emulation is not lost.
 const PEER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// At a longer MTU, so many times fewer messages: what is looked for there shows early.
+/// At a longer MTU, this many times fewer messages: what is looked for there shows early.
 const FEWER: u32 = 10;
 
 /// All exchanges, reported one by one.

@@ -1,5 +1,5 @@
-//! Packages of Debian's archive, fetched by apt with lists and a cache of its own: nothing is
-//! installed, and the machine's stay as they are.
+//! Packages of Debian's archive, fetched by apt with its own lists and cache: nothing is installed,
+//! and those of the machine stay as they are.
 
 use super::{LabError, file, output};
 use std::fs;
@@ -12,7 +12,7 @@ pub(super) const MIRROR: &str = "DEBIAN_MIRROR";
 /// Whose signatures are trusted.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// apt with a directory of its own and one suite.
+/// apt with its own directory and one suite.
 pub(super) struct Apt {
     /// Where it keeps everything.
     pub(super) directory: PathBuf,
@@ -136,7 +136,7 @@ fn mirror() -> Result<String, LabError> {
 }
 
 /// Of the URIs that a machine's packages come from, a line each, the archive itself and not that of
-/// security updates or of somebody else's packages, as far as names show.
+/// security updates or of another vendor's packages, as far as names show.
 fn archive(uris: &str) -> Option<String> {
     let all = || uris.lines().map(|uri| uri.trim_end_matches('/'));
     all().find(|uri| uri.ends_with("/debian")).or_else(|| all().next()).map(str::to_owned)

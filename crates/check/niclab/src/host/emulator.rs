@@ -19,7 +19,7 @@ const SUITE: &str = "bookworm-backports";
 /// What it consists of. Its libraries and its BIOS are those that the installed one came with.
 const PACKAGES: [&str; 3] = ["qemu-system-x86", "qemu-system-common", "qemu-system-data"];
 
-/// Of Debian's BIOS, which is a package of its own.
+/// Of Debian's BIOS, which is a separate package.
 const BIOS: &str = "/usr/share/seabios";
 
 /// A QEMU that guests with several processors can be run on.

@@ -1,4 +1,4 @@
-//! Which guests are run, several at once, and what is said meanwhile.
+//! Which guests are run, several at once, and what is printed while they run.
 
 use super::emulator::Emulator;
 use super::image::Image;

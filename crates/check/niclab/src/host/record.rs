@@ -118,7 +118,7 @@ impl Figure {
         }
     }
 
-    /// So many per message, which is `None` without messages.
+    /// `count` divided by the messages sent; `None` without messages.
     pub fn per_message(&self, count: u64) -> Option<f64> {
         (self.sent > 0).then(|| count as f64 / self.sent as f64)
     }

@@ -13,7 +13,7 @@ use gigae::{Completion, OpError, OpId, Peer, Started, Status};
 /// Operations that a node has going on at once, receives aside.
 const MOST_OPERATIONS: usize = 64;
 
-/// One tagged message in so many is injected, if that can be.
+/// One tagged message in this many is injected, if that can be.
 const INJECT_EVERY: u32 = 3;
 
 /// Receives that a node keeps posted.

@@ -86,7 +86,7 @@ int gigae_progress(gigae_endpoint *endpoint);
 
 /*
  * Waits until everything that was sent is acknowledged and every operation except receives is
- * completed, at most for so many microseconds. Keeps messages that arrive meanwhile.
+ * completed, at most for this many microseconds. Keeps messages that arrive during the wait.
  * Errors: GIGAE_TIMEOUT, GIGAE_FAILED.
  */
 int gigae_drain(gigae_endpoint *endpoint, uint64_t microseconds);

@@ -115,10 +115,10 @@ typedef struct gigae_message {
 /* Waits for it without limit; no signal ends that. */
 int gigae_recv(gigae_endpoint *endpoint, gigae_message *message);
 
-/* Returns GIGAE_AGAIN if there is none. */
+/* Returns GIGAE_AGAIN if no message is there. */
 int gigae_try_recv(gigae_endpoint *endpoint, gigae_message *message);
 
-/* Waits for at most so many microseconds; returns GIGAE_TIMEOUT if there was none. */
+/* Waits for at most this many microseconds; returns GIGAE_TIMEOUT if no message came. */
 int gigae_recv_timeout(gigae_endpoint *endpoint, gigae_message *message, uint64_t microseconds);
 
 /* Returns a message. Errors: GIGAE_BAD_HANDLE if it was already dropped, GIGAE_INVALID. */
@@ -141,8 +141,8 @@ typedef struct gigae_failure {
 /*
  * Takes the next failed message and copies its first `size` bytes to `data`, which may be NULL for
  * a size of 0. The rest is lost, so give gigae_max_message bytes to get everything. Nothing more
- * can be sent to a peer until all its failures are taken. GIGAE_AGAIN if there is none. Allocates;
- * 2 copies.
+ * can be sent to a peer until all its failures are taken. GIGAE_AGAIN if no failed message is left.
+ * Allocates; 2 copies.
  */
 int gigae_take_failure(gigae_endpoint *endpoint, gigae_failure *failure, void *data, size_t size);
 

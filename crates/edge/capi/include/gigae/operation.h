@@ -39,7 +39,7 @@ extern "C" {
 /* Longest memory of one operation in bytes: 1 GiB. */
 #define GIGAE_MAX_OPERATION 1073741824
 
-/* Stands for every peer where a receive names the sender. */
+/* Means every peer where a receive names the sender. */
 #define GIGAE_ANYBODY 4294967295U
 
 /*
@@ -68,8 +68,8 @@ typedef struct gigae_tagged {
 } gigae_tagged;
 
 /*
- * The first message that such a receive would get at once. GIGAE_AGAIN if there is none. Makes no
- * progress, so call gigae_progress in between.
+ * The first message that such a receive would get at once. GIGAE_AGAIN if no such message is there.
+ * Makes no progress, so call gigae_progress in between.
  */
 int gigae_peek(gigae_endpoint *endpoint, uint32_t from, uint64_t tag, uint64_t ignore,
                gigae_tagged *found);
@@ -104,15 +104,15 @@ typedef struct gigae_completion {
 
 /*
  * Takes the completion of the next operation that has ended, whatever its result. Its memory is the
- * program's alone again. All zero after an error. GIGAE_AGAIN if there is none. Makes progress.
- * Errors: GIGAE_INVALID, GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED,
+ * program's alone again. All zero after an error. GIGAE_AGAIN if no completion is there. Makes
+ * progress. Errors: GIGAE_INVALID, GIGAE_DOWN, GIGAE_GONE, GIGAE_TAKEN, GIGAE_IO, GIGAE_PANICKED,
  * GIGAE_BAD_HANDLE, GIGAE_IN_CALL.
  */
 int gigae_try_completion(gigae_endpoint *endpoint, gigae_completion *completion);
 
 /*
- * The same, but waits at most for so many microseconds (UINT64_MAX: without limit). GIGAE_TIMEOUT
- * if there was none; GIGAE_AGAIN at once if there is no operation to wait for.
+ * The same, but waits at most for this many microseconds (UINT64_MAX: without limit). GIGAE_TIMEOUT
+ * if none came; GIGAE_AGAIN at once if there is no operation to wait for.
  */
 int gigae_completion_timeout(gigae_endpoint *endpoint, gigae_completion *completion,
                              uint64_t microseconds);
@@ -200,12 +200,12 @@ typedef struct gigae_notice {
 } gigae_notice;
 
 /*
- * Takes the next notice. All zero after an error. GIGAE_AGAIN if there is none. Makes progress.
- * Errors as for gigae_try_completion.
+ * Takes the next notice. All zero after an error. GIGAE_AGAIN if no notice is there. Makes
+ * progress. Errors as for gigae_try_completion.
  */
 int gigae_try_notice(gigae_endpoint *endpoint, gigae_notice *notice);
 
-/* The same, but waits at most for so many microseconds. GIGAE_TIMEOUT if there was none. */
+/* The same, but waits at most for this many microseconds. GIGAE_TIMEOUT if no notice came. */
 int gigae_notice_timeout(gigae_endpoint *endpoint, gigae_notice *notice, uint64_t microseconds);
 
 #ifdef __cplusplus

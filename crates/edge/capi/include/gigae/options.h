@@ -167,7 +167,7 @@ enum gigae_busy_poll {
 
 /*
  * Whether an empty receive ring makes the endpoint drive the driver itself instead of waiting for
- * its interrupt; one of gigae_busy_poll. With GIGAE_BUSY_POLL_ON, each time for at most so many
+ * its interrupt; one of gigae_busy_poll. With GIGAE_BUSY_POLL_ON, each time for at most this many
  * microseconds and `budget` frames (above 64 it needs CAP_NET_ADMIN); otherwise both are ignored.
  * No effect on AF_PACKET and AF_XDP in generic mode. Error: GIGAE_INVALID.
  */
@@ -175,8 +175,8 @@ int gigae_options_busy_poll(gigae_options *options, int mode, uint32_t microseco
                             uint16_t budget);
 
 /*
- * A peer is lost after so many microseconds without an answer, not zero. Messages to it then fail.
- * Error: GIGAE_INVALID.
+ * A peer is lost after this many microseconds without an answer, not zero. Messages to it then
+ * fail. Error: GIGAE_INVALID.
  */
 int gigae_options_peer_timeout(gigae_options *options, uint64_t microseconds);
 

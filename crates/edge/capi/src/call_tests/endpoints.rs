@@ -242,7 +242,7 @@ fn every_interface_of_an_endpoint_has_its_counts() {
     pair.close();
 }
 
-/// A cluster file in a directory of its own, loaded.
+/// A cluster file in its own directory, loaded.
 fn load(text: &str) -> (tempfile::TempDir, Result<*mut ClusterHandle, c_int>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cluster.toml");

@@ -1,6 +1,7 @@
 /*
- * A program that computes: `computes eth0 SECONDS MESSAGES`. It answers a message with the key of its
- * memory. Then it makes no call for SECONDS, and afterwards receives what came meanwhile.
+ * A program that computes: `computes eth0 SECONDS MESSAGES`. It answers a message with the key of
+ * its memory. Then it makes no call for SECONDS, and afterwards receives what came during that
+ * time.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <gigae.h>

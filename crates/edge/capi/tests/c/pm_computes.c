@@ -1,6 +1,6 @@
 /*
  * A PM program that computes: `pm_computes CONFIG SECONDS MESSAGES`. After a first message its
- * context is left alone for SECONDS; then it receives what came meanwhile.
+ * context is left alone for SECONDS; then it receives what came during that time.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pm.h>

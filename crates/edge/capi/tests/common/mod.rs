@@ -1,4 +1,4 @@
-//! The library, installed into a place of its own, and C programs built against it there.
+//! The library, installed into its own directory, and C programs built against it there.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

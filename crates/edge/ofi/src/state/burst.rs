@@ -46,7 +46,7 @@ impl Default for Burst {
 }
 
 impl Burst {
-    /// So many bytes were started.
+    /// `bytes` more bytes were started.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
     }

@@ -29,7 +29,7 @@ pub(crate) struct Remote {
 }
 
 impl WatchedMemory {
-    /// Peers have written to it so many times.
+    /// Peers have written to it `writes` times.
     fn count(&mut self, writes: u64) {
         if writes > self.counted {
             self.counter.add(writes - self.counted, true);
@@ -45,7 +45,7 @@ impl Remote {
         self.watched.push(WatchedMemory { key, counter: Arc::clone(counter), counted });
     }
 
-    /// The memory is no longer registered. Peers wrote to it so many times.
+    /// The memory is no longer registered. Peers wrote to it `writes` times.
     pub(crate) fn unwatch(&mut self, key: RegionKey, writes: u64) {
         self.watched.retain_mut(|watched| {
             let stays = watched.key != key;

@@ -13,7 +13,7 @@ use super::*;
 const WARM: u64 = 2000;
 const COUNTED: u64 = 1000;
 
-/// How often what happens in a round, and ends with so many entries in the queue, allocates once
+/// How often what happens in a round, and ends with `ends` entries in the queue, allocates once
 /// warm.
 fn allocations(p: &EndpointPair, mut start: impl FnMut(), ends: usize) -> u64 {
     let mut rounds = |count| {

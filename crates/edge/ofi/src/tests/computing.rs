@@ -32,7 +32,7 @@ fn pair() -> EndpointPair {
     EndpointPair { net: Network::new(1, Faults::default()), a, b, to_b, to_a }
 }
 
-/// Waits for the next completion of an end. No other end makes a call meanwhile.
+/// Waits for the next completion of an end. No other end makes a call during the wait.
 fn completed(end: &TestEndpoint, flags: u64, expected: *mut c_void) {
     let until = Instant::now() + PATIENCE;
     let entry = loop {

@@ -324,7 +324,7 @@ fn a_peer_fills_a_queue_that_is_not_read_to_a_bound_and_nothing_is_lost() {
     let held = p.b.core().lock().reports.rx.as_ref().unwrap().len();
     assert!((16_384..=16_384 + 256 + 16_384).contains(&held), "{held} entries");
     assert!(sent < COUNT, "the rest waits at the sender");
-    // What this end sends ends meanwhile.
+    // In the meantime, what this end sends ends.
     let (long, mut got) = (body(40_000, 1), vec![0_u8; 40_000]);
     let (data, into) = (long.as_ptr().cast(), got.as_mut_ptr().cast());
     assert_eq!(call!(p.a.ep, msg, recv, into, 40_000, null_mut(), UNSPECIFIED, context(1)), 0);

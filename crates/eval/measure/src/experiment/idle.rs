@@ -34,7 +34,7 @@ pub fn ask<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Asked, ProbeEr
     Ok(asked)
 }
 
-/// Receives for a while. Nothing is sent meanwhile; a message that comes anyway is ignored.
+/// Receives for a while. Nothing is sent during that time; a message that comes anyway is ignored.
 fn wait_without_message<C: Channel>(
     channel: &mut C,
     seconds: f64,

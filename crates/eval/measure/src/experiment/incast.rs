@@ -1,7 +1,7 @@
 //! Many senders and one receiver: each sends a stream for the same time, as fast as there is room,
 //! and the receiver counts what arrives of each. The loops are those of a [`stream`]; the figure is
 //! the goodput of all together, and beside it stand how evenly they share it, what is lost or
-//! repeated, and how long an ICMP ECHO takes on the same way meanwhile.
+//! repeated, and how long an ICMP ECHO takes on the same way during that time.
 
 pub use super::stream::{answer, ask};
 
@@ -66,7 +66,7 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
 
 /// What many ends counted, put together. Receivers are as many as senders, or one for all: then the
 /// senders' own counts show how they share, for everything they sent has arrived. The senders are
-/// on so many nodes in turn; the receivers are on one.
+/// on `nodes` nodes in turn; the receivers are on one.
 pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (Asked, Answered) {
     let sent = |one: &Asked| one.bytes as f64 / one.cost.seconds.max(f64::MIN_POSITIVE) / 1e6;
     let seconds = common(&answered);
@@ -109,7 +109,7 @@ fn common(answered: &[Answered]) -> f64 {
     from.zip(to).map_or(f64::MIN_POSITIVE, |(from, to)| to - from)
 }
 
-/// The costs of threads that ran at the same time on one CPU, on so many nodes in turn. What a
+/// The costs of threads that ran at the same time on one CPU, on `nodes` nodes in turn. What a
 /// thread counts of itself is added up. What it counts of the CPU all the others have counted, too,
 /// and what it counts of its node's device those of the same node.
 fn parallel(threads: &[Cost], nodes: usize) -> Cost {

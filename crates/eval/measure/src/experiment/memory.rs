@@ -178,7 +178,8 @@ impl Mapping {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: `length` readable bytes are mapped here, and nothing writes them meanwhile.
+        // SAFETY: `length` readable bytes are mapped here, and nothing writes them while the slice
+        // lives.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 

@@ -33,7 +33,7 @@ impl Pace {
         Self { rate: None, size: 0.0, spin: true, begin: Instant::now() }
     }
 
-    /// How long to wait after so many messages before the next.
+    /// How long to wait after `sent` messages before the next.
     fn left(&self, sent: u64, elapsed: Duration) -> Duration {
         let due = self.rate.map_or(0.0, |rate| sent as f64 * self.size / rate);
         Duration::try_from_secs_f64(due).unwrap_or(Duration::MAX).saturating_sub(elapsed)

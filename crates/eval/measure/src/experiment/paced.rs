@@ -1,10 +1,10 @@
 //! Round trips under load: messages go out by a fixed schedule, whether earlier ones have been
 //! answered or not, and each is timed from the moment at which it should have gone.
 //!
-//! A ping-pong waits for its answers, and so never sees the queue that a busy program stands in;
-//! and a time from the real sending leaves out how late it was ("coordinated omission"). The
-//! measuring end spins, so that it keeps to its schedule; the answering end waits as the plan says
-//! and is that of [`rtt`](super::rtt).
+//! A ping-pong waits for its answers, and so never sees the queue that a busy program waits in; and
+//! a time from the real sending leaves out how late it was ("coordinated omission"). The measuring
+//! end spins, so that it keeps to its schedule; the answering end waits as the plan says and is
+//! that of [`rtt`](super::rtt).
 
 pub use super::rtt::answer;
 
@@ -141,7 +141,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     /// A peer that answers everything at once, but for the first messages, which it holds back
-    /// until so many are there; some it answers twice, some never.
+    /// until `hold` of them are there; some it answers twice, some never.
     #[derive(Default)]
     struct Peer {
         held: usize,

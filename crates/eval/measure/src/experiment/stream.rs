@@ -19,9 +19,9 @@ pub(super) const METHOD: Method = Method {
     lost: |asked, answered| asked.sent.saturating_sub(answered.messages),
 };
 
-/// A streaming program flushes when it would otherwise wait, and after so many bytes at the latest:
-/// 32 full frames. In between, whatever sends by itself when a batch is full (the library, the raw
-/// links, TCP) does so.
+/// A streaming program flushes when it would otherwise wait, and after this many bytes at the
+/// latest: 32 full frames. In between, whatever sends by itself when a batch is full (the library,
+/// the raw links, TCP) does so.
 const FLUSH_AFTER: usize = 48 << 10;
 
 pub(super) fn goodput(_: &Asked, answered: &Answered) -> f64 {
@@ -90,10 +90,10 @@ fn burst<C: Channel>(
     Ok(())
 }
 
-/// The clock is read when so many bytes have come, although they are fewer than [`BATCH`] messages:
-/// 32 long ones take a third of a second at 100 Mbit/s, and the end of the warm-up and the last
-/// arrival are known to within that. At 10 GB/s this is a reading every 6.5 us, which takes less
-/// than a hundredth of that.
+/// The clock is read when this many bytes have come, although they are fewer than [`BATCH`]
+/// messages: 32 long ones take a third of a second at 100 Mbit/s, and the end of the warm-up and
+/// the last arrival are known to within that. At 10 GB/s this is a reading every 6.5 us, which
+/// takes less than a hundredth of that.
 const TICK_AFTER: usize = 64 << 10;
 
 /// Takes in a stream, and reads the clock now and then.
@@ -111,7 +111,7 @@ impl Intake {
         Self { tally: Tally::new(warmup), sleeps: wait != Wait::Spin, messages: 0, bytes: 0 }
     }
 
-    /// Takes the next message; `false` if there is none now.
+    /// Takes the next message; `false` if no message is there now.
     #[inline]
     fn take<C: Channel>(
         &mut self,
@@ -190,7 +190,7 @@ pub fn answer<C: Channel>(channel: &mut C, run: &Loop<'_>) -> Result<Answered, P
 }
 
 /// What this loop costs per message, in nanoseconds, at the end where it costs more: over a channel
-/// that takes everything and gives as much, so many messages.
+/// that takes everything and gives as much, for `messages` messages.
 pub fn overhead(messages: u32) -> f64 {
     let per_message = |begin: Instant| begin.elapsed().as_nanos() as f64 / f64::from(messages);
     let mut void = NullChannel;
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// Messages of a size that come one a microsecond; the receiver sleeps after so many.
+    /// Messages of a size that come one a microsecond; the receiver sleeps after every `burst`.
     struct SimulatedArrivals {
         size: usize,
         burst: u32,
@@ -332,7 +332,7 @@ mod tests {
         }
     }
 
-    /// Takes so many messages in, and gives how often the clock was read.
+    /// Takes `messages` messages in, and gives how often the clock was read.
     fn taken(mut channel: SimulatedArrivals, wait: Wait, messages: u32) -> (Intake, u32) {
         let mut intake = Intake::new(Duration::ZERO, wait);
         let (reads, time) = (std::cell::Cell::new(0), channel.zero);

@@ -122,8 +122,8 @@ mod tests {
         assert_eq!(answer.slices, [1000, 1000]);
     }
 
-    /// It does not look for 60 ms, in which the warm-up ends. Everything that the link brought
-    /// meanwhile is there then.
+    /// It does not look for 60 ms, in which the warm-up ends. Everything that the link brought in
+    /// that time is there then.
     #[test]
     fn an_end_that_was_kept_off_its_processor_is_not_faster_than_the_link() {
         let zero = Instant::now();

@@ -32,9 +32,9 @@ pub(super) fn message(size: usize) -> Vec<u8> {
 }
 
 /// Messages of a size that an end has going at a time: a mebibyte, as a TCP socket's buffers hold
-/// once they have grown, and so many that the next one is known before one ends.
+/// once they have grown, and enough messages that the next one is known before one ends.
 ///
-/// Each has memory of its own, which takes its turn: the data of a program's messages do not lie in
+/// Each has its own memory, which takes its turn: the data of a program's messages do not lie in
 /// the cache because the last message was there.
 pub(super) fn ahead(size: usize) -> usize {
     ((1 << 20) / size.max(1)).clamp(4, 128)

@@ -3,8 +3,8 @@
 //!
 //! A frame has the size and the headers of a GigaE frame of the same payload, padding included, so
 //! that a filter lets it in and the same bytes travel; but its header is constant, its checksum is
-//! not computed, and it is neither acknowledged nor sent again. It goes on a channel of its own.
-//! A frame too long for one buffer of the link goes in several.
+//! not computed, and it is neither acknowledged nor sent again. It goes on a separate channel. A
+//! frame too long for one buffer of the link goes in several.
 
 use super::common::{self, read};
 use crate::channel::{Calls, Channel, ReceivedMessage, Side, Slept, Task, TransportError};
@@ -26,7 +26,7 @@ const CHANNEL: u8 = 255;
 const POLL_BATCH: usize = 64;
 
 /// Frames of a stream per doorbell: enough to make the system call cheap, few enough that the
-/// receiver has something to do meanwhile.
+/// receiver has something to do in the meantime.
 const DOORBELL_BATCH: usize = 32;
 
 /// Shortest frame in bytes (IEEE 802.3: 64 with the check sequence). Most cards pad what is
@@ -147,7 +147,7 @@ impl<L: Link + 'static> Opening for RawOpening<L> {
 
 struct RawChannel<L> {
     link: L,
-    /// What stands before the payload of every frame.
+    /// What precedes the payload of every frame.
     headers: Vec<u8>,
     /// Bytes of it before the GigaE header.
     outer: usize,

@@ -111,7 +111,7 @@ struct TcpOpening {
     address: ChannelAddress,
     task: Task,
     side: Side,
-    /// By which the connection comes, if not by a port of its own.
+    /// By which the connection comes, if not by its own port.
     shared_port: Option<Arc<SharedPort>>,
     /// An idle endpoint on the same interface.
     beside: Option<Endpoint>,

@@ -30,7 +30,7 @@ const TRAIN: usize = 64;
 const TRAIN_BYTES: usize = 65_000;
 
 /// Receive buffer in bytes, as far as the process may: a long message comes as fast as the sender
-/// can send, and the receiver may be interrupted meanwhile.
+/// can send, and the receiver may be interrupted in the meantime.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Opens one end.
@@ -136,7 +136,7 @@ impl Trains {
         }
     }
 
-    /// Counts a call that received so many bytes, and says how many datagrams they are.
+    /// Counts a call that received `bytes` bytes, and says how many datagrams they are.
     fn received(&mut self, bytes: usize) -> Result<usize, TransportError> {
         let datagrams = bytes / self.datagram;
         if !bytes.is_multiple_of(self.datagram) {

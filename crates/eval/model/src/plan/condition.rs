@@ -20,7 +20,8 @@ pub struct Condition {
     pub rate: Option<f64>,
     /// How many CPUs both ends have between them.
     pub cpus: Cpus,
-    /// TCP streams that fill the same link, in the direction of the messages, meanwhile.
+    /// TCP streams that fill the same link, in the direction of the messages, during the
+    /// measurement.
     pub bulk: u32,
     /// Senders of an [`Experiment::Incast`]; none for all else.
     #[serde(skip_serializing_if = "none")]

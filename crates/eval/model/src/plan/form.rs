@@ -1,4 +1,4 @@
-//! The form of a plan: what stands in its TOML file.
+//! The form of a plan: what its TOML file contains.
 
 use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
@@ -37,7 +37,7 @@ pub struct Plan {
     pub precision: f64,
     /// The virtual links to create, by name; unused between two machines.
     pub link: BTreeMap<String, LinkPlan>,
-    /// TCP settings, by name; each is measured as a variant of its own.
+    /// TCP settings, by name; each is measured as a separate variant.
     #[serde(default)]
     pub tcp: BTreeMap<String, TcpOptions>,
     /// Settings of GigaE endpoints, by name.
@@ -78,7 +78,7 @@ pub struct LinkPlan {
     /// This machine's own loopback interface: no network at all, and the same between two machines.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback: bool,
-    /// So many cables, or switches of this rate, side by side, 1 to 8: those transports that can
+    /// This many cables, or switches of this rate, side by side, 1 to 8: those transports that can
     /// use them all as one, the others the first.
     #[serde(default = "one_link")]
     pub links: u16,
@@ -138,7 +138,7 @@ pub struct ExperimentPlan {
     /// Styles of waiting; those that a transport does not have are left out for it.
     #[serde(default)]
     pub waits: Vec<Wait>,
-    /// Messages per second of a paced experiment; each is a cell of its own.
+    /// Messages per second of a paced experiment; each is a separate cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<f64>,
     /// How many CPUs both ends have between them; absent: two.
@@ -147,7 +147,7 @@ pub struct ExperimentPlan {
     /// TCP streams beside what is measured; absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bulk: Vec<u32>,
-    /// How many send to one, of an incast experiment; each is a cell of its own.
+    /// How many send to one, of an incast experiment; each is a separate cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<u32>,
     /// Whether it is measured under every setting of `[tune]`.

@@ -1,8 +1,8 @@
-//! `--only`: a part of a plan, such as one curve, as a plan of its own.
+//! `--only`: a part of a plan, such as one curve, as a separate plan.
 //!
 //! What a plan's experiments list is narrowed to what is named. Figures and rows of the plan
-//! compare curves with one another, so a part has none; it keeps what papers printed of its own
-//! curves.
+//! compare curves with one another, so a part has none; it keeps what papers printed of the curves
+//! that it has.
 
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};
@@ -308,7 +308,7 @@ mod tests {
                     continue;
                 }
                 let part = whole.only(&only.parse().unwrap()).unwrap();
-                // What is left can be measured as a plan of its own.
+                // What is left can be measured as a separate plan.
                 part.check().unwrap();
                 let of_curve = |(other, one): &(String, super::Cell)| {
                     (other, one.experiment, &one.transport, &one.variant, one.wait)

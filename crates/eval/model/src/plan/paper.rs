@@ -41,7 +41,7 @@ pub struct QuotePlan {
     pub source: String,
     /// The table, figure or section.
     pub at: String,
-    /// The rule whose finding it stands beside (`gigae_eval_report::findings`).
+    /// The rule whose finding it is shown beside (`gigae_eval_report::findings`).
     pub finding: String,
     /// What was found there, in our words.
     pub says: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The name by which an experiment asks for a transport at its defaults, beside named variants.
 pub const DEFAULT: &str = "default";
 
-/// Most frames per doorbell: after so many full ones a streaming program flushes anyway
+/// Most frames per doorbell: after this many full ones a streaming program flushes anyway
 /// (`probe.rs`).
 const LARGEST_BATCH: u32 = 64;
 
@@ -90,7 +90,7 @@ pub struct TcpOptions {
     /// do. Otherwise long messages have memories that take turns, as gigae's have.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_buffer: bool,
-    /// Bytes of a write: shorter messages are gathered in the program's memory until there are so
+    /// Bytes of a write: shorter messages are gathered in the program's memory until there are this
     /// many, longer ones are cut. Absent: a write for each message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<u32>,

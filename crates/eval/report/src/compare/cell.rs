@@ -80,7 +80,7 @@ impl ComparedCell {
 /// Whether the names of links count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Links {
-    /// Each side has one, and so the one stands for the other, whatever its name.
+    /// Each side has one, and so the two are compared, whatever their names.
     One,
     /// Their names distinguish them.
     Named,

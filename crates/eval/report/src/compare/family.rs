@@ -18,13 +18,13 @@
 use gigae_eval_model::stats;
 use oorandom::Rand32;
 
-/// All partings are gone through up to this many, and so many are drawn where there are more.
+/// All partings are gone through up to this many, and this many are drawn where there are more.
 const MOST: usize = 5000;
 
 /// Fewer would make the smallest p too coarse.
 const FEWEST: usize = 999;
 
-/// So many differences between two values are formed at most: some seconds.
+/// At most this many differences between two values are formed: some seconds.
 const MOST_WORK: usize = 500_000_000;
 
 /// Drawn partings are the same each time.
@@ -106,7 +106,7 @@ pub(super) fn judge(rows: &[Row], level: f64) -> Vec<Option<CellTest>> {
     judged
 }
 
-/// Whether a test of so many units has any power at this level: whether the sides as they are,
+/// Whether a test of `n` and `m` units has any power at this level: whether the sides as they are,
 /// alone among all partings, would be rare enough.
 pub(super) fn has_power(n: usize, m: usize, level: f64) -> bool {
     let same = if n == m { 2.0 } else { 1.0 };
@@ -211,7 +211,7 @@ fn deviations(values: &mut [f64]) -> f64 {
     high.iter().sum::<f64>() - low.iter().sum::<f64>()
 }
 
-/// The share of false alarms that a family of so many comparisons with one reference leaves to
+/// The share of false alarms that a family of this many comparisons with one reference leaves to
 /// each.
 pub(super) fn level(comparisons: usize) -> f64 {
     (1.0 - stats::CONFIDENCE) / comparisons.max(1) as f64

@@ -9,7 +9,7 @@
 use gigae_eval_model::stats;
 use gigae_eval_model::stats::CONFIDENCE;
 
-/// Beyond so many differences the interval's place comes from the normal approximation: it is off
+/// Beyond this many differences the interval's place comes from the normal approximation: it is off
 /// by less than one of them then.
 const MOST_EXACT: usize = 2500;
 
@@ -63,8 +63,9 @@ fn place(n: usize, m: usize) -> (usize, f64) {
     (best.0, best.1.max(0.0))
 }
 
-/// In how many orders of `n` and `m` values so many pairs have the second above the first, for 0 to
-/// `n * m` pairs: the distribution of Mann and Whitney's U, by their own recurrence.
+/// For each number of pairs from 0 to `n * m`: in how many orders of `n` and `m` values this many
+/// pairs have the second above the first: the distribution of Mann and Whitney's U, by their own
+/// recurrence.
 fn ways(n: usize, m: usize) -> Vec<f64> {
     // Of 0 and j values there is one order, without a pair.
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; m + 1];

@@ -100,7 +100,7 @@ mod tests {
 
     const FIXTURE: &str = include_str!("../../../model/fixtures/results-2.json");
 
-    /// The fixture as a run of this date, of so many runs in all.
+    /// The fixture as a run of this date, of `of` runs in all.
     fn saved(place: &Path, date: &str, of: usize) {
         let mut results = Results::parse(FIXTURE).unwrap();
         results.environment.date = date.into();

@@ -100,7 +100,7 @@ fn against_of(sides: &[Side], least: f64) -> SideComparison {
     compare(sides, least).unwrap().against.swap_remove(0)
 }
 
-/// In how many of so many families there is a significant difference, however small.
+/// In how many of `families` families there is a significant difference, however small.
 fn alarms(families: u64, scatter: Scatter, sides: impl Fn(&mut Machine) -> [Side; 2]) -> usize {
     let alarmed = |seed: &u64| {
         let mut machine = Machine::new(*seed, scatter);

@@ -6,7 +6,7 @@ use gigae_eval_model::number::{grouped, percent, short};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 
-/// A tail that is so many times the one of the lowest rate is a queue.
+/// A tail that is this many times the one of the lowest rate is a queue.
 const QUEUED: f64 = 2.0;
 
 /// Lost messages above this share mean that a rate was too high.

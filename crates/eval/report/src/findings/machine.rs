@@ -9,7 +9,7 @@ use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::transport;
 use gigae_nic::{Bus, Nic};
 
-/// Copies of so many bytes show what memory carries; smaller ones show what a call costs.
+/// Copies of this many bytes show what memory carries; smaller ones show what a call costs.
 const LARGE_COPY: usize = 16 << 10;
 
 /// The cells of a link that are largest (streams) or smallest (round trips).

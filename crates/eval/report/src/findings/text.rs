@@ -43,7 +43,7 @@ pub(super) fn mark_doubtful(sentence: String, of: &[&Series]) -> String {
     if doubtful { sentence + " !" } else { sentence }
 }
 
-/// A transport as it begins a sentence or stands within one.
+/// A transport as it begins a sentence or is within one.
 pub(super) fn name(transport: &str) -> &str {
     transport::by_name(transport).map_or(transport, |spec| spec.title)
 }

@@ -188,8 +188,8 @@ fn fit<'a>(curve: &[&'a Series]) -> Option<Fit<'a>> {
     Some(fit)
 }
 
-/// Whether an ECHO takes the same whatever its size, or longer the larger it is; TCP where there is
-/// none.
+/// Whether an ECHO takes the same whatever its size, or longer the larger it is; TCP in runs
+/// without ECHO.
 pub(super) fn echo_by_size(results: &Results) -> Vec<String> {
     let all = fits(results);
     let plain =

@@ -52,7 +52,7 @@ impl Key {
     }
 
     /// Writes a fresh key into a new file that only its owner can read, and makes the file's
-    /// directory if there is none. A file that exists is left as it is.
+    /// directory if it is missing. A file that exists is left as it is.
     pub fn create(file: &Path) -> Result<(), ControlError> {
         let failed = |source| ControlError::KeyWrite { file: file.display().to_string(), source };
         let line = Self::random()?.to_hex() + "\n";

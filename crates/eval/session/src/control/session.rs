@@ -7,10 +7,10 @@
 //! the client's one message that it has the key, and the client after the server's. Who records it
 //! all and learns the key later cannot read it.
 //!
-//! A record is its length (2 bytes, big-endian) and so many bytes of Noise ciphertext. A message is
-//! 4 bytes of length (big-endian) and so many of JSON, in as many records as it takes; the next one
-//! begins with a record of its own. Records are numbered by Noise: none can be changed, repeated or
-//! left out.
+//! A record is its length (2 bytes, big-endian) and as many bytes of Noise ciphertext. A message is
+//! 4 bytes of length (big-endian) and as many of JSON, in as many records as it takes; the next one
+//! begins with a new record. Records are numbered by Noise: none can be changed, repeated or left
+//! out.
 
 use super::error::ControlError;
 use super::key::{Key, random};
@@ -38,7 +38,7 @@ pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 const RECORD: usize = 65_535;
 const TAG: usize = 16;
 
-/// A peer that answers nothing for so long is gone: its cable is cut, or its machine stands.
+/// A peer that answers nothing for so long is gone: its cable is cut, or its machine has stopped.
 pub const GONE_AFTER: Duration = Duration::from_secs(20);
 
 /// Time for an answer over the control connection. A peer that is gone is noticed earlier, so this

@@ -132,8 +132,8 @@ fn free_port(site: &Site, udp: bool) -> std::io::Result<u16> {
     Ok(local.port())
 }
 
-/// Whether somebody waits at this port in the calling thread's network (proc_net(5)). Asking by a
-/// connection would be taken for the client by programs that serve one.
+/// Whether a program listens at this port in the calling thread's network (proc_net(5)). Asking by
+/// a connection would be taken for the client by programs that serve one.
 fn listens(port: u16, udp: bool) -> bool {
     let files = if udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
     files.iter().any(|file| {

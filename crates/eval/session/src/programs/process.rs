@@ -1,9 +1,9 @@
-//! Running somebody else's program: bounded in time and output, and gone with this process.
+//! Running another project's program: bounded in time and output, and gone with this process.
 //!
-//! A program runs in a process group of its own with a guard, which does nothing but wait for the
-//! end of a pipe that this process holds: however this one ends, the pipe ends with it, and the
-//! guard kills the group, itself included. So what the program has started goes, too. A program
-//! that leaves its group is killed by the kernel when the thread that started it ends (prctl(2)
+//! A program runs in its own process group with a guard, which does nothing but wait for the end of
+//! a pipe that this process holds: however this one ends, the pipe ends with it, and the guard
+//! kills the group, itself included. So what the program has started goes, too. A program that
+//! leaves its group is killed by the kernel when the thread that started it ends (prctl(2)
 //! `PR_SET_PDEATHSIG`); what such a one has started would stay.
 
 use crate::stage::ends_with_parent;
@@ -29,7 +29,7 @@ pub const LISTEN: Duration = Duration::from_secs(5);
 /// unless something of it escaped. The threads that read may be late on a busy machine.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Of a program's last line, so many characters are shown.
+/// Of a program's last line, at most this many characters are shown.
 const LINE: usize = 160;
 
 /// Why there is no figure of a program. The text is one line and says what to do.

@@ -53,7 +53,7 @@ pub struct ProgramForm {
     pub measures: &'static [Measure],
 }
 
-/// Something that a program measures, and what of ours stands beside it.
+/// Something that a program measures, and what of ours is shown beside it.
 #[derive(Debug)]
 pub struct Measure {
     /// The experiment of ours.

@@ -1,9 +1,9 @@
 //! A process that outlives the one that tunes, and puts back what that one could not.
 //!
-//! It is this very program, as `gigae tuning restore --when-closed JOURNAL`, in a process group of
-//! its own. It holds one end of a pipe and sleeps; the other end closes when the tuning process
-//! ends, however it does. Then it puts back what the journal says, if there still is one. It costs
-//! a process that sleeps.
+//! It is this very program, as `gigae tuning restore --when-closed JOURNAL`, in its own process
+//! group. It holds one end of a pipe and sleeps; the other end closes when the tuning process ends,
+//! however it does. Then it puts back what the journal says, if there still is one. It costs a
+//! process that sleeps.
 
 use super::restore;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -40,7 +40,7 @@ pub struct TunedInterface {
     pub(super) irqs: Vec<u32>,
     /// The congestion control of the program's own TCP sockets, if it is not the usual one.
     pub(super) congestion: Option<String>,
-    /// The cgroup from which the process came, while it is in one of its own.
+    /// The cgroup from which the process came, while it is in its own cgroup.
     pub(super) home: Option<PathBuf>,
 }
 

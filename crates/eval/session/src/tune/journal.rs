@@ -3,7 +3,7 @@
 //!
 //! A file for each [`super::Tuner`] that changed something. Each change is written twice: before
 //! it, as *pending*, and after it, with what the driver made of it. So a later reader knows whether
-//! the value that stands there now is ours.
+//! the value that is there now is ours.
 
 use super::interface::TunedInterface;
 use super::knob::Knob;
@@ -46,7 +46,7 @@ pub(super) struct JournalEntry {
     pub(super) before: String,
     /// Exact value that was set last; absent while it is as before.
     pub(super) set: Option<String>,
-    /// Whether it is just being changed: what stands there then is ours, whatever it is.
+    /// Whether it is just being changed: the value there is ours then, whatever it is.
     pub(super) pending: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct JournalEntry {
 pub(super) enum RestoreResult {
     /// It is as it was before.
     Back,
-    /// Somebody else changed it to this, or it is no longer there: it was left alone.
+    /// Another program changed it to this, or it is no longer there: it was left alone.
     Left(String),
     /// It could not be put back.
     Failed(String),
@@ -150,7 +150,7 @@ impl Journal {
     }
 }
 
-/// Reads one; `None` where there is none any more, or none that can be understood.
+/// Reads one; `None` if the file is gone, or has no record that can be read.
 pub(super) fn read(path: &Path) -> Option<JournalRecord> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }

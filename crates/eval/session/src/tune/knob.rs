@@ -33,7 +33,7 @@ pub trait Knob: Sync {
     /// Whether a plan may ask for this value.
     fn accepts(&self, value: &str) -> bool;
 
-    /// The exact value, or why there is none here.
+    /// The exact value, or why this setting has no value here.
     fn read(&self, nic: &TunedInterface) -> Result<String, Absent>;
 
     /// A plan's value as [`Knob::read`] would give it here.

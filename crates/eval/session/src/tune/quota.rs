@@ -1,5 +1,5 @@
-//! A slower CPU: the measuring process in a cgroup of its own, with a quota of CPU time (`cpu.max`;
-//! the kernel's documentation, `admin-guide/cgroup-v2.rst`).
+//! A slower CPU: the measuring process in its own cgroup, with a quota of CPU time (`cpu.max`; the
+//! kernel's documentation, `admin-guide/cgroup-v2.rst`).
 //!
 //! The quota is handed out in portions of 1 ms, the least that there are, so that an end stops for
 //! short times and often. The cgroup is beside the process's own and has its number in its

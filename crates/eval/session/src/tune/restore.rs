@@ -24,7 +24,7 @@ pub fn abandoned() -> io::Result<Vec<String>> {
         journal::remove(&draft)?;
     }
     for path in journal::all() {
-        // Its guardian may have been here meanwhile.
+        // Its guardian may have put the values back in the meantime.
         if let Some(record) = journal::read(&path).filter(|record| !record.owner.lives()) {
             let pid = record.owner.pid;
             said.push(format!(

@@ -46,7 +46,7 @@ struct InterfaceSetting {
     nic: usize,
     /// As in the journal, if there will be one.
     entry: JournalEntry,
-    /// Whether somebody else changed it, so that it is left alone from now on.
+    /// Whether another program changed it, so that it is left alone from now on.
     lost: bool,
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn seeds_and_patterns() {
 pub(crate) fn losses_are_counted() {
     let fabric = lossy(3);
     let (from, to) = (socket(&fabric, 1), socket(&fabric, 2));
-    // Few enough for the receiving socket's default buffer, which is not emptied meanwhile.
+    // Few enough for the receiving socket's default buffer, which nothing empties in the meantime.
     for number in 0..200_u32 {
         from.send_to(&datagram(number, 64), to.local_addr().unwrap()).unwrap();
     }

@@ -19,7 +19,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Of a process; `None` if there is none.
+    /// Of a process; `None` if no process has this id.
     pub fn of(pid: u32) -> Option<Self> {
         Self::parse(&read(&format!("/proc/{pid}/stat")))
     }
@@ -52,7 +52,7 @@ pub fn is_alive(pid: u32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.state != 'Z')
 }
 
-/// What a process calls itself; nothing if there is none.
+/// What a process calls itself; nothing if no process has this id.
 pub fn command(pid: u32) -> String {
     read(&format!("/proc/{pid}/comm")).trim_end().to_owned()
 }

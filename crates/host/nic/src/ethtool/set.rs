@@ -71,7 +71,7 @@ impl Ethtool {
         self.call(name, &mut words)
     }
 
-    /// Asks for so many pairs of queues (`combined`), where the driver has pairs and has others.
+    /// Asks for `pairs` pairs of queues (`combined`), where the driver has pairs and has others.
     pub fn set_pairs(&self, name: &str, pairs: u32) -> io::Result<()> {
         // struct ethtool_channels: cmd; the most of rx, tx, other, combined; the same as set.
         let mut words: [_; 9] = self.ask(name, ETHTOOL_GCHANNELS)?;

@@ -27,8 +27,8 @@ const UFFDIO_REGISTER_MODE_MISSING: u64 = 1;
 
 const PAGE: usize = 4096;
 
-/// A write(2) to a file that never ends, and holds the lock of the file's inode meanwhile: its
-/// source is a page whose faults a userfaultfd gets, which nobody serves.
+/// A write(2) to a file that never ends, and holds the lock of the file's inode all that time: its
+/// source is a page whose faults go to a userfaultfd, which no thread serves.
 struct HeldWrite {
     faults: Option<OwnedFd>,
     page: *mut c_void,
@@ -140,7 +140,8 @@ pub(crate) fn the_lock_of_memory() {
     drop((connection, memory));
     // SAFETY: the mapping is ours, and nothing uses it.
     unsafe { rustix::mm::munmap(pages.unwrap(), bytes) }.unwrap();
-    // The broker asks whether the memory is gone meanwhile, which does not hold it up either.
+    // While the write is held, the broker asks whether the memory is gone. That does not hold the
+    // broker up either.
     has_no_room(&testbed);
     drop(testbed.echo(NOBODY).unwrap());
     drop(held);

@@ -13,7 +13,7 @@ use tracing::info;
 /// Dropping the endpoint closes it.
 impl Endpoint {
     /// Waits until everything that was sent is acknowledged, and every operation except receives is
-    /// completed, at most for `timeout`. Messages that arrive meanwhile are kept for the next
+    /// completed, at most for `timeout`. Messages that arrive during the wait are kept for the next
     /// receive. An acknowledged message has arrived at the peer's endpoint. Only an answer of the
     /// peer's program shows that the program has read it.
     pub fn drain(&self, timeout: Duration) -> Result<(), DrainError> {

@@ -3,7 +3,7 @@
 //! These calls do not wait for the peer; [`Endpoint::completion`] does. Every call that makes
 //! progress continues operations. They use the same frames as messages, in one order with them. So
 //! messages that the program does not receive hold back operations of the same peer (STOP). A
-//! program that uses both gives each a channel of its own.
+//! program that uses both gives each its own channel.
 
 use super::Endpoint;
 use super::waiting::Pause;
@@ -37,10 +37,10 @@ impl Endpoint {
         Ok(self.engine().operations().send(to.0, label, memory.into())?)
     }
 
-    /// Puts a message that fits in a frame into one, if nothing stands in its way: a session with
-    /// the peer is up, its window has room, and no earlier operation waits for that. False if not,
-    /// and nothing has happened then: [start](Self::start_send) it. Like an operation, it goes out
-    /// with the next [`ring`](Endpoint::ring), [`flush`](Endpoint::flush) or any call that makes
+    /// Puts a message that fits in a frame into one, if nothing prevents that: a session with the
+    /// peer is up, its window has room, and no earlier operation waits for that. False if not, and
+    /// nothing has happened then: [start](Self::start_send) it. Like an operation, it goes out with
+    /// the next [`ring`](Endpoint::ring), [`flush`](Endpoint::flush) or any call that makes
     /// progress; those that go out together share frames.
     ///
     /// One copy, and a system call for each 32 frames: its bytes are in a frame when this returns.

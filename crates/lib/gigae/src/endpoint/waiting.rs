@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// # Waiting
 ///
-/// Calls that wait make progress meanwhile. Programs with an event loop of their own sleep on
+/// Calls that wait make progress while they wait. Programs with an event loop of their own sleep on
 /// [`fd`](Self::fd): call [`prepare_to_wait`](Self::prepare_to_wait), sleep, then receive until
 /// nothing is left.
 impl Endpoint {
@@ -67,7 +67,7 @@ impl Endpoint {
         self.engine().transmit()?;
         let mut pause = Pause::for_room();
         loop {
-            // At once, or the thread may take in meanwhile what would free a frame.
+            // At once: in between, the thread may take in what would free a frame.
             let mut engine = self.engine();
             engine.progress()?;
             if let Some(frame) = engine.take() {

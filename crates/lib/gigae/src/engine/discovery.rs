@@ -11,7 +11,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// An endpoint answers at most this many questions per [`PERIOD`] (rule 10.4). That is enough for
-/// several askers at once that repeat their question, and few beside a link's frames per second.
+/// several requesters at once that repeat their question, and few beside a link's frames per
+/// second.
 const MOST_ANSWERS: u32 = 16;
 const PERIOD: Duration = Duration::from_millis(100);
 

@@ -101,8 +101,8 @@ impl Engine {
         self.provide_if_few();
     }
 
-    /// Puts a short message into a frame, if nothing stands in its way: into the last frame for the
-    /// peer if that still waits and has room, else into one of its own. One copy.
+    /// Puts a short message into a frame, if nothing prevents that: into the last frame for the
+    /// peer if that still waits and has room, else into a new one. One copy.
     #[inline]
     pub(crate) fn inject(&mut self, peer: PeerId, label: Label, message: &[u8]) -> bool {
         if self.loopback.is_own(peer) {

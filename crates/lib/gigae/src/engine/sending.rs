@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// Queues a message, to go out with the next [`transmit`](Self::transmit): into the last frame
-    /// for the peer if that still waits and has room, else into a frame of its own. One copy.
+    /// for the peer if that still waits and has room, else into a new frame. One copy.
     #[inline]
     pub(crate) fn queue(&mut self, peer: PeerId, message: &[u8]) -> Result<(), NotQueued> {
         if self.aggregates() && append(&mut self.proto, &self.tx.arena, peer, message) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 impl Engine {
     /// Sends all acknowledgements that wait for company: the caller is about to sleep. Returns
-    /// whether it may: not if a session has ended meanwhile, which the next call has to report, nor
-    /// while there is something to read in the memory of another process.
+    /// whether it may: not if a session has ended, which the next call has to report, nor while
+    /// there is something to read in the memory of another process.
     pub(crate) fn acknowledge(&mut self) -> Result<bool, LinkError> {
         self.update_clock();
         self.proto.acknowledge_all();

@@ -16,7 +16,7 @@ pub(super) struct TxFrames {
     most: usize,
     /// Those that the windows have, or messages that failed.
     queued: usize,
-    /// The longest message or operation takes so many.
+    /// The longest message or operation takes this many.
     segments: usize,
     /// Empty lists of segments, for frames that need one.
     spare: Vec<FurtherSegments>,
@@ -40,9 +40,8 @@ impl TxFrames {
     /// Whether a peer may queue another frame. From half of the frames on, an unnamed peer must
     /// have fewer than its part of a quarter of them. The last quarter is for peers that the
     /// program has named, in parts. So peers that take nothing leave frames for others, however
-    /// many there are.
-    /// `is_within` says whether the peer has fewer than its part of so many frames, and is named if
-    /// it must be.
+    /// many there are. `is_within` says whether the peer has fewer than its part of that number of
+    /// frames, and is named if it must be.
     #[inline]
     pub(super) fn may_queue(&self, is_within: impl FnOnce(usize, bool) -> bool) -> bool {
         self.queued < self.most / 2 || self.may_queue_of_few(is_within)
@@ -54,7 +53,7 @@ impl TxFrames {
         is_within(self.most / 4 / self.segments, only_named)
     }
 
-    /// So many frames are in the window from now on.
+    /// `frames` more frames are in the window from now on.
     #[inline]
     pub(super) fn queued(&mut self, frames: usize) {
         self.queued += frames;

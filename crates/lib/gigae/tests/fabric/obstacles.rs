@@ -1,4 +1,4 @@
-//! What stands in the way of datagrams: firewalls, ICMP, MTUs, a missing family of addresses.
+//! What blocks datagrams: firewalls, ICMP, MTUs, a missing family of addresses.
 
 use super::*;
 use socket2::{Domain, Protocol, Socket, Type};

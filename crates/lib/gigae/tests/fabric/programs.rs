@@ -261,7 +261,8 @@ pub(crate) fn a_message_that_is_refused_while_the_interface_is_down_is_not_sent(
     }
 }
 
-/// The receiver has nothing to say meanwhile, so nothing else makes the sender ring its doorbell.
+/// The receiver has nothing to send in the meantime, so nothing else makes the sender ring its
+/// doorbell.
 pub(crate) fn what_was_posted_while_the_interface_was_down_goes_when_it_is_up() {
     for backend in
         [Backend::Packet, Backend::XdpMode(Mode::XdpGeneric), Backend::XdpMode(Mode::XdpNative)]

@@ -86,8 +86,8 @@ pub(crate) fn a_udp_port_has_one_endpoint_and_the_error_says_so() {
     assert!(error.contains("choose one from 1 to 65535"), "{error}");
 }
 
-/// Processes of ordinary users share a NIC so. Each has a UDP port of its own, and other nodes with
-/// any link reach it there; those of its node reach it through memory.
+/// Processes of ordinary users share a NIC so. Each has its own UDP port, and other nodes with any
+/// link reach it there; those of its node reach it through memory.
 pub(crate) fn endpoints_that_share_a_nic_have_udp_ports_of_their_own() {
     let fabric = testing::fabric("udpshare", |_| ());
     let taken = {
@@ -182,7 +182,7 @@ pub(crate) fn endpoints_over_udp_sockets_find_each_other() {
     };
     // Their programs make no calls.
     let _others = [open(2, Backend::Udp), open(3, Backend::Packet)];
-    // The second one has a UDP port of its own, and asks at the port of all nodes.
+    // The second one has its own UDP port, and asks at the port of all nodes.
     let found = [0, 32_769].map(|port| {
         let options = options(Backend::Udp).envelope(UDP).name("node-1").port(port);
         let requester = on(&fabric.node(1), options).unwrap();

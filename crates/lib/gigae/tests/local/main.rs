@@ -41,7 +41,7 @@ fn ip(node: &Node, arguments: &[&str]) {
     assert!(node.command("ip").unwrap().args(arguments).status().unwrap().success());
 }
 
-/// A node with so many pairs of interfaces, `x0` and `y0` and so on: each pair is a cable, and
+/// A node with this many pairs of interfaces, `x0` and `y0` and so on: each pair is a cable, and
 /// nothing leads from one pair to another.
 fn node_with(test: &str, pairs: usize, mtu: usize) -> (Fabric, Node, NetnsGuard) {
     let fabric = testing::fabric(test, |_| ());

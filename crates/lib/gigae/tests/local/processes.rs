@@ -36,7 +36,8 @@ pub(crate) fn long_messages_are_read_where_they_lie_by_processes_that_may() {
     }
 }
 
-/// Whoever knocks there stays at the door; who sleeps is not woken by that without end.
+/// A neighbour that connects there stays in the queue. That does not wake a sleeping endpoint again
+/// and again.
 pub(crate) fn an_endpoint_without_free_descriptors_sleeps_and_accepts_neighbours_later() {
     let (_fabric, node, _inside) = node_with("descriptors", 1, 1500);
     let end = on(&node, options("x0", Backend::Xdp));
@@ -80,7 +81,7 @@ pub(crate) fn one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_
         mortal.child.wait().unwrap();
         let peer = end.peer(at_mortal).unwrap();
         end.send(peer, b"nobody reads this").unwrap();
-        // Others are served meanwhile.
+        // The end serves others in the meantime.
         let to = end.peer(at_other).unwrap();
         let deadline = Instant::now() + PATIENCE;
         let (mut asked, mut answered) = (0, 0);
@@ -122,7 +123,7 @@ pub(crate) fn processes_of_another_user_are_no_neighbours() {
     exchange([&mut a, &mut b], 500);
     assert_eq!((by_memory(&a), by_memory(&b)), ((0, 0), (0, 0)));
     stranger.send_line("connect");
-    // It is refused by whoever looks, and looking needs a call now and then.
+    // An endpoint refuses it when it looks, and looking needs a call now and then.
     let refused = std::thread::spawn(move || {
         assert_eq!(stranger.line(), "refused");
         stranger.end();
@@ -153,8 +154,8 @@ pub(crate) fn more_processes_than_processors_all_talk_to_all() {
     tasks.into_iter().for_each(Task::end);
 }
 
-/// What is left of neighbours when they are gone: no name, no descriptor and no mapping. Who counts
-/// them is a process of its own: in this one other tests have theirs.
+/// What is left of neighbours when they are gone: no name, no descriptor and no mapping. A separate
+/// process counts them: in this one other tests have theirs.
 pub(crate) fn nothing_is_left_when_neighbours_are_gone() {
     let (_fabric, node, _inside) = node_with("left", 2, 1500);
     let mut counting = Task::start(&node, &["count", "x0"], None);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A process of this test with a task of its own.
+/// A process of this test with its own task.
 pub(crate) struct Task {
     pub(crate) child: Child,
     /// Ends when this does.
@@ -19,7 +19,7 @@ impl Task {
         Self::spawn(node, task, command)
     }
 
-    /// The same in a PID namespace of its own, in which it does not see this process.
+    /// The same in its own PID namespace, in which it does not see this process.
     pub(crate) fn start_unseeing(node: &Node, task: &[&str]) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child"]).arg(std::env::current_exe().unwrap());
@@ -88,7 +88,8 @@ pub(crate) fn carry_out(task: &str) {
                 end.send(end.peer(from).unwrap(), &message).unwrap();
             }
         }
-        // Has no descriptor left when somebody comes, and answers as one that echoes when it has.
+        // Has no descriptor left when a neighbour connects, and answers as one that echoes when it
+        // has.
         "full" => {
             let end = options(word(), Backend::Xdp).open().unwrap();
             let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -232,7 +233,7 @@ pub(crate) fn echo(end: &Endpoint, to: Address, n: u32) {
     assert_eq!((answer.from(), &answer[..]), (peer, &n.to_be_bytes()[..]));
 }
 
-/// Speaks to somebody whose predecessor was killed, which the first message finds out.
+/// Sends to an endpoint whose predecessor was killed, which the first message finds out.
 pub(crate) fn greet(end: &Endpoint, to: Address) {
     let peer = end.peer(to).unwrap();
     end.send(peer, b"who is there?").unwrap();

@@ -281,8 +281,8 @@ fn write_into(key: gigae::RegionKey) -> Vec<u8> {
     payload
 }
 
-/// A stranger has a session of its own with a node, so it knows how that chooses epochs and tokens.
-/// It sees no frame of a peer, whose name it uses.
+/// A stranger has its own session with a node, so it knows how that chooses epochs and tokens. It
+/// sees no frame of a peer, whose name it uses.
 #[test]
 fn a_stranger_in_a_peers_name_adds_nothing_to_its_session_and_does_not_end_it() {
     use gigae_wire::{Envelope, Epoch, Flags, Handshake, Header, Kind, NodeAddr};

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two endpoints with so many links each, and their ports, which come in the same order.
+/// Two endpoints with `links` links each, and their ports, which come in the same order.
 fn trunks(net: &Network, links: usize) -> (Endpoint, Endpoint, Peer) {
     let options = Options::trunk((0..links).map(|i| format!("sim{i}")));
     let a = options.clone().open_simulated(net, 1).unwrap();

@@ -71,7 +71,8 @@ fn messages_share_a_frame_while_the_flight_holds_them_back() {
     let net = Network::new(1, faults());
     let (a, b, to_b, _to_a) = warm(&net, &Options::new("sim"));
     let before = frames_sent(&a);
-    // Nothing is acknowledged meanwhile: 64 frames fly, the rest waits and is put together.
+    // Nothing is acknowledged in the meantime: 64 frames are in flight, the rest waits and is put
+    // together.
     let bodies: Vec<_> = (0..1000u32).map(u32::to_be_bytes).collect();
     for body in &bodies {
         a.send(to_b, body).unwrap();

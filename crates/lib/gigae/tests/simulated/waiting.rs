@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Takes frames down and lets so many nanoseconds pass for each piece that is written, as a
+/// Takes frames down and lets this many nanoseconds pass for each piece that is written, as a
 /// doorbell does.
 struct Slow {
     clock: Arc<AtomicU64>,

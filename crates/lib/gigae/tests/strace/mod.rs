@@ -46,8 +46,8 @@ pub fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)], out
     read(&std::fs::read_to_string(out).expect("strace wrote it"))
 }
 
-/// The counts of a run, in which each case had so many messages. Calls of other threads depend on
-/// time; they are printed.
+/// The counts of a run, in which each case had `messages` messages. Calls of other threads depend
+/// on time; they are printed.
 pub fn per_message(name: &str, trace: &Trace, messages: usize) -> Counts {
     let count = |(case, [worker, others]): (&String, &[Calls; 2])| {
         println!("{name} {case}: {messages} messages: {worker:?}; other threads: {others:?}");

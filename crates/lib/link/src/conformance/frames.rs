@@ -74,7 +74,7 @@ pub fn a_thousand_frames_go_to_and_fro(options: &PairOptions, maker: Maker) {
     }
 }
 
-/// Both ends at once, each in a thread of its own: what the one gives back while the other, or the
+/// Both ends at once, each in its own thread: what the one gives back while the other, or the
 /// kernel, is still at it.
 pub fn two_threads_echo_each_others_frames(options: &PairOptions, maker: Maker) {
     const ROUND_TRIPS: u32 = 20_000;

@@ -73,7 +73,7 @@ pub fn a_flush_of_nothing_but_the_longest_frames_arrives_whole(
     assert_eq!(drain(&mut *pair.b), 0);
 }
 
-/// Both ends at once, each in a thread of its own.
+/// Both ends at once, each in its own thread.
 pub fn two_threads_echo_the_longest_frames(options: &PairOptions, maker: Maker) {
     const ROUND_TRIPS: u32 = 3_000;
     let mut pair = maker(options);

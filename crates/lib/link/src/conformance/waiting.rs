@@ -8,7 +8,7 @@ use std::time::Duration;
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(60);
 
-/// How often a busy machine may bring a frame before the other end is asleep.
+/// How often, on a busy machine, a frame may come before the other end sleeps.
 const ATTEMPTS: usize = 100;
 
 /// Also with no time at all.

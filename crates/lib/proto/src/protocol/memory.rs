@@ -8,7 +8,7 @@ use crate::send::Spare;
 /// less than a kilobyte.
 pub(super) const KEPT_WINDOWS: usize = 16;
 
-/// Most bulk frames kept out of order. The socket has slots, each of 64 KiB, for so many besides
+/// Most bulk frames kept out of order. The socket has slots, each of 64 KiB, for this many besides
 /// what it needs itself (`MOST_KEPT` of `gigae_udp`).
 pub const MOST_KEPT_BULK: u32 = 128;
 

@@ -13,7 +13,7 @@ use crate::{Arrival, Instant, PeerId, PeerKey, Reason};
 use gigae_wire::{Epoch, Header, NodeAddr, Paths};
 use std::net::SocketAddr;
 
-/// The part of the table that unnamed peers cannot take: one in so many entries.
+/// The part of the table that unnamed peers cannot take: one in this many entries.
 const RESERVED_PART: usize = 8;
 
 /// Most entries that unnamed peers of one node may hold, whatever their ports and channels.
@@ -47,7 +47,7 @@ impl<T, R> Protocol<T, R> {
         Some(id)
     }
 
-    /// A peer's part of so many `frames`, at least one: that of an unnamed peer among all peers in
+    /// A peer's part of `frames` frames, at least one: that of an unnamed peer among all peers in
     /// the table, while a named one has all that it wants. If the frames are for `only_named`
     /// peers, that of a named peer among all of these, and another has none. All parts together are
     /// no more than the frames while the table does not grow and has no more peers than there are

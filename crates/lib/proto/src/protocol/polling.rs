@@ -118,7 +118,7 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Frames for which the peers have or may get credit. So many data frames may arrive at once,
+    /// Frames for which the peers have or may get credit. This many data frames may arrive at once,
     /// and control frames besides.
     #[inline]
     pub fn credit(&self) -> u32 {

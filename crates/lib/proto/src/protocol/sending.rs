@@ -229,7 +229,7 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// Whether fewer frames towards a peer are unacknowledged than its part of so many `frames`. Of
+    /// Whether fewer frames towards a peer are unacknowledged than its part of `frames` frames. Of
     /// those for `only_named` peers only these have a part, and of others an unnamed peer, while a
     /// named one has all that it wants.
     pub fn is_within_part(&self, peer: PeerId, frames: usize, only_named: bool) -> bool {

@@ -9,7 +9,8 @@ use crate::{ProtocolConfig, ProtocolCounters, log};
 /// counts.
 const HELLOS: u8 = 7;
 
-/// A deadline noticed so much later, in nanoseconds: perhaps nobody looked at the links meanwhile.
+/// A deadline noticed this much later, in nanoseconds: perhaps the endpoint did not look at its
+/// links in the meantime.
 const LATE: u64 = 100_000_000;
 
 impl<T, R> Session<T, R> {
@@ -216,7 +217,7 @@ impl<T, R> Session<T, R> {
             || matches!(self.state, SessionState::Proposing(_) | SessionState::Confirming(..))
     }
 
-    /// Whether so many Hellos went out that any node that answers would have answered.
+    /// Whether enough Hellos went out that any node that answers would have answered.
     pub(crate) fn hello_stays_unanswered(&self) -> bool {
         matches!(self.state, SessionState::Proposing(repeated) if repeated.due && repeated.tries >= HELLOS)
     }

@@ -1,4 +1,4 @@
-//! Somebody whom the program does not know, and what he can send: any frame, in any name.
+//! A node that the program does not know, and what it can send: any frame, in any name.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses a part of it")]
 
 use crate::world::CHANNEL;

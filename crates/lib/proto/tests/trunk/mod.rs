@@ -17,7 +17,7 @@ pub fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Windows as the library sets them for so many links.
+/// Windows as the library sets them for `links` links.
 pub fn config(links: usize) -> ProtocolConfig {
     let window = u16::try_from((256 * links).next_power_of_two().min(1024)).unwrap();
     ProtocolConfig {

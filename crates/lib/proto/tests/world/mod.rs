@@ -59,7 +59,7 @@ impl World {
         Self::with_links(&vec![1; count], seed, faults, config)
     }
 
-    /// Nodes with so many links each.
+    /// Nodes with this many links each.
     pub fn with_links(links: &[usize], seed: u64, faults: Faults, config: &ProtocolConfig) -> Self {
         let net = Network::new(seed, faults);
         let mut world = Self { net, nodes: Vec::new(), secrets: u128::from(seed) };

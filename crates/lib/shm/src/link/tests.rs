@@ -396,7 +396,7 @@ fn nobody_sleeps_while_connections_wait_to_be_accepted() {
     assert!(!b.prepare_to_wait());
 }
 
-/// In a process of its own, since it uses up the descriptors.
+/// In a separate process, since it uses up the descriptors.
 #[test]
 fn a_neighbour_without_a_free_descriptor_is_refused_and_comes_again() {
     const ALONE: &str = "GIGAE_SHM_TEST_ALONE";

@@ -33,7 +33,7 @@ impl Neighbours {
     }
 
     /// There is no memory for a new connection, nor a spare descriptor. Connections are accepted a
-    /// second later, if that works then. Meanwhile their frames go by the NIC.
+    /// second later, if that works then. Until then their frames go by the NIC.
     #[cold]
     fn listen_no_more(&mut self) {
         self.listens = epoll::delete(&self.events, &self.listener).is_err();

@@ -15,11 +15,11 @@ use gigae_wire::{Epoch, Pieces};
 /// Fewer bytes are not worth an expectation.
 const LEAST: usize = 8 << 10;
 
-/// An operation that is over is searched among so many that were asked first. Peers choose the
+/// An operation that is over is searched among this many that were asked first. Peers choose the
 /// order of their answers, so a search among all would be work that they can cause.
 const NEAREST: usize = 32;
 
-/// So many operations that are over may be among the expected ones beyond what the others allow.
+/// This many operations that are over may be among the expected ones beyond what the others allow.
 const MOST_OVER: usize = 64;
 
 /// Data that should come next: behind the header of an Op frame and that of a Reply.
@@ -46,7 +46,7 @@ impl Expected {
     /// Bytes of the operation's header that comes in front of the data.
     pub const HEADER: usize = Op::Reply { id: 0, at: 0 }.header_len();
 
-    /// Whether an Op frame with this payload begins with so many bytes of these data.
+    /// Whether an Op frame with this payload begins with `len` bytes of these data.
     pub fn is_in(&self, mut payload: Pieces, len: usize) -> bool {
         let reply = Op::Reply { id: self.operation, at: self.at };
         Op::take(&mut payload)
@@ -56,7 +56,8 @@ impl Expected {
 
 /// # Data that a link puts where they belong
 impl<M: Bytes> Transfer<M> {
-    /// The data that should come next, and the memory where they belong: at most so many come.
+    /// The data that should come next, and the memory where they belong: at most as many bytes come
+    /// as it has.
     pub fn expect(&mut self) -> Option<(Expected, &mut [u8])> {
         let operation = match self.coming {
             Some(id) => id,
@@ -87,7 +88,7 @@ impl<M: Bytes> Transfer<M> {
             && self.progress_of(id).is_some_and(|(of, got, left)| {
                 (of, got) == (peer, at) && (1..=left).contains(&len)
             });
-        // Otherwise the operation has ended meanwhile.
+        // Otherwise the operation has ended since.
         if holds {
             self.counters.placed += 1;
             self.came(peer, id, at as usize + len);
@@ -113,7 +114,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// An operation that asked for data is over. If many asked before it, its number stays where it
-    /// is until it is dropped later. Meanwhile it may become the number of another operation. Then
+    /// is until it is dropped later. Until then it may become the number of another operation. Then
     /// that one is expected too soon.
     pub(crate) fn expect_no_more(&mut self, id: u32) {
         if self.coming == Some(id) {

@@ -155,7 +155,7 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A session with a peer, which had so many bytes of the pool, is over. Messages that arrived
+    /// A session with a peer, which had `freed` bytes of the pool, is over. Messages that arrived
     /// whole wait for a receive, as far as there is room for those of former sessions.
     fn keep_former(&mut self, peer: PeerId, freed: usize) {
         let before = self.matching.unexpected.former(peer);

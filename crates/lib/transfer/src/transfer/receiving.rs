@@ -108,8 +108,8 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Whether receives of several take another message of a peer now, if they take up to so many
-    /// of all. Otherwise it is kept like an unexpected one.
+    /// Whether receives of several take another message of a peer now, if they take up to `most`
+    /// messages of all peers. Otherwise it is kept like an unexpected one.
     pub(crate) fn has_room_for(&self, peer: PeerId, most: usize) -> bool {
         let completions = self.completions.len();
         let is_shared = completions + self.parts.len() < most;
@@ -251,8 +251,8 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Receives the message that [`peek`](Self::peek) finds, and returns what that does. `memory`
-    /// makes the memory, given the message's bytes. `None` if there is none, and nothing is posted
-    /// then.
+    /// makes the memory, given the message's bytes. `None` without such a message, and nothing is
+    /// posted then.
     #[expect(clippy::type_complexity, reason = "what peek returns, and an operation")]
     pub fn receive_found(
         &mut self,

@@ -118,7 +118,7 @@ pub(super) struct BulkReceiver {
 }
 
 impl BulkReceiver {
-    /// For so many slots of so many bytes at the start of the arena.
+    /// For `count` slots of `size` bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         Self {
             slots: FrameSlots::new(arena, count, size, filter),

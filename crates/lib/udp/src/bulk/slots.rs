@@ -27,7 +27,7 @@ pub(super) struct FrameSlots {
 }
 
 impl FrameSlots {
-    /// So many slots of so many bytes at the start of the arena.
+    /// `count` slots of `size` bytes at the start of the arena.
     pub(super) fn new(arena: Arc<Arena>, count: usize, size: usize, filter: Filter) -> Self {
         let free = (0..count as u32).rev().collect();
         let uncoalesced = vec![None; count].into();
@@ -93,7 +93,7 @@ impl FrameSlots {
         self.bytes_mut(slot)[BULK_HEADER_LEN + at..][..bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Whether a frame of so many bytes, in a slot that no one has a token for, has the length and
+    /// Whether a frame of `length` bytes, in a slot that no one has a token for, has the length and
     /// the checksum that its header says. Reads it once.
     pub(super) fn is_sealed(&mut self, slot: u32, length: usize) -> bool {
         let frame = &self.bytes_mut(slot)[BULK_HEADER_LEN..][..length];
@@ -107,7 +107,7 @@ impl FrameSlots {
     pub(super) fn rewrite(&mut self, frame: RxFrame, at: usize, bytes: &[u8]) -> RxFrame {
         let end = frame.offset() + self.arena.bytes(&frame).len();
         assert!(self.start(frame.slot()) + at + bytes.len() <= end, "bytes outside the frame");
-        // The token is here, so no one uses it meanwhile.
+        // The token is here, so no other code uses the slot.
         self.write(frame.slot(), at, bytes);
         frame
     }

@@ -1,4 +1,4 @@
-//! A program of somebody else's: passes everything. Loaded by bpf(2) itself.
+//! A program that is not ours: it passes everything. Loaded by bpf(2) itself.
 
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 

@@ -33,7 +33,7 @@ pub(crate) fn going_down_is_reported() {
         ip(&fabric, "link set eth0 up");
         fabric.await_links().unwrap();
         let mut peer = common::link(&fabric, 2, &options(), mode);
-        // What was posted meanwhile goes now, or the driver has dropped it.
+        // What was posted in the meantime goes now, or the driver has dropped it.
         link.flush().unwrap();
         gigae_link::conformance::drain(&mut peer);
         let ours = frame(&to_b, CHANNEL, 2, 100);
@@ -47,7 +47,7 @@ pub(crate) fn deletion_is_reported() {
         let mut link = open(&fabric, XdpConfig { mode: Some(mode), ..config("eth0") }).unwrap();
         let to_b = route(Envelope::DEFAULT, [&fabric.node(1), &fabric.node(2)], over_ipv4);
         std::thread::scope(|scope| {
-            // Asleep when it happens.
+            // It sleeps when the interface is deleted.
             let sleeper = scope.spawn(|| until_error(|| link.wait(timeout).map(drop)));
             std::thread::sleep(Duration::from_millis(20));
             drop(fabric);

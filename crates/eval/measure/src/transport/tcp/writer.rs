@@ -1,5 +1,5 @@
-//! How messages are written to a TCP socket: each by a call of its own, or gathered or cut into
-//! writes of one length, with or without a copy by the kernel.
+//! How messages are written to a TCP socket: each by its own call, or gathered or cut into writes
+//! of one length, with or without a copy by the kernel.
 
 use super::zerocopy::Completions;
 use crate::channel::{Calls, TransportError};

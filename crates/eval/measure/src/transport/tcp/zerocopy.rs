@@ -45,7 +45,7 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    /// For so many memories.
+    /// For `memories` memories.
     pub(super) fn new(memories: usize) -> Self {
         let (writes, from) = (VecDeque::new(), vec![0; memories]);
         Self { writes, first: 0, from, outcome: Zerocopy::default() }

@@ -1,9 +1,9 @@
 //! Messages that are longer than a datagram.
 //!
 //! At both ends, messages lie in memories that take turns: a ring of slots, each with room for a
-//! part, so many for each message. Nothing is copied: the kernel gathers headers and parts, and
-//! scatters them at the receiver to where the next parts belong. If others came, because some were
-//! lost, they are moved.
+//! part, and a fixed number of slots for each message. Nothing is copied: the kernel gathers
+//! headers and parts, and scatters them at the receiver to where the next parts belong. If others
+//! came, because some were lost, they are moved.
 
 use super::{TRAIN, Trains};
 use crate::channel::{Calls, Channel, ReceivedMessage, Slept, TransportError};
@@ -74,7 +74,7 @@ impl Outgoing {
         true
     }
 
-    /// The next train, of so many datagrams at most.
+    /// The next train, of `most` datagrams at most.
     fn train(&self, most: usize) -> Vec<IoSlice<'_>> {
         let (before, from) = self.memory.split_at(self.first * self.part);
         let slots = from.chunks(self.part).chain(before.chunks(self.part));
@@ -118,7 +118,7 @@ impl Assembly {
         pieces.flat_map(|(header, part)| [IoSliceMut::new(header), IoSliceMut::new(part)]).collect()
     }
 
-    /// So many datagrams came into the room. Gives each message that is complete now.
+    /// `datagrams` datagrams came into the room. Gives each message that is complete now.
     pub(super) fn take(&mut self, datagrams: usize, mut complete: impl FnMut(ReceivedMessage)) {
         let slots = self.memory.len() / self.part;
         let came = self.slot;
