@@ -271,8 +271,8 @@ impl Endpoint {
 /// # Completions and notices
 ///
 /// `try_...` makes progress and never waits. `take_...` makes none, except that every 64th call
-/// that finds nothing, or takes a notice, is a poll. The others wait as the endpoint's waiting style
-/// says.
+/// that finds nothing, or takes a notice, is a poll. The others wait as the endpoint's waiting
+/// style says.
 impl Endpoint {
     /// Operations whose completion the program has not taken: with
     /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several
