@@ -21,8 +21,9 @@ use crate::sharing::ClaimedPort;
 use arenas::frames;
 use gigae_link::{Info, Link, LinkError, Mode, OpenError, RxFrame};
 use gigae_observe::Tap;
-use gigae_proto::{BulkConfig, Instant, PathTo, PeerId};
-use gigae_wire::{Envelope, Header, MAX_PATHS, NodeAddr, PartHeader, PathId};
+use gigae_proto::{BulkConfig, Instant, PathTo, PeerId, Protocol};
+use gigae_shm::ShmLink;
+use gigae_wire::{Envelope, Header, MAX_PATHS, MacAddr, NodeAddr, PartHeader, PathId};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -312,31 +313,54 @@ impl Links {
         }
     }
 
-    /// Whether what goes to a node by the first link goes through memory, so that no other link is
-    /// needed. A look-up at most.
+    /// Whether what goes to a peer by the first link goes through memory, so that no other link is
+    /// needed. Two look-ups at most.
     #[inline]
-    pub(crate) fn is_near(&mut self, node: NodeAddr) -> bool {
-        match node {
-            NodeAddr::Ethernet(mac) => self.first.seems_up() && self.first.link.is_near(mac),
-            NodeAddr::Ip { .. } => false,
-        }
+    pub(crate) fn is_near<T, R>(&mut self, proto: &Protocol<T, R>, peer: PeerId) -> bool {
+        let near = self.neighbour(proto, peer);
+        near.is_some_and(|(local, name)| local.is_near(name))
     }
 
-    /// Whether the process of a node's endpoint reads this one's memory.
-    pub(crate) fn lends_to(&mut self, node: NodeAddr) -> bool {
-        match node {
-            NodeAddr::Ethernet(mac) => self.first.seems_up() && self.first.link.lends_to(mac),
-            NodeAddr::Ip { .. } => false,
-        }
+    /// Whether the process of a peer's endpoint reads this one's memory.
+    pub(crate) fn lends_to<T, R>(&mut self, proto: &Protocol<T, R>, peer: PeerId) -> bool {
+        let near = self.neighbour(proto, peer);
+        near.is_some_and(|(local, name)| local.lends_to(name))
     }
 
-    /// Copies bytes from an address of the process of a node's endpoint. False if that is not
+    /// Copies bytes from an address of the process of a peer's endpoint. False if that is not
     /// possible.
-    pub(crate) fn read_from(&self, node: NodeAddr, at: u64, into: &mut [u8]) -> bool {
-        match node {
-            NodeAddr::Ethernet(mac) => self.first.link.read_from(mac, at, into),
-            NodeAddr::Ip { .. } => false,
+    pub(crate) fn read_from<T, R>(
+        &mut self,
+        proto: &Protocol<T, R>,
+        peer: PeerId,
+        at: u64,
+        into: &mut [u8],
+    ) -> bool {
+        let near = self.neighbour(proto, peer);
+        near.is_some_and(|(local, name)| local.read_from(name, at, into))
+    }
+
+    /// The first link, if it works and has memory for endpoints of this node, and the name of a
+    /// peer there; `None` for a peer that cannot be on this node.
+    #[inline]
+    fn neighbour<T, R>(
+        &mut self,
+        proto: &Protocol<T, R>,
+        peer: PeerId,
+    ) -> Option<(&mut ShmLink<AnyLink>, MacAddr)> {
+        if !self.first.seems_up() {
+            return None;
         }
+        let local = self.first.link.local()?;
+        let key = proto.key(peer);
+        let name = match key.node {
+            NodeAddr::Ethernet(mac) => mac,
+            NodeAddr::Ip { .. } => {
+                let route = self.first.routes.to(peer)?;
+                local.name_at(route.port_within_node(proto.config().port, key.port)?)
+            }
+        };
+        Some((local, name))
     }
 
     /// Gives up a link that does not work, unless it is the only one: then the error is the

@@ -6,8 +6,9 @@ use gigae_link::{
     FrameMemory, Held, Info, Link, LinkCounters, LinkError, Posted, RxFrame, Segment, TxFrame,
 };
 use gigae_observe::{Direction, Tap};
+use gigae_shm::ShmLink;
 use gigae_udp::{BulkLink, UdpLink};
-use gigae_wire::{MacAddr, PathId};
+use gigae_wire::PathId;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -63,30 +64,12 @@ impl AnyLink {
         }
     }
 
-    /// Whether frames to an address go through memory only.
-    pub(crate) fn is_near(&mut self, mac: MacAddr) -> bool {
+    /// The link itself, if its frames within the node go through memory.
+    pub(crate) fn local(&mut self) -> Option<&mut ShmLink<Self>> {
         match self {
-            Self::Local(local) => local.is_near(mac),
-            Self::Tapped(tapped) => tapped.link_mut().is_near(mac),
-            _ => false,
-        }
-    }
-
-    /// Whether the process at an address reads this one's memory.
-    pub(crate) fn lends_to(&mut self, mac: MacAddr) -> bool {
-        match self {
-            Self::Local(local) => local.lends_to(mac),
-            Self::Tapped(tapped) => tapped.link_mut().lends_to(mac),
-            _ => false,
-        }
-    }
-
-    /// Copies bytes from an address of the process at an address. False if that is not possible.
-    pub(crate) fn read_from(&self, mac: MacAddr, at: u64, into: &mut [u8]) -> bool {
-        match self {
-            Self::Local(local) => local.read_from(mac, at, into),
-            Self::Tapped(tapped) => tapped.link().read_from(mac, at, into),
-            _ => false,
+            Self::Local(local) => Some(local),
+            Self::Tapped(tapped) => tapped.link_mut().local(),
+            _ => None,
         }
     }
 

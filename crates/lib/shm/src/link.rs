@@ -175,7 +175,12 @@ impl<L: Link> ShmLink<L> {
         &mut self.link
     }
 
-    /// Whether frames to an address go only through memory.
+    /// In the UDP envelope, the name of the endpoint with this UDP port on the same interface.
+    pub fn name_at(&self, port: u16) -> MacAddr {
+        self.neighbours.hello.name_at(port)
+    }
+
+    /// Whether frames to an address, or a name in its place, go only through memory.
     #[inline]
     pub fn is_near(&mut self, mac: MacAddr) -> bool {
         match self.neighbours.via(key(mac.0)) {

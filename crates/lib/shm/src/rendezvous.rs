@@ -125,12 +125,14 @@ impl RingHello {
     pub(crate) fn address_in(&self, frame: &[u8]) -> Option<[u8; 6]> {
         match self.filter.envelope {
             Envelope::Ethernet { .. } => frame.first_chunk().copied(),
-            Envelope::Udp { .. } => {
-                let [a, b, c, d, _, _] = self.mac.0;
-                let [high, low] = port_within_node(frame)?.to_be_bytes();
-                Some([a, b, c, d, high, low])
-            }
+            Envelope::Udp { .. } => Some(self.name_at(port_within_node(frame)?).0),
         }
+    }
+
+    /// The name of the endpoint with this UDP port on the same interface.
+    pub(crate) fn name_at(&self, port: u16) -> MacAddr {
+        let ([a, b, c, d, _, _], [high, low]) = (self.mac.0, port.to_be_bytes());
+        MacAddr([a, b, c, d, high, low])
     }
 
     /// Whether both ends take the same frames but for their UDP ports, which are part of their

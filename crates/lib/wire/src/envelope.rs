@@ -189,6 +189,11 @@ pub const fn port_id_beyond(further: u16) -> Option<u16> {
     OWN_PORTS.checked_add(further)
 }
 
+/// The UDP port of a port id, from the UDP port of another one.
+const fn port_from_ids(own: u16, from: u16, to: u16) -> u16 {
+    own.wrapping_sub(beyond(from)).wrapping_add(beyond(to))
+}
+
 /// The UDP port that a frame goes to, if its node sends it to one of the node's own addresses.
 #[inline]
 pub fn port_within_node(frame: &[u8]) -> Option<u16> {
@@ -347,6 +352,13 @@ impl Route {
         Some(Self { bytes, len, kind, by_port_id: false })
     }
 
+    /// The UDP port that frames from one port id to another go to, if this leads to the node's own
+    /// address.
+    pub fn port_within_node(&self, from: u16, to: u16) -> Option<u16> {
+        let own = port_within_node(&self.bytes)?;
+        self.by_port_id.then(|| port_from_ids(own, from, to))
+    }
+
     /// Bytes in front of the GigaE frame.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a route is never empty")]
@@ -377,7 +389,7 @@ impl Route {
         let ids = crate::header::port_ids(inner);
         let ([.., high, low, _, _, _, _], Some((from, to))) = (outer, ids) else { return 0 };
         let own = u16::from_be_bytes([*high, *low]);
-        let port = own.wrapping_sub(beyond(from)).wrapping_add(beyond(to));
+        let port = port_from_ids(own, from, to);
         [*high, *low] = port.to_be_bytes();
         u32::from(port) + u32::from(!own)
     }

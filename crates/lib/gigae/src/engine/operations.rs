@@ -234,10 +234,9 @@ impl Engine {
     #[inline(never)]
     fn lend_and_fetch(&mut self, peer: PeerId, left: &mut usize) -> bool {
         let Self { links, transfer, proto, .. } = self;
-        let node = proto.key(peer).node;
-        transfer.lend(peer, links.lends_to(node));
+        transfer.lend(peer, links.lends_to(proto, peer));
         !transfer.has_fetches(peer)
-            || transfer.fetch(peer, left, |at, into| links.read_from(node, at, into))
+            || transfer.fetch(peer, left, |at, into| links.read_from(proto, peer, at, into))
     }
 
     /// The longest payload of a frame by the socket, if what comes next for a peer is bulk data and
@@ -246,7 +245,7 @@ impl Engine {
     fn bulk_for(&mut self, peer: PeerId) -> Option<u16> {
         self.bulk_tx.as_ref()?;
         let waiting = self.transfer.waiting(peer);
-        if waiting < BULK_FROM || self.links.is_near(self.proto.key(peer).node) {
+        if waiting < BULK_FROM || self.links.is_near(&self.proto, peer) {
             return None;
         }
         if waiting < LONE_FROM_APART

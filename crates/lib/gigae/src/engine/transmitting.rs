@@ -104,7 +104,7 @@ impl Engine {
                     continue;
                 }
                 posted += usize::from(links[path].post_copy(to, buffer, &tx.arena, &header));
-                if links.is_near(proto.key(to).node) {
+                if links.is_near(proto, to) {
                     proto.keep_to_first(to);
                 }
             }

@@ -9,8 +9,8 @@ mod processes;
 mod tasks;
 
 use gigae::{
-    Address, Backend, Completion, Endpoint, Mode, Options, Progress, Reason, RecvError, Rights,
-    Wait, Wanted,
+    Address, Backend, Completion, Endpoint, Envelope, Mode, Options, Progress, Reason, RecvError,
+    Rights, Wait, Wanted,
 };
 use gigae_fabric::{Fabric, NetnsGuard, Node, testing};
 use numbered::body;

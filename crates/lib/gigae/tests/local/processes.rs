@@ -7,9 +7,8 @@ use super::*;
 /// receives all the same.
 pub(crate) fn long_messages_are_read_where_they_lie_by_processes_that_may() {
     let (_fabric, node, _inside) = node_with("long", 2, 1500);
-    for (name, sees) in [("x1", true), ("y1", false)] {
-        let options = options("x0", Backend::Packet).peer_timeout(NEVER_LOST);
-        let end = on(&node, options);
+    for (own, name, sees) in [("x0", "x1", true), ("x0", "y1", false), ("eth0", "eth0", true)] {
+        let end = on(&node, options_for_long(own));
         let mut task = match sees {
             true => Task::start(&node, &["long", name], None),
             false => Task::start_unseeing(&node, &["long", name]),

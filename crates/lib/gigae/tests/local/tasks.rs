@@ -117,9 +117,8 @@ pub(crate) fn carry_out(task: &str) {
         // Receives long messages and sends them back, and says how many it has read in the sender's
         // memory, and how many were read in its own.
         "long" => {
-            let options = options(word(), Backend::Packet).peer_timeout(NEVER_LOST);
-            let end = options.open().unwrap();
-            say(&end.link().mac.to_string());
+            let end = options_for_long(word()).open().unwrap();
+            say(&end.identity().address.to_string());
             loop {
                 end.start_recv(Wanted::ANY, vec![0; LONGEST]).unwrap();
                 let done = end.completion().unwrap().expect("a message");
@@ -187,6 +186,17 @@ pub(crate) fn carry_out(task: &str) {
         }
         other => panic!("no task '{other}'"),
     }
+}
+
+/// On an interface of a pair, or on the fabric's over UDP sockets.
+pub(crate) fn options_for_long(interface: &str) -> Options {
+    let options = match interface {
+        "eth0" => options(interface, Backend::Udp)
+            .envelope(Envelope::Udp { port: 4791 })
+            .sharing(gigae::Sharing::Auto),
+        _ => options(interface, Backend::Packet),
+    };
+    options.peer_timeout(NEVER_LOST)
 }
 
 /// Longest message of a process that receives long ones.

@@ -189,6 +189,11 @@ fn only_a_datagram_to_ones_own_address_stays_within_the_node() {
         assert_eq!(port_within_node(&to(one)), Some(4794));
         assert_eq!(port_within_node(&to(other)), None);
         assert_eq!(port_within_node(&to(one)[..30]), None, "cut off");
+        let route =
+            |to| Route::new(udp, ip(one, A), ip(to, A)).unwrap().port_within_node(2, 32_771);
+        assert_eq!([one, other].map(route), [Some(4794), None]);
     }
+    let route = Route::new(Envelope::DEFAULT, A.into(), A.into()).unwrap();
+    assert_eq!(route.port_within_node(0, 0), None);
     assert_eq!(port_within_node(&wrapped(Envelope::DEFAULT, A.into(), A.into(), &[0; 60])), None);
 }
