@@ -45,8 +45,7 @@ impl Engine {
         if !self.acknowledge()? {
             return Ok(());
         }
-        let retry = self.doorbell.backlog.then_some(BACKLOG_NAP);
-        let timeout = [self.time_left(), limit, retry].into_iter().flatten().min();
+        let timeout = [self.time_left(), limit].into_iter().flatten().min();
         let timeout = self.leave_figures(timeout);
         self.wait(timeout)?;
         // Time has passed.
@@ -59,17 +58,38 @@ impl Engine {
         links.wait(timeout, |path| proto.link_down(path))
     }
 
-    /// Time until something is due by itself; `None` if nothing is.
+    /// Time until something is due by itself; `None` if nothing is. Frames that the link did not
+    /// take are due soon.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        match self.proto.next_deadline().min(self.ask_at) {
+        let retry = self.doorbell.backlog.then_some(BACKLOG_NAP);
+        let due = match self.proto.next_deadline().min(self.ask_at) {
             Instant::NEVER => None,
             at => Some(at.since(self.clock.now())),
-        }
+        };
+        [retry, due].into_iter().flatten().min()
     }
 
     /// Ends all sessions and sends that to the peers.
     pub(crate) fn close(&mut self) -> Result<(), LinkError> {
         self.proto.close();
         self.transmit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use gigae_sim::{Faults, Network};
+
+    /// Else a program that sleeps outside would send them when something else wakes it.
+    #[test]
+    fn frames_that_the_link_did_not_take_are_due_soon() {
+        let net = Network::new(1, Faults::default());
+        let end = Options::new("sim").open_simulated(&net, 1).unwrap();
+        let mut engine = end.engine();
+        assert_eq!(engine.time_left(), None);
+        engine.doorbell.backlog = true;
+        assert_eq!(engine.time_left(), Some(BACKLOG_NAP));
     }
 }
