@@ -12,6 +12,7 @@ pub mod duration;
 pub mod environment;
 pub mod experiment;
 pub mod figures;
+pub mod job;
 pub mod knobs;
 pub mod note;
 pub mod number;
