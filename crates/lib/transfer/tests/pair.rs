@@ -4,9 +4,7 @@
 mod world;
 
 use gigae_proto::{PeerId, Reason};
-use gigae_transfer::{
-    Accesses, Label, OpError, OpId, RegionKey, Rights, Selector, TransferConfig,
-};
+use gigae_transfer::{Accesses, Label, OpError, OpId, RegionKey, Rights, Selector, TransferConfig};
 use gigae_wire::Epoch;
 use gigae_wire::op::{Action, Change, MAX_OP_HEADER, Number, Op, Status};
 use std::collections::VecDeque;
