@@ -22,6 +22,8 @@ pub mod results;
 pub mod size;
 pub mod soak;
 pub mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod traffic;
 pub mod transport;
 pub mod trials;
