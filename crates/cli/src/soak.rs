@@ -308,7 +308,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Line {
+    struct SoakLine {
         #[command(flatten)]
         soak: SoakArgs,
     }
@@ -330,7 +330,7 @@ mod tests {
             "gigae soak --clients 2 --duration 90061s --rate 50mbit --seed 3",
         ] {
             let words = line.split(' ').skip(1);
-            assert_eq!(command(&Line::parse_from(words).soak), line);
+            assert_eq!(command(&SoakLine::parse_from(words).soak), line);
         }
     }
 
@@ -339,7 +339,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let out = place.path().join("new");
         let words = ["soak", "--rate", "1mbit", "--out", out.to_str().unwrap()];
-        let Err(CommandError::Error(why)) = begun(&Line::parse_from(words).soak) else { panic!() };
+        let Err(CommandError::Error(why)) = begun(&SoakLine::parse_from(words).soak) else {
+            panic!()
+        };
         assert!(why.contains("--rate"), "{why}");
     }
 }

@@ -125,13 +125,12 @@ fn use_pages(browser: &Path, pages: &[(&str, String)]) {
 }
 
 fn pages_of_saved_results_are_easy_to_use(browser: &Path) {
-    let results = |text| html::page(&Results::parse(text).unwrap());
     let soak = SoakState::parse(include_str!("../../eval/model/fixtures/soak.json")).unwrap();
     use_pages(
         browser,
         &[
-            ("first", results(include_str!("../../eval/model/fixtures/results.json"))),
-            ("second", results(include_str!("../../eval/model/fixtures/results-2.json"))),
+            ("first", html::page(&gigae_eval_model::testing::first())),
+            ("second", html::page(&gigae_eval_model::testing::second())),
             ("soak", report::html(&soak)),
         ],
     );

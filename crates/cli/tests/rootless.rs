@@ -4,7 +4,8 @@
 
 use gigae_eval_model::results::Results;
 use gigae_fabric::{testing, tests};
-use gigae_host::proc::process::{in_user_namespace, is_alive};
+use gigae_host::proc::process::is_alive;
+use gigae_host::user::in_user_namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -85,7 +85,7 @@ impl WorkArgs {
 }
 
 /// A command from outside.
-enum Command {
+enum WorkerCommand {
     /// Send no more; say when all is acknowledged.
     Stop,
     /// Send again.
@@ -100,19 +100,19 @@ enum Command {
     Quit,
 }
 
-fn commands() -> Receiver<Command> {
+fn commands() -> Receiver<WorkerCommand> {
     let (send, commands) = channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let (word, number) = line.split_once(' ').unwrap_or((&line, ""));
             let number = number.parse().unwrap_or(0);
             let command = match word {
-                "stop" => Command::Stop,
-                "go" => Command::Go,
-                "hold" => Command::Hold(number),
-                "freeze" => Command::Freeze(number),
-                "paths" => Command::Paths,
-                _ => Command::Quit,
+                "stop" => WorkerCommand::Stop,
+                "go" => WorkerCommand::Go,
+                "hold" => WorkerCommand::Hold(number),
+                "freeze" => WorkerCommand::Freeze(number),
+                "paths" => WorkerCommand::Paths,
+                _ => WorkerCommand::Quit,
             };
             if send.send(command).is_err() {
                 return;
@@ -132,7 +132,7 @@ enum ExitReason {
 
 struct Worker {
     args: WorkArgs,
-    commands: Receiver<Command>,
+    commands: Receiver<WorkerCommand>,
     out: BufWriter<Stdout>,
     life: u16,
     /// Number of the next message of this life.
@@ -258,16 +258,16 @@ impl Worker {
         }
     }
 
-    fn command(&mut self) -> Option<Command> {
+    fn command(&mut self) -> Option<WorkerCommand> {
         self.commands.try_recv().ok()
     }
 
-    fn obey_without_endpoint(&mut self, command: Command) {
+    fn obey_without_endpoint(&mut self, command: WorkerCommand) {
         match command {
-            Command::Stop => self.sending = false,
-            Command::Go => (self.sending, self.drained) = (true, false),
-            Command::Quit => self.quit = true,
-            Command::Hold(_) | Command::Freeze(_) | Command::Paths => {}
+            WorkerCommand::Stop => self.sending = false,
+            WorkerCommand::Go => (self.sending, self.drained) = (true, false),
+            WorkerCommand::Quit => self.quit = true,
+            WorkerCommand::Hold(_) | WorkerCommand::Freeze(_) | WorkerCommand::Paths => {}
         }
     }
 
@@ -277,9 +277,9 @@ impl Worker {
             self.mind_the_clock();
             while let Some(command) = self.command() {
                 match command {
-                    Command::Hold(time) => self.hold(endpoint, Duration::from_millis(time)),
-                    Command::Freeze(time) => std::thread::sleep(Duration::from_millis(time)),
-                    Command::Paths => self.say_paths(endpoint),
+                    WorkerCommand::Hold(time) => self.hold(endpoint, Duration::from_millis(time)),
+                    WorkerCommand::Freeze(time) => std::thread::sleep(Duration::from_millis(time)),
+                    WorkerCommand::Paths => self.say_paths(endpoint),
                     other => self.obey_without_endpoint(other),
                 }
             }

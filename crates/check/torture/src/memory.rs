@@ -31,7 +31,7 @@ pub enum AccessEnding {
 
 /// A write that is going on, or was lost.
 #[derive(Clone, Debug)]
-struct Write {
+struct UnconfirmedWrite {
     number: u32,
     offset: usize,
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ struct Write {
     lost: bool,
 }
 
-impl Write {
+impl UnconfirmedWrite {
     fn at(&self, place: usize) -> Option<u8> {
         let at = place.checked_sub(self.offset)?;
         self.live.get(at)?.then(|| self.bytes[at])
@@ -53,14 +53,14 @@ struct Read {
     offset: usize,
     expected: Vec<u8>,
     /// Writes that may or may not be seen.
-    others: Vec<Write>,
+    others: Vec<UnconfirmedWrite>,
 }
 
 /// What one node has in the memory of another's present life.
 #[derive(Clone, Debug, Default)]
 struct Area {
     bytes: Vec<u8>,
-    writes: Vec<Write>,
+    writes: Vec<UnconfirmedWrite>,
     reads: Vec<Read>,
 }
 
@@ -175,7 +175,8 @@ impl Regions {
         let access = self.access(pair, life, now);
         if self.is_present(&access) {
             let (bytes, live) = (bytes.to_vec(), vec![true; bytes.len()]);
-            let write = Write { number: access.number, offset, bytes, live, lost: false };
+            let write =
+                UnconfirmedWrite { number: access.number, offset, bytes, live, lost: false };
             let area = self.area(pair);
             area.reads.iter_mut().for_each(|read| read.others.push(write.clone()));
             area.writes.push(write);

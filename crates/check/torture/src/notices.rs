@@ -20,7 +20,7 @@ pub struct NoticedRange {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Write {
+struct WriteWithNotice {
     /// Its number in its run, and the writer's word.
     number: u32,
     /// Of the owner whose memory is meant.
@@ -44,7 +44,7 @@ struct TakenNotice {
 pub struct Notices {
     lives: Lives,
     /// By writer and owner, in the order in which they were started.
-    writes: BTreeMap<NodePair, Vec<Write>>,
+    writes: BTreeMap<NodePair, Vec<WriteWithNotice>>,
     /// The last notice of a writer that an owner has taken.
     last: BTreeMap<NodePair, TakenNotice>,
 }
@@ -69,11 +69,11 @@ impl Notices {
     pub fn started(&mut self, access: Access, offset: u64, len: usize) {
         let Access { pair, life, number, .. } = access;
         let place = NoticedRange { offset, len: len as u32 };
-        let write = Write { number, life, place, ended: None, noticed: false };
+        let write = WriteWithNotice { number, life, place, ended: None, noticed: false };
         self.writes.entry(pair).or_default().push(write);
     }
 
-    fn write(&mut self, pair: NodePair, number: u64) -> Option<&mut Write> {
+    fn write(&mut self, pair: NodePair, number: u64) -> Option<&mut WriteWithNotice> {
         let writes = self.writes.get_mut(&pair)?;
         let at = writes.binary_search_by_key(&number, |write| write.number.into()).ok()?;
         Some(&mut writes[at])
@@ -119,7 +119,7 @@ impl Notices {
     pub fn settle(&self) -> CheckResult {
         for (&pair, writes) in &self.writes {
             let owner = self.lives.of(pair.to);
-            let owed = |write: &&Write| {
+            let owed = |write: &&WriteWithNotice| {
                 let present = owner.is_open && owner.number == write.life;
                 present && write.ended == Some(AccessEnding::Done) && !write.noticed
             };

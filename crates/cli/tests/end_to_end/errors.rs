@@ -68,7 +68,7 @@ pub(crate) fn a_full_disk_is_one_line_and_leaves_no_half_written_file() {
         .unwrap();
     assert!(mounted.success());
     let fixture = place.path("results.json");
-    std::fs::write(&fixture, include_str!("../../../eval/model/fixtures/results.json")).unwrap();
+    std::fs::write(&fixture, gigae_eval_model::testing::first().to_json()).unwrap();
     let output = eval().arg("--render").arg(fixture).arg("--out").arg(&disk).output().unwrap();
     let left = std::fs::read_dir(&disk).unwrap().count();
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());

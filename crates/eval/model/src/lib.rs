@@ -12,6 +12,7 @@ pub mod duration;
 pub mod environment;
 pub mod experiment;
 pub mod figures;
+pub mod job;
 pub mod knobs;
 pub mod note;
 pub mod number;
@@ -21,6 +22,8 @@ pub mod results;
 pub mod size;
 pub mod soak;
 pub mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod traffic;
 pub mod transport;
 pub mod trials;

@@ -122,6 +122,7 @@ pub(super) fn quoted(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_eval_model::testing;
 
     #[test]
     fn cells_that_would_end_early_are_quoted_and_formulas_stay_text() {
@@ -133,8 +134,7 @@ mod tests {
 
     #[test]
     fn every_point_has_a_line_and_every_line_all_columns() {
-        let text = include_str!("../../model/fixtures/results.json");
-        let results = Results::parse(text).unwrap();
+        let results = testing::first();
         let page = page(&results);
         assert_eq!(page.lines().count(), 1 + results.series.len());
         for line in page.lines() {
@@ -150,8 +150,7 @@ mod tests {
     /// By what a script finds a line again.
     #[test]
     fn no_two_points_have_the_same_key() {
-        let text = include_str!("../../model/fixtures/results-2.json");
-        let page = page(&Results::parse(text).unwrap());
+        let page = page(&testing::second());
         let unit = COLUMNS.iter().position(|column| *column == "unit").unwrap();
         let key = |line: &str| line.split(',').take(unit).map(str::to_owned).collect::<Vec<_>>();
         let mut keys: Vec<_> = page.lines().map(key).collect();

@@ -319,8 +319,7 @@ mod tests {
 
     #[test]
     fn no_two_lines_look_alike_however_many_variants_there_are() {
-        let text = include_str!("../../model/fixtures/results.json");
-        let mut results = Results::parse(text).unwrap();
+        let mut results = gigae_eval_model::testing::first();
         let tcp = results.series.iter().find(|one| one.transport == "tcp").unwrap().clone();
         for number in 0..9 {
             results.series.push(Series { variant: Some(number.to_string()), ..tcp.clone() });

@@ -65,16 +65,13 @@ pub(super) fn size(results: &Results, bytes: usize) -> Option<CellFilterPair> {
 mod tests {
     use super::*;
     use gigae_eval_model::plan::{Cell, CellFilter};
+    use gigae_eval_model::testing;
     use std::collections::BTreeSet;
 
     /// What was measured of a curve must be what its command measures, at least.
     #[test]
     fn the_command_of_a_curve_measures_all_its_points_and_no_other_curve() {
-        for text in [
-            include_str!("../../model/fixtures/results.json"),
-            include_str!("../../model/fixtures/results-2.json"),
-        ] {
-            let results = Results::parse(text).unwrap();
+        for results in [testing::first(), testing::second()] {
             let linked = |one: &&Series| results.plan.link.contains_key(&one.link);
             for one in results.series.iter().filter(linked) {
                 let all: RepeatedCells =
@@ -100,8 +97,7 @@ mod tests {
 
     #[test]
     fn between_machines_no_link_is_named_and_a_comma_cannot_be_said() {
-        let mut results =
-            Results::parse(include_str!("../../model/fixtures/results.json")).unwrap();
+        let mut results = testing::first();
         let mut one = results.series[0].clone();
         one.link = "network".into();
         assert!(figure(&results, &one).iter().all(|one| one.key != "link"));

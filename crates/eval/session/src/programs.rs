@@ -22,9 +22,10 @@ mod sockperf;
 
 pub use pairs::PAIRS;
 pub use process::ProgramError;
-pub use program::{Job, Measure, OwnFigure, Program, ProgramForm};
+pub use program::{Measure, OwnFigure, Program, ProgramForm};
 
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::job::Job;
 use gigae_eval_model::plan::{Cell, Condition, LARGEST_MESSAGE, Setting, TcpOptions, Wait};
 use gigae_eval_model::transport;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use gigae_host::proc::process;
+use gigae_host::user;
 
 /// Why an operation on a fabric failed. Every message is one line and says what to do next.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +110,7 @@ impl FabricError {
     }
 
     pub(crate) fn bpf(what: &'static str, error: impl std::error::Error) -> FabricError {
-        if process::in_user_namespace() {
+        if user::in_user_namespace() {
             return FabricError::NeedsRoot { what };
         }
         let mut message = error.to_string();

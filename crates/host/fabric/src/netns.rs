@@ -10,15 +10,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::marker::PhantomData;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use gigae_host::proc::net::NAMESPACE;
+use gigae_host::netns::{self, NetnsGuard};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use rustix::thread::UnshareFlags;
 
 use crate::state::Lock;
 use crate::{FabricError, tool};
@@ -87,7 +86,7 @@ pub(crate) fn create(
             _ => FabricError::system(format!("naming the namespace {name}"), error),
         };
         OpenOptions::new().write(true).create_new(true).open(&target).map_err(taken)?;
-        rustix::mount::mount_bind(NAMESPACE, &target).map_err(|error| {
+        rustix::mount::mount_bind(netns::OWN, &target).map_err(|error| {
             let _ = fs::remove_file(&target);
             FabricError::system(format!("naming the namespace {name}"), error)
         })
@@ -116,7 +115,7 @@ pub(crate) fn inside<T: Send>(
 ) -> Result<T, FabricError> {
     let namespace = open(name)?;
     on_a_thread(|| {
-        set(namespace.as_fd()).map_err(|error| {
+        netns::set(namespace.as_fd()).map_err(|error| {
             FabricError::system(format!("entering the namespace {name}"), error)
         })?;
         work()
@@ -163,36 +162,11 @@ pub(crate) fn remove(name: &str) -> Result<(), FabricError> {
     }
 }
 
-/// Restores the calling thread's former network namespace when dropped.
-///
-/// It belongs to the thread that entered, so it cannot be sent to another. Sockets and rings that
-/// were opened in between stay in the namespace they were opened in.
-#[derive(Debug)]
-pub struct NetnsGuard {
-    former: File,
-    _of_this_thread: PhantomData<*const ()>,
-}
-
-impl Drop for NetnsGuard {
-    fn drop(&mut self) {
-        // Fails only when the thread gave its privileges up in between; it then stays where it is.
-        let _ = set(self.former.as_fd());
-    }
-}
-
 /// Moves the calling thread into the namespace `name` until the guard is dropped.
 pub(crate) fn enter(name: &str) -> Result<NetnsGuard, FabricError> {
-    let fail =
-        |error: io::Error| FabricError::privileged(format!("entering the namespace {name}"), error);
-    let former = File::open(NAMESPACE).map_err(fail)?;
-    set(open(name)?.as_fd()).map_err(fail)?;
-    Ok(NetnsGuard { former, _of_this_thread: PhantomData })
-}
-
-/// `setns(2)` of the calling thread; a bare system call, so it may be used between fork and exec.
-pub(crate) fn set(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?;
-    Ok(())
+    let namespace = open(name)?;
+    netns::enter(namespace.as_fd())
+        .map_err(|error| FabricError::privileged(format!("entering the namespace {name}"), error))
 }
 
 /// Namespaces belong to threads: what changes the namespace does so in a thread that then ends.

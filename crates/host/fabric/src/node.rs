@@ -6,9 +6,10 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use gigae_host::netns::NetnsGuard;
 use serde::Serialize;
 
-use crate::{FabricError, NetnsGuard, netns, topology};
+use crate::{FabricError, netns, topology};
 
 /// One node of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -62,7 +63,7 @@ impl Node {
         // SAFETY: between fork and exec the closure makes one system call, `setns`, on a
         // descriptor that it owns; it neither allocates nor locks.
         unsafe {
-            command.pre_exec(move || netns::set(namespace.as_fd()));
+            command.pre_exec(move || gigae_host::netns::set(namespace.as_fd()));
         }
         Ok(command)
     }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::{Fabric, FabricConfig, gain_privileges, netns};
-use gigae_host::proc::process;
+use gigae_host::user;
 
 /// With the name of a test as the next argument: this process is to run it and nothing else.
 const ALONE: &str = "--test-of-this-process";
@@ -123,7 +123,7 @@ impl ForUsers<'_> {
         if let Some(reason) = &obstacle {
             eprintln!("privileged tests cannot run: {reason}");
         }
-        let as_user = process::in_user_namespace();
+        let as_user = user::in_user_namespace();
         let must_run = in_ci();
         let all_must_run = must_run && std::env::var_os(AS_USER).is_none();
         let trials = tests.iter().map(|&(name, test)| {

@@ -1,7 +1,8 @@
 //! What the kernel says of this host outside of netlink, each thing in one home: the CPUs of a
 //! thread ([`affinity`]) and its signals ([`signals`]), files of proc(5) ([`proc`]), interfaces by
-//! ioctl ([`netdevice`]), the namespace and the other end of a socket ([`socket`]), users
-//! ([`user`]), what the environment may say ([`environment`]), and installed programs ([`path`]).
+//! ioctl ([`netdevice`]), the network namespace of a thread ([`netns`]), that of a socket and its
+//! other end ([`socket`]), users ([`user`]), what the environment may say ([`environment`]), and
+//! installed programs ([`path`]).
 //!
 //! Parsers take text, so that tests need no machine of a certain kind. A file that cannot be read
 //! or that says something else than expected gives `None` or nothing: the callers describe a
@@ -10,6 +11,7 @@
 pub mod affinity;
 pub mod environment;
 pub mod netdevice;
+pub mod netns;
 pub mod path;
 pub mod proc;
 pub mod signals;

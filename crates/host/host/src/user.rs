@@ -22,6 +22,17 @@ pub fn is_own(user: u32) -> bool {
     user == own && (own != *OVERFLOW || is_whole(&proc::read(MAP)))
 }
 
+/// Whether this process is in a user namespace (user_namespaces(7)) below the machine's own. Root
+/// there may not do everything that root may.
+pub fn in_user_namespace() -> bool {
+    is_below(&proc::read(MAP))
+}
+
+/// A kernel without user namespaces has no such file.
+fn is_below(map: &str) -> bool {
+    !map.trim().is_empty() && !is_whole(map)
+}
+
 fn overflow_in(text: &str) -> u32 {
     text.trim().parse().unwrap_or(OVERFLOW_DEFAULT)
 }
@@ -40,15 +51,18 @@ mod tests {
         assert_eq!((overflow_in("65534\n"), overflow_in("7\n")), (65_534, 7));
         assert_eq!(overflow_in(""), 65_534, "the file cannot be read");
         assert!(is_whole("         0          0 4294967295\n"), "the initial user namespace");
+        assert!(!is_below("         0          0 4294967295\n"));
+        assert!(!is_whole("") && !is_below(""), "a kernel without user namespaces");
         for map in [
-            "",
             "         0       1000          1\n",
+            "         0      65534          1\n",
+            "         0     100000      65536\n         65536  1  1\n",
             "         0     100000      65536\n",
             "         0          0      65535\n",
             "         0          0 4294967295\n 4294967295 4294967295 1\n",
             "      1000          0 4294966295\n",
         ] {
-            assert!(!is_whole(map), "{map:?}");
+            assert!(!is_whole(map) && is_below(map), "{map:?}");
         }
     }
 

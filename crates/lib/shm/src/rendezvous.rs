@@ -1,17 +1,15 @@
 //! How two endpoints of one node find each other: names, users, and the first message.
 
-use gigae_host::proc::net::NAMESPACE;
+use gigae_host::netns;
 use gigae_link::{ChannelSet, Filter};
 use gigae_memfd::SharedMemory;
 use gigae_wire::{Envelope, MacAddr, port_within_node};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
@@ -60,28 +58,24 @@ pub fn listen(name: OwnedFd) -> std::io::Result<OwnedFd> {
 /// The network namespace of the calling thread, which decides where names are looked up. `None`
 /// without `/proc`. One system call.
 pub(crate) fn namespace() -> Option<(u64, u64)> {
-    let stat = rustix::fs::stat(NAMESPACE).ok()?;
+    let stat = rustix::fs::stat(netns::OWN).ok()?;
     Some((stat.st_dev, stat.st_ino))
 }
 
 /// Calls in the network namespace of a socket, which the calling thread enters and leaves again.
 /// Needs `CAP_SYS_ADMIN` in both namespaces and `CAP_NET_ADMIN` in the socket's. Seven system
-/// calls.
+/// calls: the thread tries the way back before it leaves, which `netns::enter` does not do.
 pub(crate) fn in_namespace_of<T>(
     socket: &OwnedFd,
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
-    let (read, mode) = (OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let own = rustix::fs::open(NAMESPACE, read, mode)?;
+    let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let own = netns::own().map_err(errno)?;
     let other = gigae_host::socket::namespace(socket).map_err(|_| Errno::XDEV)?;
-    let enter = |namespace: &OwnedFd| {
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-    };
-    // Whether it may come back.
-    enter(&own)?;
-    enter(&other)?;
+    netns::set(own.as_fd()).map_err(errno)?;
+    netns::set(other.as_fd()).map_err(errno)?;
     let result = call();
-    enter(&own).expect("a thread may return to the namespace that it came from");
+    netns::set(own.as_fd()).expect("a thread may return to the namespace that it came from");
     result
 }
 

@@ -17,12 +17,12 @@ const MOST_SPARE: usize = 64;
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct Parts<M> {
-    by_peer: BTreeMap<PeerId, OfPeer<M>>,
+    by_peer: BTreeMap<PeerId, PeerParts<M>>,
     len: usize,
 }
 
 #[derive(Debug)]
-struct OfPeer<M> {
+struct PeerParts<M> {
     /// Number of the first message in the list.
     first: u32,
     /// In the order in which they were matched; none for a message that is arriving.
@@ -48,7 +48,7 @@ impl<M> Parts<M> {
 
     /// A message of a peer begins. Returns its number.
     pub(crate) fn begin(&mut self, peer: PeerId) -> u32 {
-        let of = self.by_peer.entry(peer).or_insert(OfPeer { first: 0, list: VecDeque::new() });
+        let of = self.by_peer.entry(peer).or_insert(PeerParts { first: 0, list: VecDeque::new() });
         of.list.push_back(None);
         self.len += 1;
         of.first.wrapping_add(of.list.len() as u32 - 1)

@@ -50,7 +50,7 @@ struct QueueNode {
 
 /// The messages of one peer.
 #[derive(Clone, Copy, Debug)]
-struct OfPeer {
+struct PeerQueue {
     ends: ListEnds,
     /// Bytes of the peer's allowance that messages of former sessions take.
     former: u32,
@@ -64,7 +64,7 @@ pub(crate) struct UnexpectedQueue {
     nodes: Vec<Option<QueueNode>>,
     free: Vec<u32>,
     all: ListEnds,
-    by_peer: HashMap<PeerId, OfPeer>,
+    by_peer: HashMap<PeerId, PeerQueue>,
 }
 
 impl Default for UnexpectedQueue {
@@ -94,7 +94,7 @@ impl UnexpectedQueue {
     pub(crate) fn push(&mut self, message: UnexpectedMessage, waits: bool) {
         let peer = message.peer;
         let kind = usize::from(message.label.untagged);
-        let of = OfPeer { ends: ListEnds::EMPTY, former: 0, waiting: [NONE; 2] };
+        let of = PeerQueue { ends: ListEnds::EMPTY, former: 0, waiting: [NONE; 2] };
         let of = self.by_peer.entry(peer).or_insert(of);
         let (all, own) = (self.all.last, of.ends.last);
         let links = [all, own].map(|before| NodeLinks { before, after: NONE });

@@ -20,7 +20,7 @@ use crate::selftest::{NO_COMPLETION, NOT_TRIED, busy_poll, classifies, transmits
 use crate::socket::{RingSizes, SetupError, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
-use gigae_host::proc::process;
+use gigae_host::user;
 use gigae_link::{Arena, Interface, LentMemory, Mode, OpenError};
 use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
@@ -429,7 +429,7 @@ fn loading(source: io::Error) -> OpenError {
     match source.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::MissingCapability {
             // Whatever capabilities the process has there.
-            what: match process::in_user_namespace() {
+            what: match user::in_user_namespace() {
                 true => "loading an XDP program in a user namespace",
                 false => "loading an XDP program",
             },

@@ -1,12 +1,11 @@
 //! The two cards, each in its own network namespace.
 
 use crate::job::Interrupts;
-use gigae_host::affinity;
-use gigae_host::proc::net;
+use gigae_host::netns::{self, NetnsGuard};
+use gigae_host::{affinity, proc::net};
 use gigae_link::Interface;
 use gigae_netlink::{InterfaceAddress, Rtnetlink, Setting};
 use gigae_wire::MacAddr;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
 use std::io;
 use std::net::Ipv4Addr;
@@ -48,22 +47,6 @@ pub(super) struct GuestEnd {
     device: String,
     path: PathBuf,
     namespace: File,
-}
-
-/// Moves the calling thread back when dropped.
-pub(super) struct Inside {
-    former: File,
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        // The first process has all privileges, so nothing can refuse this.
-        let _ = set(&self.former);
-    }
-}
-
-fn set(namespace: &File) -> io::Result<()> {
-    Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 impl Testbed {
@@ -165,11 +148,9 @@ impl GuestEnd {
         })
     }
 
-    /// Moves the calling thread to this end.
-    pub(super) fn enter(&self) -> io::Result<Inside> {
-        let former = File::open(net::NAMESPACE)?;
-        set(&self.namespace)?;
-        Ok(Inside { former })
+    /// Moves the calling thread to this end, until the guard is dropped.
+    pub(super) fn enter(&self) -> io::Result<NetnsGuard> {
+        netns::enter(self.namespace.as_fd())
     }
 
     /// The socket to the kernel of this end.
@@ -277,7 +258,7 @@ fn namespace() -> io::Result<File> {
             // Absent where the kernel has no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             Rtnetlink::open()?.set(1, &[Setting::Up(true)])?;
-            File::open(net::NAMESPACE)
+            netns::own()
         };
         scope.spawn(make).join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
     })

@@ -400,13 +400,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Arguments {
+    struct RunLine {
         #[command(flatten)]
         run: RunArgs,
     }
 
     fn args(words: &[&str]) -> RunArgs {
-        Arguments::parse_from([&["run"], words].concat()).run
+        RunLine::parse_from([&["run"], words].concat()).run
     }
 
     #[test]

@@ -12,12 +12,12 @@ use gigae_sim::{Faults, Network};
 use std::ptr;
 use std::time::Duration;
 
-type Handle = *mut PmContext;
+type ContextHandle = *mut PmContext;
 
 /// Nodes 0 and 1 of a network of their own.
 struct ContextPair {
     net: Network,
-    ends: [Handle; 2],
+    ends: [ContextHandle; 2],
 }
 
 impl ContextPair {
@@ -50,7 +50,7 @@ impl ContextPair {
     }
 }
 
-fn put(end: Handle, to: c_int, message: &[u8]) -> c_int {
+fn put(end: ContextHandle, to: c_int, message: &[u8]) -> c_int {
     let mut buffer = ptr::null_mut();
     // SAFETY: a pointer to write to, and a buffer of the length that was asked for.
     unsafe {
@@ -62,7 +62,7 @@ fn put(end: Handle, to: c_int, message: &[u8]) -> c_int {
     pmSend(end)
 }
 
-fn get(end: Handle) -> Result<Vec<u8>, c_int> {
+fn get(end: ContextHandle) -> Result<Vec<u8>, c_int> {
     let (mut buffer, mut len) = (ptr::null_mut(), 0);
     // SAFETY: places to write to, and a message of the length that was answered.
     let message = unsafe {

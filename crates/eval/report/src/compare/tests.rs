@@ -45,7 +45,7 @@ struct Machine {
 
 impl Machine {
     fn new(seed: u64, scatter: Scatter) -> Self {
-        let mut template = Results::parse(FIRST).unwrap();
+        let mut template = gigae_eval_model::testing::first();
         template.series.retain(|series| {
             matches!(series.experiment, Experiment::Rtt | Experiment::Stream) && series.median > 0.0
         });

@@ -1,17 +1,21 @@
-//! Results of a real run, of each version of the schema.
+//! Results of real runs: a part of one as it was saved, of each version of the schema, and all
+//! cells of both.
 
 use gigae_eval_model::results::Results;
+use gigae_eval_model::testing;
 
-/// Of version 1, with most of what there is to show.
+/// Of version 1.
 pub(crate) const FIXTURE: &str = include_str!("../../../model/fixtures/results.json");
 
-/// Of version 2: conditions, papers and findings.
+/// Of version 2.
 pub(crate) const SECOND: &str = include_str!("../../../model/fixtures/results-2.json");
 
+/// Most of what there is to show.
 pub(crate) fn results() -> Results {
-    Results::parse(FIXTURE).unwrap()
+    testing::first()
 }
 
+/// Conditions, papers and findings.
 pub(crate) fn second() -> Results {
-    Results::parse(SECOND).unwrap()
+    testing::second()
 }

@@ -1,4 +1,4 @@
-//! The reports of a real run's results, and a look at the page in a real browser.
+//! The reports of results as real runs have them, and a look at the page in a real browser.
 
 mod browser;
 mod figures;

@@ -1,6 +1,6 @@
 //! What the papers printed, and what follows from the figures.
 
-use crate::fixtures::{FIXTURE, SECOND, results, second};
+use crate::fixtures::{results, second};
 use gigae_eval_model::results::Results;
 use gigae_eval_report::{found, html, markdown, ratios, tables};
 
@@ -71,10 +71,10 @@ pub(crate) fn printed_figures_stand_in_the_charts_too() {
 }
 
 pub(crate) fn the_same_figures_lead_to_the_same_sentences() {
-    for text in [FIXTURE, SECOND] {
-        let once = found::findings(&Results::parse(text).unwrap());
+    for results in [results, second] {
+        let once = found::findings(&results());
         assert!(!once.is_empty());
-        assert_eq!(once, found::findings(&Results::parse(text).unwrap()));
+        assert_eq!(once, found::findings(&results()));
     }
 }
 

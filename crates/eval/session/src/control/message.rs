@@ -1,12 +1,12 @@
 //! The messages of the control connection.
 
-use crate::programs::Job;
 use gigae_eval_measure::probe::Answered;
 use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::Task;
 use gigae_eval_model::cost::Baseline;
 use gigae_eval_model::duration;
 use gigae_eval_model::environment::EndEnvironment;
+use gigae_eval_model::job::Job;
 use gigae_eval_model::knobs::{KnobState, Set, WantedKnob};
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::traffic::Traffic;

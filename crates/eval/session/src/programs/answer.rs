@@ -2,11 +2,11 @@
 //! allows it.
 
 use super::process::{LISTEN, ProgramError, ProgramProcess};
-use super::program::Job;
 use super::{all, check, is_installed};
 use crate::control::answering::{failed, next};
 use crate::control::{ControlError, Reply, Request, Session};
 use gigae_eval_measure::site::Site;
+use gigae_eval_model::job::Job;
 use gigae_host::affinity;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! netperf: streams and request-response.
 
-use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
+use super::program::{Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::job::Job;
 use gigae_eval_model::transport::CONGESTION_CONTROL;
 use std::net::SocketAddr;
 

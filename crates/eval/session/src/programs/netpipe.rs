@@ -1,7 +1,8 @@
 //! NetPIPE over TCP: half round trips of blocks, the least of several trials.
 
-use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
+use super::program::{Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::job::Job;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
 

@@ -1,9 +1,8 @@
-//! What a program is, and one run of it.
+//! What a program is.
 
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::job::Job;
 use gigae_eval_model::plan::TcpOptions;
-use gigae_eval_model::transport;
-use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// A program.
@@ -81,47 +80,6 @@ pub enum OwnFigure {
     Median,
     /// The least of the means of the repetition's thirds.
     LeastMean,
-}
-
-/// One run of a program, as the answering end must know it, too.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Job {
-    /// The program.
-    pub program: String,
-    /// What it measures.
-    pub experiment: Experiment,
-    /// Over which transport.
-    pub transport: String,
-    /// Bytes of a message or write.
-    pub size: usize,
-    /// Seconds.
-    pub seconds: u32,
-    /// TCP's options.
-    pub tcp: TcpOptions,
-}
-
-impl Job {
-    /// Socket buffers in bytes that both ends are to ask for; `None` leaves them to the kernel.
-    pub(super) fn buffer(&self) -> Option<usize> {
-        match self.transport.as_str() {
-            "tcp" => self.tcp.buffer.map(|bytes| bytes as usize),
-            _ => Some(transport::SOCKET_BUFFER),
-        }
-    }
-
-    pub(super) fn is_tcp(&self) -> bool {
-        self.transport == "tcp"
-    }
-
-    /// Its sockets' options, for people.
-    pub fn options(&self) -> String {
-        let buffer = match self.buffer() {
-            Some(bytes) => format!("buffers {bytes}"),
-            None => "the kernel's buffers".to_owned(),
-        };
-        if self.is_tcp() && self.tcp.nodelay { format!("nodelay, {buffer}") } else { buffer }
-    }
 }
 
 pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {

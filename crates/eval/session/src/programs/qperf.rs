@@ -1,7 +1,8 @@
 //! qperf: streams, counted at the receiver, and half round trips.
 
-use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
+use super::program::{Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::job::Job;
 use gigae_eval_model::plan::TcpOptions;
 use std::net::SocketAddr;
 

@@ -1,7 +1,8 @@
 //! sockperf: round trips; half of each by default, whole ones if asked for.
 
-use super::program::{Job, Measure, OwnFigure, Program, ProgramForm, words};
+use super::program::{Measure, OwnFigure, Program, ProgramForm, words};
 use gigae_eval_model::experiment::Experiment;
+use gigae_eval_model::job::Job;
 use std::net::SocketAddr;
 
 pub(super) struct Sockperf;

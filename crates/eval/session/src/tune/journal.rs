@@ -9,7 +9,8 @@ use super::interface::TunedInterface;
 use super::knob::Knob;
 use super::list::by_name;
 use gigae_fabric::OwnerProcess;
-use gigae_host::proc::{net, process};
+use gigae_host::netns;
+use gigae_host::proc::process;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions};
@@ -214,5 +215,5 @@ impl Lock {
 
 /// The calling thread's namespace.
 pub(super) fn namespace() -> io::Result<u64> {
-    Ok(fs::metadata(net::NAMESPACE)?.ino())
+    Ok(fs::metadata(netns::OWN)?.ino())
 }

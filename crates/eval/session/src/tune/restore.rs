@@ -2,8 +2,7 @@
 
 use super::journal::{self, JournalEntry, JournalRecord, Lock, RestoreResult};
 use super::quota;
-use gigae_host::proc::net;
-use rustix::thread::LinkNameSpaceType;
+use gigae_host::netns;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -59,8 +58,7 @@ fn put_back(path: &Path, mut record: JournalRecord) -> io::Result<Vec<String>> {
     } else {
         // Namespaces belong to threads.
         let there = std::thread::spawn(move || {
-            let kind = Some(LinkNameSpaceType::Network);
-            rustix::thread::move_into_link_name_space(namespace.as_fd(), kind)?;
+            netns::set(namespace.as_fd())?;
             io::Result::Ok(each(entries))
         });
         there.join().map_err(|_| io::Error::other("putting settings back panicked"))??
@@ -89,7 +87,7 @@ fn find(inode: u64) -> Option<File> {
     let named = fs::read_dir("/run/netns").into_iter().flatten().flatten().map(|one| one.path());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = processes.map(|one| one.path().join("ns/net"));
-    let mut places = std::iter::once(PathBuf::from(net::NAMESPACE)).chain(named).chain(processes);
+    let mut places = std::iter::once(PathBuf::from(netns::OWN)).chain(named).chain(processes);
     let found = places.find(|path| fs::metadata(path).is_ok_and(|found| found.ino() == inode))?;
     File::open(found).ok()
 }

@@ -3,9 +3,6 @@
 
 use std::{fs, io};
 
-/// The calling thread's namespace itself, to open and to tell from others.
-pub const NAMESPACE: &str = "/proc/thread-self/ns/net";
-
 /// The interfaces of the calling thread's namespace and their counters.
 pub const DEVICES: &str = "/proc/thread-self/net/dev";
 

@@ -62,18 +62,6 @@ pub fn capabilities(status: &str) -> Option<u64> {
     u64::from_str_radix(value(status, "CapEff")?, 16).ok()
 }
 
-/// Whether this process is in a user namespace (user_namespaces(7)) below the machine's own. Root
-/// there may not do everything that root may.
-pub fn in_user_namespace() -> bool {
-    is_part_of_users(&read("/proc/self/uid_map"))
-}
-
-/// Whether this text of `/proc/self/uid_map` gives a process only some of the machine's users.
-fn is_part_of_users(map: &str) -> bool {
-    let all: Vec<&str> = map.split_whitespace().collect();
-    !all.is_empty() && all != ["0", "0", "4294967295"]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,19 +93,6 @@ mod tests {
     fn capabilities_are_read_as_the_kernel_writes_them() {
         let status = "Name:\tx\nCapEff:\t0000000000003000\nCapBnd:\t1\n";
         assert_eq!((capabilities(status), capabilities("")), (Some(0x3000), None));
-    }
-
-    #[test]
-    fn a_user_namespace_shows_in_the_users_that_it_has() {
-        for (map, below) in [
-            ("         0          0 4294967295\n", false),
-            ("         0      65534          1\n", true),
-            ("         0     100000      65536\n         65536  1  1\n", true),
-            // A kernel without user namespaces has no such file.
-            ("", false),
-        ] {
-            assert_eq!(is_part_of_users(map), below, "{map:?}");
-        }
     }
 
     #[test]
