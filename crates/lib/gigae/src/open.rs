@@ -109,7 +109,7 @@ impl Options {
             ports.push(port);
             others.push(link);
         }
-        let mut links = match self.open_bulk(ports[0].interface()) {
+        let mut links = match self.open_bulk(ports[0].nic()) {
             Some((socket, config)) => Links::with_bulk(envelope, first, socket, config)?,
             None => Links::new(envelope, first, others)?,
         };
@@ -269,8 +269,8 @@ impl Options {
         }
     }
 
-    /// Opens the socket for bulk data beside a link, if there is to be one: the socket and its
-    /// address. Nothing depends on it, so what refuses it is only logged.
+    /// Opens the socket for bulk data beside a link on this NIC or a child of it, if there is to be
+    /// one: the socket and its address. Nothing depends on it, so what refuses it is only logged.
     fn open_bulk(&self, name: &str) -> Option<(AnyLink, BulkConfig)> {
         let wanted = self.bulk.unwrap_or(true) && self.interfaces.len() == 1;
         if !wanted {

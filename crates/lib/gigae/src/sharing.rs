@@ -28,7 +28,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A *child* is an interface that the kernel puts beside the NIC (macvlan), with a random address.
 /// It is removed with its endpoint; after SIGKILL, the next process removes it. Frames cost more
 /// there: AF_PACKET, or AF_XDP in generic mode if asked for. A child needs `CAP_NET_ADMIN`. It has
-/// no IP address, so it exists in an Ethernet envelope only. It does not answer
+/// no IP address, so it exists in an Ethernet envelope only; the socket for long messages
+/// ([`Options::bulk`](crate::Options::bulk)) has the NIC's. It does not answer
 /// [`Endpoint::ask`](crate::Endpoint::ask). The kernel carries frames between the children of a NIC
 /// and between them and the wire, but not between a child and an endpoint on the NIC itself. Those
 /// two reach each other only with [`Options::local`](crate::Options::local).
@@ -185,6 +186,11 @@ impl ClaimedPort {
     /// The name of the interface to open.
     pub(crate) fn interface(&self) -> &str {
         self.child().unwrap_or(&self.nic)
+    }
+
+    /// The NIC, which has the IP addresses; that of a child is the one that it stands beside.
+    pub(crate) fn nic(&self) -> &str {
+        &self.nic
     }
 
     /// The name under which endpoints of this node find it, unless another has it.

@@ -82,7 +82,7 @@ fn client(role: &str) {
     };
     println!("{} {}", Address::from(endpoint.link().mac), endpoint.link().reason);
     if role == "computes" {
-        let key = endpoint.register(vec![0; 4096], Rights::ALL).unwrap();
+        let key = endpoint.register(vec![0; 100_000], Rights::ALL).unwrap();
         let from = endpoint.recv_timeout(BOUND).unwrap().expect("a greeting").from();
         endpoint.send(from, &key.0.to_ne_bytes()).unwrap();
         let end = Instant::now() + COMPUTES;
@@ -186,6 +186,14 @@ fn a_user_that_computes_acknowledges_and_lends_its_memory() {
         std::thread::sleep(COMPUTES / (MESSAGES + 5));
     }
     assert!(endpoint.take_failure().is_none());
+    // Its socket has the address of the NIC. The first long writes ask whether it works.
+    for _ in 0..10 {
+        endpoint.start_write(peer, key, 5000, vec![1; 90_000], None).unwrap();
+        let done = endpoint.completion_timeout(BOUND).unwrap().expect("in time");
+        assert_eq!(done.result, Ok(()));
+    }
+    let by_socket = endpoint.paths()[1].link.tx_frames;
+    assert!(by_socket >= 10, "{by_socket} frames by the socket");
     endpoint.start_read(peer, key, 0, vec![0; 4008]).unwrap();
     let read = endpoint.completion_timeout(BOUND).unwrap().expect("in time");
     let memory = read.memory.and_then(gigae::Memory::into_vec).expect("it comes back");

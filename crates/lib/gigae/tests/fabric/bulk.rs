@@ -2,6 +2,8 @@
 
 use super::*;
 use gigae::{Memory, Wanted};
+use socket2::{Domain, Socket, Type};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -90,6 +92,108 @@ pub(crate) fn long_messages_go_by_the_socket_and_short_ones_by_the_link() {
     }
 }
 
+/// Messages both ways, which go by the sockets.
+fn exchange_by_sockets([a, b]: [&Endpoint; 2], n: u32) {
+    for (from, to) in [(a, b), (b, a)] {
+        let address = to.identity().address;
+        // The first ones ask whether the sockets work.
+        exchange_long(from, to, &address, n..n + 2);
+        let before = received(to);
+        exchange_long(from, to, &address, n + 2..n + 12);
+        let after = received(to);
+        let [link, socket] = [0, 1].map(|path| after[path] - before[path]);
+        assert!((40..=1_000).contains(&socket), "{socket} frames by the socket");
+        assert!(link <= 300, "{link} frames by the link");
+    }
+}
+
+/// A further process on a NIC has an interface without an IP address. Its socket has the NIC's.
+pub(crate) fn a_child_of_a_nic_has_a_socket_at_the_address_of_the_nic() {
+    let fabric = testing::fabric("bulkchild", |_| ());
+    let near = fabric.node(1);
+    let open = |sharing| on(&near, options(Backend::Packet).sharing(sharing)).unwrap();
+    let [itself, first, second] = [Sharing::Alone, Sharing::Child, Sharing::Child].map(open);
+    let far = on(&fabric.node(2), options(Backend::Packet)).unwrap();
+    exchange_by_sockets([&itself, &far], 0);
+    exchange_by_sockets([&first, &far], 100);
+    // Both at the same address: the datagrams do not leave the node.
+    exchange_by_sockets([&first, &second], 200);
+    drop((itself, first, second));
+    // Memory is faster. Both have a socket.
+    let open = |sharing| on(&near, options(Backend::Packet).sharing(sharing).local(true)).unwrap();
+    let [itself, child] = [Sharing::Alone, Sharing::Child].map(open);
+    exchange_long(&itself, &child, &child.identity().address, 0..2);
+    let before = received(&child)[1];
+    exchange_long(&itself, &child, &child.identity().address, 2..12);
+    assert_eq!((received(&child)[1], child.paths().len()), (before, 2));
+    let flush = ["address", "flush", "dev", "eth0"];
+    assert!(near.command("ip").unwrap().args(flush).status().unwrap().success());
+    assert_eq!(open(Sharing::Child).paths().len(), 1, "no socket without an address");
+}
+
+/// To the receiver they have the same IP address, port id and channel. Only the epochs of their
+/// sessions say whose frame came by the socket.
+pub(crate) fn endpoints_at_one_ip_address_do_not_get_each_others_long_messages() {
+    const ROUNDS: u32 = 20;
+    let fabric = testing::fabric("bulkcrowd", |_| ());
+    let open = |n, sharing| on(&fabric.node(n), options(Backend::Packet).sharing(sharing)).unwrap();
+    let here = [Sharing::Alone, Sharing::Child, Sharing::Child].map(|sharing| open(1, sharing));
+    let there = open(2, Sharing::Alone);
+    let to_there = here.each_ref().map(|end| end.peer(there.identity().address).unwrap());
+    let to_here = here.each_ref().map(|end| there.peer(end.identity().address).unwrap());
+    for (n, end) in (0..).map(|n| n * 100).zip(&here) {
+        exchange_by_sockets([end, &there], n);
+    }
+    let (before, mut round, end) = (received(&there)[1], 0, Instant::now() + PATIENCE);
+    // A message is five frames. On a busy machine the link may have all of them for some seconds.
+    while round < ROUNDS || received(&there)[1] < before + 150 {
+        for ((which, near), (to, back)) in (0..).zip(&here).zip(to_there.iter().zip(&to_here)) {
+            let [there_tag, back_tag] = [0, 1].map(|n| round * 6 + which * 2 + n);
+            for (to, tag) in [(&there, there_tag), (near, back_tag)] {
+                to.start_recv(Wanted::tag(tag.into()), vec![0; LONG]).unwrap();
+            }
+            for (from, to, tag) in [(near, to, there_tag), (&there, back, back_tag)] {
+                from.start_send(*to, u64::from(tag), long(tag, LONG)).unwrap();
+            }
+        }
+        let mut left = 12;
+        while left > 0 {
+            assert!(Instant::now() < end, "{left} operations of round {round} left");
+            for endpoint in here.iter().chain([&there]) {
+                let Some(done) = endpoint.try_completion().unwrap() else { continue };
+                done.result.unwrap();
+                let tag = done.tag as u32;
+                let bytes = done.memory.and_then(Memory::into_vec).unwrap();
+                assert!(bytes == long(tag, LONG), "message {tag}");
+                if std::ptr::eq(endpoint, &raw const there) {
+                    assert_eq!(done.peer, Some(to_here[tag as usize % 6 / 2]), "message {tag}");
+                }
+                left -= 1;
+            }
+        }
+        round += 1;
+    }
+}
+
+/// Another process gets neither the port nor a part of what comes to it.
+pub(crate) fn the_port_of_a_socket_is_its_own() {
+    let fabric = testing::fabric("bulkport", |_| ());
+    let near = fabric.node(1);
+    let end = on(&near, options(Backend::Packet).sharing(Sharing::Child)).unwrap();
+    let port = udp_port(&near);
+    let _inside = near.enter().unwrap();
+    for ip in [IpAddr::from(near.ipv4), Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()]
+    {
+        let at = SocketAddr::new(ip, port);
+        let socket = Socket::new(Domain::for_address(at), Type::DGRAM, None).unwrap();
+        socket.set_reuse_address(true).unwrap();
+        socket.set_reuse_port(true).unwrap();
+        let refused = socket.bind(&at.into()).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse, "{at}");
+    }
+    drop(end);
+}
+
 /// An ordinary user's link. Its frames are as long as an MTU.
 pub(crate) fn beside_a_udp_link_long_messages_go_by_a_socket_of_their_own() {
     let fabric = testing::fabric("bulkudp", |_| ());
@@ -151,9 +255,15 @@ pub(crate) fn without_a_socket_the_link_carries_everything() {
 /// A node that loses its IP address gets nothing by the socket any more, and everything by the
 /// link.
 pub(crate) fn a_socket_that_stops_to_work_costs_no_message() {
+    for (backend, sharing) in [(Backend::Xdp, Sharing::Alone), (Backend::Packet, Sharing::Child)] {
+        stops_to_work(backend, sharing);
+    }
+}
+
+fn stops_to_work(backend: Backend, sharing: Sharing) {
     let fabric = testing::fabric("bulkdies", |_| ());
-    let [a, b] = pair(&fabric, &options(Backend::Xdp));
-    let to_b = Address::from(gigae::MacAddr(fabric.node(2).mac));
+    let [a, b] = pair(&fabric, &options(backend).sharing(sharing));
+    let to_b = b.identity().address;
     exchange_long(&a, &b, &to_b, 0..5);
     let address = |action: &str| {
         let _inside = fabric.node(2).enter().unwrap();

@@ -280,6 +280,15 @@ fn main() {
             where_datagrams_come_one_by_one_each_has_a_number_and_the_link_has_lone_messages,
         ),
         (
+            "a_child_of_a_nic_has_a_socket_at_the_address_of_the_nic",
+            a_child_of_a_nic_has_a_socket_at_the_address_of_the_nic,
+        ),
+        (
+            "endpoints_at_one_ip_address_do_not_get_each_others_long_messages",
+            endpoints_at_one_ip_address_do_not_get_each_others_long_messages,
+        ),
+        ("the_port_of_a_socket_is_its_own", the_port_of_a_socket_is_its_own),
+        (
             "beside_a_udp_link_long_messages_go_by_a_socket_of_their_own",
             beside_a_udp_link_long_messages_go_by_a_socket_of_their_own,
         ),
