@@ -302,12 +302,12 @@ impl Options {
     /// The kernel cuts and joins the datagrams of such a socket, so that one system call moves 64
     /// KiB. It needs an IP address on the NIC, but no privilege; all endpoints on a NIC have the
     /// same address, and ports of their own. While less than 4 KiB wait for a peer, operations stay
-    /// on the link. If the receiver's kernel does not join the
-    /// datagrams again, this limit is 8 KiB, and 512 KiB for an operation while no other one waits
-    /// or is on its way. The first long operation to a peer tests whether the socket reaches the
-    /// peer. Until that is known, and if the test fails, the link carries everything. An endpoint
-    /// with several interfaces has no such socket. An endpoint whose link is a UDP socket has a
-    /// second socket, for frames of up to 64 KiB.
+    /// on the link. If the receiver's kernel does not join the datagrams again, this limit is 8
+    /// KiB, and 512 KiB for an operation while no other one waits or is on its way. The first long
+    /// operation to a peer tests whether the socket reaches the peer. Until that is known, and if
+    /// the test fails, the link carries everything. An endpoint with several interfaces has no such
+    /// socket. An endpoint whose link is a UDP socket has a second socket, for frames of up to 64
+    /// KiB.
     ///
     /// Costs three descriptors, and 43 MiB of addresses, of which what is never used takes up
     /// nothing. While nothing long is going on, a spinning endpoint makes one system call in 20 us
