@@ -14,26 +14,27 @@ fn main() {
     testing::run(tests![every_command_of_the_tutorial_does_what_it_says]);
 }
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// Seconds of a command, long enough for a loaded machine.
+const PATIENCE: &str = "300";
 
-/// The network of this test, instead of `tut`.
-const PREFIX: &str = "tutor";
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The blocks of a page that are not followed yet: language and text.
 struct Page(VecDeque<(String, String)>);
 
 impl Page {
-    /// Programs are not commands: their blocks are left out.
-    fn read(name: &str) -> Self {
+    /// Programs are not commands: their blocks are left out. The network has this prefix, and not
+    /// `tut`.
+    fn read(name: &str, prefix: &str) -> Self {
         let text = std::fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
         let mut blocks = VecDeque::new();
         // Every second part is inside of a block.
         for block in text.split("\n```").skip(1).step_by(2) {
             let (language, lines) = block.split_once('\n').unwrap();
             if ["sh", "text"].contains(&language) {
-                let lines = lines.replace("tut-", &format!("{PREFIX}-"));
-                let lines = lines.replace("fabric tut:", &format!("fabric {PREFIX}:"));
-                let lines = lines.replace("--prefix tut", &format!("--prefix {PREFIX}"));
+                let lines = lines.replace("tut-", &format!("{prefix}-"));
+                let lines = lines.replace("fabric tut:", &format!("fabric {prefix}:"));
+                let lines = lines.replace("--prefix tut", &format!("--prefix {prefix}"));
                 blocks.push_back((language.to_owned(), lines));
             }
         }
@@ -63,6 +64,7 @@ struct Reader {
     place: tempfile::TempDir,
     /// What was exported so far.
     exported: String,
+    prefix: String,
 }
 
 impl Reader {
@@ -79,12 +81,15 @@ impl Reader {
             let there = PathBuf::from(ROOT).canonicalize().unwrap().join(name);
             symlink(there, place.path().join(name)).unwrap();
         }
-        Self { place, exported: String::new() }
+        Self { place, exported: String::new(), prefix: testing::prefix() }
     }
 
     fn shell(&mut self, commands: &str) -> Command {
-        let mut shell = Command::new("sh");
-        shell.arg("-ec").arg(self.exported.clone() + commands).current_dir(self.place.path());
+        let mut shell = Command::new("timeout");
+        shell
+            .args([PATIENCE, "sh", "-ec"])
+            .arg(self.exported.clone() + commands)
+            .current_dir(self.place.path());
         // Nothing is built again.
         shell.env("MAKEFLAGS", "BUILD=").env_remove("CARGO_TARGET_DIR");
         let exports = commands.lines().filter(|line| line.starts_with("export "));
@@ -103,10 +108,13 @@ impl Reader {
 
     /// Commands whose last one waits.
     fn start(&mut self, commands: &str) -> Waiting {
-        let mut child = self.shell(&format!("{}exec {}", before_last(commands), last(commands)));
-        let mut child = child.spawn().unwrap();
+        let (last, before) = (last(commands), before_last(commands));
+        let mut child = self.shell(&format!("{before}echo $$\nexec {last}")).spawn().unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Waiting { child, out: BufReader::new(out), err: BufReader::new(err) }
+        let (out, err) = (BufReader::new(out), BufReader::new(err));
+        let mut waiting = Waiting { child, pid: String::new(), out, err };
+        waiting.pid = waiting.line().trim().to_owned();
+        waiting
     }
 }
 
@@ -120,15 +128,17 @@ fn before_last(commands: &str) -> &str {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // If a step failed.
+        // If a step failed. No other process has this prefix.
         let gigae = env!("CARGO_BIN_EXE_gigae");
-        let _ = Command::new(gigae).args(["fabric", "down", "--prefix", PREFIX]).output();
+        let _ = Command::new(gigae).args(["fabric", "down", "--prefix", &self.prefix]).output();
     }
 }
 
 /// A command in another terminal.
 struct Waiting {
     child: Child,
+    /// Of the last command.
+    pid: String,
     out: BufReader<ChildStdout>,
     err: BufReader<ChildStderr>,
 }
@@ -157,14 +167,17 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // `timeout` ends with its command.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = Command::new("kill").arg(&self.pid).status();
+        }
         let _ = self.child.wait();
     }
 }
 
 fn every_command_of_the_tutorial_does_what_it_says() {
-    let mut page = Page::read("docs/tutorial/first-message.md");
     let mut reader = Reader::new();
+    let mut page = Page::read("docs/tutorial/first-message.md", &reader.prefix);
     page.commands("git clone");
     page.commands("cargo build --release -p gigae --example hello");
     page.commands("sudo -s");
@@ -192,9 +205,14 @@ fn every_command_of_the_tutorial_does_what_it_says() {
 
     let mut first = reader.start(&on_first);
     assert_eq!(first.line(), waiting);
-    let seen = reader.run(&page.commands("gigae stat --once"));
-    assert!(seen.contains("hello") && seen.contains("eth0"), "{seen}");
-    let mut capture = reader.start(&page.commands("gigae capture"));
+    // Other tests have endpoints, too.
+    let alone = |commands: String, command: &str| {
+        commands.replace(command, &format!("{command} --pid {}", first.pid))
+    };
+    let seen = reader.run(&alone(page.commands("gigae stat --once"), "gigae stat"));
+    let line = seen.lines().next().unwrap_or_default();
+    assert!(line.contains("hello") && line.contains("eth0"), "{seen}");
+    let mut capture = reader.start(&alone(page.commands("gigae capture"), "gigae capture"));
     let capturing = capture.error_line();
     page.shows(&capturing);
     assert_eq!(reader.run(&on_second), printed);

@@ -20,8 +20,8 @@ use gigae_wire::{Envelope, Header, Kind, MAX_PATHS, MacAddr, NodeAddr, Route, VE
 use std::time::Duration;
 use work::CallMeter;
 
-/// Notices that may wait until the program takes them: 16,384, and 64 for each peer.
-const MOST_NOTICES: usize = 16_384 + 64 * MOST_PEERS;
+/// Notices that may wait until the program takes them: 65,536, and 64 for each peer.
+const MOST_NOTICES: usize = 65_536 + 64 * MOST_PEERS;
 
 /// Entries of tables that a peer's addresses may have: its own, and those of seven further links of
 /// its session and of its proposal.

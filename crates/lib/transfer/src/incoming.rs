@@ -520,13 +520,9 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// A peer gets close to the limit of its offers and operations. It gets no more while many
-    /// notices wait: it could use them for more.
+    /// A peer gets close to the limit of its offers and operations.
     #[cold]
     fn grant_entries(&mut self, peer: PeerId) {
-        if self.notices.are_many() {
-            return;
-        }
         let former = self.matching.unexpected.former(peer);
         let mut granted = self.peer(peer).granted;
         if granted.grow_entries(former, &mut self.pool) {

@@ -6,11 +6,11 @@ use gigae_wire::Epoch;
 use std::collections::{HashMap, VecDeque};
 
 /// Each peer always has this part of the bound for itself, so no peer takes all of it.
-const RESERVED_PART: usize = 256;
+const RESERVED_PART: usize = 1024;
 
 /// From this part of the bound on, writes are answered when the program takes their notices. The
 /// rest is for what is under way then: each peer has at most 1,024 operations without answer.
-const ANSWERED_PART: usize = 4;
+const ANSWERED_PART: usize = 16;
 
 /// The write of a notice waits for its answer: its session and its number.
 pub(crate) type UnansweredWrite = (Epoch, u32);
@@ -33,7 +33,7 @@ impl Notices {
         self.waiting.len()
     }
 
-    /// At most `most` entries, and beyond them 1/256 of that for each peer.
+    /// At most `most` entries, and beyond them 1/1,024 of that for each peer.
     pub(crate) fn new(most: usize) -> Self {
         let reserved = (most / RESERVED_PART) as u32;
         Self { most, reserved, waiting: VecDeque::new(), places: 0, by_peer: HashMap::new() }

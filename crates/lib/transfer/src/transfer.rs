@@ -49,9 +49,9 @@ pub struct TransferConfig {
     /// default, 65,536 bytes.
     pub offer_above: usize,
     /// Most notices that wait for the program, including writes in progress that will bring one.
-    /// Beyond a quarter of it, a write is answered when the program takes its notice, so writers
-    /// wait. Beyond all of it, it is refused. Each peer may have 1/256 of it beyond that. Default
-    /// 16,384.
+    /// Beyond a sixteenth of it, a write is answered when the program takes its notice, so writers
+    /// wait. Beyond all of it, it is refused. Each peer may have 1/1,024 of it beyond that. Default
+    /// 65,536.
     pub most_notices: usize,
     /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
@@ -63,7 +63,7 @@ pub struct TransferConfig {
 
 impl Default for TransferConfig {
     fn default() -> Self {
-        let (most_notices, most_granted) = (16_384, 64 << 20);
+        let (most_notices, most_granted) = (65_536, 64 << 20);
         Self { offer_above: LONGEST_UNASKED, most_notices, most_granted, fetches: false }
     }
 }

@@ -430,7 +430,8 @@ fn all_peers_together_keep_no_more_than_their_first_shares_and_the_pool() {
 
 #[test]
 fn a_peer_always_has_room_for_some_notices() {
-    let mut victim = Victim::new(TransferConfig { most_notices: 512, ..TransferConfig::default() });
+    let mut victim =
+        Victim::new(TransferConfig { most_notices: 2048, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
     let notices = |victim: &mut Victim, peer: PeerId, epoch: u32| {
         for id in 0..600 {
@@ -438,13 +439,13 @@ fn a_peer_always_has_room_for_some_notices() {
             victim.answers(peer, Epoch(epoch));
         }
     };
-    // Those of 64 writes without answer in each session.
-    for session in 0..10 {
+    // In each session those of its writes without answer.
+    for session in 0..40 {
         notices(&mut victim, ATTACKER, session);
     }
     notices(&mut victim, PeerId(1), 7);
     notices(&mut victim, PeerId(1), 8);
-    assert_eq!(victim.notices(), 514);
+    assert_eq!(victim.notices(), 2050);
 }
 
 /// The numbers of operations that the victim has sent.

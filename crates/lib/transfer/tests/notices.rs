@@ -8,14 +8,14 @@ use gigae_proto::PeerId;
 use gigae_transfer::{OpError, Rights, TransferConfig, TransferNotice};
 use gigae_wire::Epoch;
 use gigae_wire::op::Status;
-use victim::{ATTACKER, EPOCH, Victim, offer, write};
+use victim::{ATTACKER, EPOCH, Victim, write};
 use world::World;
 
 #[test]
 fn a_notice_comes_when_all_is_there_and_too_many_are_refused() {
-    let mut w = World::with(2, &TransferConfig { most_notices: 8, ..TransferConfig::default() });
+    let mut w = World::with(2, &TransferConfig { most_notices: 32, ..TransferConfig::default() });
     let key = w.ends[1].register(vec![0; 10_000], Rights::WRITE).unwrap();
-    for n in 0..12 {
+    for n in 0..36 {
         w.ends[0].write(PeerId(1), key, 100 * n, vec![n as u8 + 1; 5_000], Some(n)).unwrap();
     }
     w.run();
@@ -25,14 +25,14 @@ fn a_notice_comes_when_all_is_there_and_too_many_are_refused() {
     let refused = Err(OpError::Refused(Status::Busy));
     assert_eq!(results(&mut w), [Ok(()), Ok(()), refused, refused, refused, refused]);
     // The others wait for their answers until the program takes their notices.
-    for n in 0..8 {
+    for n in 0..32 {
         let notice = TransferNotice { peer: PeerId(0), key, offset: 100 * n, len: 5_000, value: n };
         assert_eq!(w.ends[1].poll_notice(), Some(notice));
         w.run();
         assert_eq!(results(&mut w).len(), usize::from(n >= 2));
     }
     assert_eq!(w.ends[1].poll_notice(), None);
-    assert!(w.ends[1].region(key).unwrap().iter().all(|&byte| byte < 9), "nothing of the others");
+    assert!(w.ends[1].region(key).unwrap().iter().all(|&byte| byte < 33), "nothing of the others");
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_program_that_takes_no_notices_for_long_makes_writers_wait_and_refuses_nothi
     }
     w.run();
     let waiting = w.ends[2].pending_events();
-    assert!((4096..16_384).contains(&waiting), "{waiting}");
+    assert!((4096..=4096 + 2 * 1024).contains(&waiting), "{waiting}");
     let mut came = [0, 0];
     while came != [COUNT, COUNT] {
         while let Some(notice) = w.ends[2].poll_notice() {
@@ -66,7 +66,7 @@ fn a_program_that_takes_no_notices_for_long_makes_writers_wait_and_refuses_nothi
 
 #[test]
 fn a_notice_of_a_former_session_answers_nothing_in_the_next() {
-    let mut victim = Victim::new(TransferConfig { most_notices: 4, ..TransferConfig::default() });
+    let mut victim = Victim::new(TransferConfig { most_notices: 16, ..TransferConfig::default() });
     let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
     for id in 0..3 {
         victim.hand(ATTACKER, EPOCH, write(id, key, 8, 0, Some(1)), &[1; 8]);
@@ -91,27 +91,4 @@ fn notices_that_are_left_while_peers_are_held_back_are_no_reason_to_look() {
     victim.transfer.hold_back(false);
     assert!(victim.transfer.has_completions());
     assert_eq!(victim.notices(), 1);
-}
-
-/// With more entries it could have more writes than there is room for.
-#[test]
-fn a_peer_gets_no_more_entries_while_many_notices_wait() {
-    let mut victim = Victim::new(TransferConfig { most_notices: 4, ..TransferConfig::default() });
-    let key = victim.transfer.register(vec![0; 8], Rights::WRITE).unwrap();
-    victim.hand(PeerId(1), EPOCH, write(0, key, 8, 0, Some(1)), &[1; 8]);
-    for id in 0..64 {
-        victim.hand(ATTACKER, EPOCH, write(id, key, 8, 0, None), &[1; 8]);
-    }
-    assert_eq!(victim.statuses().len(), 64);
-    victim.hand(ATTACKER, EPOCH, write(64, key, 8, 0, None), &[1; 8]);
-    assert_eq!(victim.statuses().len(), 1, "the answers were sent");
-    // More than half of the entries are used, which an offer would find, too.
-    for id in 0..40 {
-        victim.hand(ATTACKER, EPOCH, write(id, key, 8, 0, None), &[1; 8]);
-    }
-    victim.hand(ATTACKER, EPOCH, offer(40), &[]);
-    for id in 41..101 {
-        victim.hand(ATTACKER, EPOCH, write(id, key, 8, 0, None), &[1; 8]);
-    }
-    assert_eq!(victim.transfer.counters().invalid, 36);
 }

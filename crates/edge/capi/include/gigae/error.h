@@ -64,7 +64,7 @@ enum gigae_error {
     GIGAE_BOUNDS = -27,
     /* the memory was registered without this right; */
     GIGAE_RIGHTS = -28,
-    /* the peer has too many notices that its program did not take (16,384), or was given too many
+    /* the peer has too many notices that its program did not take (65,536), or was given too many
      * wrong keys. */
     GIGAE_NOTICES = -29,
     /* The cluster file is missing or wrong, or lacks a node or an address. */

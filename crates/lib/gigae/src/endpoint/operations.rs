@@ -271,8 +271,7 @@ impl Endpoint {
 /// # Completions and notices
 ///
 /// `try_...` makes progress and never waits. `take_...` makes none, except that every 64th call
-/// that finds nothing, or takes a notice, is a poll. The others wait as the endpoint's waiting
-/// style says.
+/// that finds nothing is a poll. The others wait as the endpoint's waiting style says.
 impl Endpoint {
     /// Operations whose completion the program has not taken: with
     /// [`Progress::Auto`](crate::Progress::Auto) they end at any time. Of a receive of several
@@ -356,10 +355,7 @@ impl Endpoint {
 
     /// The next notice that has come.
     pub fn take_notice(&self) -> Option<Notice> {
-        let mut engine = self.engine();
-        let notice = engine.take_notice();
-        engine.look(1);
-        notice.map(Notice::from)
+        self.take(|engine| engine.take_notice()).map(Notice::from)
     }
 
     /// The next notice, or `None` after `timeout`.
