@@ -5,13 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    let described = Command::new("git")
-        .args(["describe", "--always", "--dirty", "--tags"])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .and_then(|output| String::from_utf8(output.stdout).ok())
-        .map_or_else(|| "unknown".into(), |text| text.trim().to_owned());
+    // `git describe --dirty` would write the index, and then cargo would build this crate again.
+    let changed = git(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]);
+    let described = git(&["describe", "--always", "--tags"]).map_or_else(
+        || "unknown".into(),
+        |name| if changed.is_some_and(|files| !files.is_empty()) { format!("{name}-dirty") } else { name },
+    );
     println!("cargo:rustc-env=GIGAE_GIT={described}");
     println!("cargo:rerun-if-changed=build.rs");
     // Only files that exist: a missing one would make cargo run this script on every build.
@@ -20,4 +19,10 @@ fn main() {
             println!("cargo:rerun-if-changed={file}");
         }
     }
+}
+
+/// What git prints, or `None` without git or outside a checkout.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
