@@ -9,7 +9,13 @@ fn main() {
     let changed = git(&["--no-optional-locks", "status", "--porcelain", "--untracked-files=no"]);
     let described = git(&["describe", "--always", "--tags"]).map_or_else(
         || "unknown".into(),
-        |name| if changed.is_some_and(|files| !files.is_empty()) { format!("{name}-dirty") } else { name },
+        |name| {
+            if changed.is_some_and(|files| !files.is_empty()) {
+                format!("{name}-dirty")
+            } else {
+                name
+            }
+        },
     );
     println!("cargo:rustc-env=GIGAE_GIT={described}");
     println!("cargo:rerun-if-changed=build.rs");
@@ -23,6 +29,10 @@ fn main() {
 
 /// What git prints, or `None` without git or outside a checkout.
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    let output = Command::new("git")
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
