@@ -5,6 +5,7 @@
 
 mod channel;
 pub mod clock;
+pub mod core_to_core;
 pub mod cost;
 mod end;
 pub mod environment;

@@ -87,6 +87,9 @@ pub struct Asked {
     pub repeated: u64,
     /// What is known of many senders.
     pub crowd: Crowd,
+    /// Round trip of a cache line between the CPUs of both ends just before, in nanoseconds, where
+    /// both are of this machine.
+    pub core_to_core: Option<f64>,
     /// Costs of the measured part (round trips) or of all (stream).
     pub cost: Cost,
     /// What the channel says about itself.

@@ -42,6 +42,7 @@ codes! {
     Busy = "busy", "The machine was not idle before the run.";
     CongestionControl = "congestion-control", "TCP ran with another congestion control.";
     Copied = "copied", "The kernel copied what was to be sent without a copy.";
+    CpusMoved = "cpus-moved", "A hypervisor moved the CPUs of both ends apart or together.";
     DebugBuild = "debug-build", "The evaluator is a debug build.";
     Failed = "failed", "Repetitions failed.";
     FewRepetitions = "few-repetitions", "The interval covers less than 95 %.";

@@ -202,6 +202,11 @@ pub struct Series {
     /// files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_per_kb: Option<Estimate>,
+    /// Round trip of a cache line between the CPUs of both ends, in nanoseconds: the shortest and
+    /// the longest before any repetition. Absent where the ends do not have two CPUs of one
+    /// machine, and in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_to_core: Option<[f64; 2]>,
     /// What the transport says about itself: congestion control, socket buffers, XDP mode.
     pub note: Option<Note>,
     /// Doubts about this figure.

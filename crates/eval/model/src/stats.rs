@@ -58,6 +58,11 @@ fn middle<T: Copy>(values: &mut [T], mut order: impl FnMut(&T, &T) -> Ordering) 
     Some([below, *at])
 }
 
+/// From the lowest to the highest of some ranges; `None` without any.
+pub fn range(ranges: impl Iterator<Item = [f64; 2]>) -> Option<[f64; 2]> {
+    ranges.reduce(|[low, high], [lower, higher]| [low.min(lower), high.max(higher)])
+}
+
 /// The narrowest symmetric interval of order statistics that covers the median with at least
 /// [`CONFIDENCE`]; the whole range, with the coverage that it has, where there are too few values.
 pub fn median_interval(values: &[f64]) -> Option<Interval> {

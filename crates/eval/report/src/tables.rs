@@ -9,6 +9,7 @@ use gigae_eval_model::note::Note;
 use gigae_eval_model::number::{self, hundredths, percent, set_share, short, tenths};
 use gigae_eval_model::plan::{TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_model::stats;
 use gigae_eval_model::transport;
 use gigae_eval_page::table::{NamedValue, Table, labels, plain, reference_tcp, words};
 use std::collections::BTreeMap;
@@ -457,6 +458,11 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
             rows.push(NamedValue::new(format!("{what} {}", link.name), value));
         };
         push("link", text);
+        if let Some([low, high]) = core_to_core(results, &link.name) {
+            let text =
+                "for a cache line between the CPUs of both ends and back, before each repetition";
+            push("core to core", format!("{} to {} {text}", nanoseconds(low), nanoseconds(high)));
+        }
         push("offloads", plain(&link.local.offloads));
         push("coalescing", plain(&link.local.coalescing));
         push("interrupts", link.local.interrupts_counted.clone());
@@ -468,6 +474,12 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
         NamedValue::new(format!("{label} ({link})"), note.to_string())
     }));
     rows
+}
+
+/// Shortest and longest round trip of a cache line between the CPUs of both ends of a link.
+fn core_to_core(results: &Results, link: &str) -> Option<[f64; 2]> {
+    let here = results.series.iter().filter(|series| series.link == link);
+    stats::range(here.filter_map(|series| series.core_to_core))
 }
 
 /// What a transport said about itself on a link.

@@ -8,6 +8,7 @@ use gigae_eval_model::cost::Cost;
 use gigae_eval_model::demand::Demand;
 use gigae_eval_model::doubt;
 use gigae_eval_model::doubt::Doubt;
+use gigae_eval_model::duration::nanoseconds;
 use gigae_eval_model::environment::Environment;
 use gigae_eval_model::environment::NETWORK;
 use gigae_eval_model::environment::Overhead;
@@ -30,6 +31,9 @@ const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 /// Ticks of `/proc/stat` are 10 ms; this many seconds of other threads may be mere rounding.
 const ROUNDING: f64 = 0.05;
+/// A cache line between the CPUs of both ends takes a few times as long if they have no cache in
+/// common. On a machine that is left alone, the same two CPUs differ by less than this.
+const MOVED: f64 = 2.0;
 /// Share of a figure that measuring itself may have.
 const OVERHEAD: f64 = 0.01;
 /// Fewest samples for which a 99.9th percentile is more than the largest sample.
@@ -56,6 +60,7 @@ pub struct CellRepetitions {
     sent: u64,
     lost: u64,
     crowds: IncastTotals,
+    core_to_core: Vec<f64>,
     note: Option<Note>,
 }
 
@@ -92,6 +97,7 @@ impl CellRepetitions {
             sent: 0,
             lost: 0,
             crowds: IncastTotals::default(),
+            core_to_core: Vec::new(),
             note: None,
         }
     }
@@ -119,6 +125,7 @@ impl CellRepetitions {
         let arrived = asked.sent.saturating_sub(lost) as f64 * self.cell.size as f64;
         self.demands.extend(self.demand([&asked.cost, &answered.cost], arrived));
         self.crowds.add(asked);
+        self.core_to_core.extend(asked.core_to_core);
         self.note = asked.note.clone().or_else(|| self.note.take());
     }
 
@@ -197,6 +204,7 @@ impl CellRepetitions {
             cpu_per_kb: stats::median(&self.demands)
                 .zip(stats::median_interval(&self.demands))
                 .map(|(median, interval)| Estimate { median, ci95: [interval.low, interval.high] }),
+            core_to_core: stats::range(self.core_to_core.iter().map(|&trip| [trip, trip])),
             note: self.note.clone(),
             doubts: Vec::new(),
         };
@@ -229,6 +237,11 @@ impl CellRepetitions {
         }
         for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
             self.cpu_doubts(end, cost, &mut doubts);
+        }
+        if let Some([low, high]) = series.core_to_core.filter(|[low, high]| high / low > MOVED) {
+            doubts.push(doubt!(CpusMoved, "a cache line took {} to {} between the CPUs of both ends and back: a hypervisor moved them apart or together, which changes every figure; compare medians of several runs (--runs), or repeat where virtual CPUs stay",
+                nanoseconds(low),
+                nanoseconds(high)));
         }
         let zerocopy = self.note.as_ref().and_then(Note::zerocopy);
         if let Some(zerocopy) = zerocopy.filter(|zerocopy| zerocopy.copied > 0) {
@@ -466,6 +479,27 @@ mod tests {
         assert!(
             !own(Experiment::Stream, 80.0, &overhead) && own(Experiment::Stream, 240.0, &overhead)
         );
+    }
+
+    #[test]
+    fn cpus_that_a_hypervisor_moved_are_a_doubt() {
+        let series = |trips: [Option<f64>; 3]| {
+            let mut gathered = CellRepetitions::new(cell(Experiment::Rtt), true, None);
+            for core_to_core in trips {
+                let asked = Asked { samples: vec![5000; 9], core_to_core, ..Asked::default() };
+                gathered.add(&asked, &Answered::default());
+            }
+            gathered.series("here", 0.05, &OWN).unwrap()
+        };
+        let moved = |series: &Series| {
+            series.doubts.iter().find(|doubt| doubt.code == Some(Code::CpusMoved)).cloned()
+        };
+        let near = series([Some(53.0), None, Some(99.0)]);
+        assert_eq!((near.core_to_core, moved(&near)), (Some([53.0, 99.0]), None));
+        let far = series([Some(370.0), Some(53.0), Some(99.0)]);
+        let text = moved(&far).unwrap().to_string();
+        assert!(text.contains("53.0 ns to 370 ns"), "{text}");
+        assert_eq!(series([None; 3]).core_to_core, None);
     }
 
     #[test]

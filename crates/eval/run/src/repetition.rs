@@ -3,6 +3,7 @@
 use crate::error::{RepetitionError, RunError, reply_failure};
 use crate::gather::CellRepetitions;
 use crate::incast;
+use gigae_eval_measure::core_to_core::core_to_core;
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::memory;
 use gigae_eval_measure::load::Load;
@@ -84,6 +85,8 @@ pub(crate) fn repetition(
     site.pin().map_err(|error| {
         RepetitionError::Repetition(format!("pinning to a CPU failed: {error}"))
     })?;
+    let core_to_core =
+        site.cpu.zip(stage.answering_cpu).and_then(|(here, there)| core_to_core(here, there));
     let own = Task { wait: cell.experiment.measuring_wait(cell.wait), ..task.clone() };
     let opening = open(&site, &own, Side::Client)?;
     let run = Request::Run { task, address: opening.address() };
@@ -92,7 +95,7 @@ pub(crate) fn repetition(
         other => return Err(reply_failure(&other)),
     };
     let measured = measure(&site, &own, &peer, || opening.join(&peer), interrupted);
-    let (asked, _open) = match measured {
+    let (mut asked, _open) = match measured {
         Ok(measured) => measured,
         Err(failure) => {
             let reply = stage.session.ask(&Request::Cancel, cancel_within(interrupted))?;
@@ -104,6 +107,7 @@ pub(crate) fn repetition(
             });
         }
     };
+    asked.core_to_core = core_to_core;
     match stage.session.ask(&Request::Finish { bytes: asked.bytes }, ANSWER + GRACE * 2)? {
         Reply::Done(answered) => Ok(BothEnds { asked, answered: *answered }),
         other => Err(reply_failure(&other)),
