@@ -75,6 +75,10 @@ impl Bytes for CallerMemory {
         Some(unsafe { std::slice::from_raw_parts(part.data, part.len) })
     }
 
+    fn is_lendable(&self) -> bool {
+        true
+    }
+
     fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
         let part = self.part(at, len)?;
         // SAFETY: within the memory, which the caller of `borrow` promised not to use until the

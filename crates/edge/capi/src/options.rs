@@ -278,3 +278,9 @@ pub extern "C" fn gigae_options_aggregate(options: *mut OptionsHandle, on: c_int
 pub extern "C" fn gigae_options_payload_checksum(options: *mut OptionsHandle, on: c_int) -> c_int {
     change(options, |o| Ok(o.payload_checksum(on != 0)))
 }
+
+/// Whether long messages are sent from the program's memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn gigae_options_lend(options: *mut OptionsHandle, on: c_int) -> c_int {
+    change(options, |o| Ok(o.lend(on != 0)))
+}

@@ -324,6 +324,11 @@ impl Bytes for Request {
         Some(unsafe { std::slice::from_raw_parts(from, len) })
     }
 
+    /// Memory for copies is used for one peer after the other.
+    fn is_lendable(&self) -> bool {
+        !self.owned
+    }
+
     fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
         let to = self.piece(at, len)?;
         // SAFETY: within what `set_memory` was promised: the caller does not use it until the

@@ -44,6 +44,8 @@ pub(crate) struct ProviderSettings {
     memory: bool,
     /// `FI_GIGAE_BULK`: whether long messages go by a UDP socket beside the link.
     bulk: bool,
+    /// `FI_GIGAE_LEND`: whether long messages are sent from the program's memory.
+    lend: bool,
     /// `FI_GIGAE_PEER_TIMEOUT`, in seconds.
     peer_timeout: Duration,
 }
@@ -104,6 +106,7 @@ impl ProviderSettings {
             sharing,
             memory,
             bulk: variable("FI_GIGAE_BULK", 1_u8)? != 0,
+            lend: variable("FI_GIGAE_LEND", 1_u8)? != 0,
             peer_timeout: Duration::from_secs(seconds.clamp(1, 86_400)),
         })
     }
@@ -224,6 +227,7 @@ impl ProviderSettings {
                 options.envelope(envelope.unwrap_or(Envelope::DEFAULT))
             })
             .bulk(self.bulk)
+            .lend(self.lend)
             .backend(self.backend)
             .sharing(self.sharing)
             .local(self.memory)

@@ -22,7 +22,9 @@ pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
     let locking = if lift_limits() { CapabilitySet::empty() } else { CapabilitySet::IPC_LOCK };
     let mut kept = MEASURING | locking;
     // It never connects by TCP: no client can point it at another machine.
-    let mut needs = Confinement::new().call(libc::SYS_bpf).connect(Ports::None);
+    // Long messages go from memory that is lent to the kernel.
+    let mut needs = Confinement::new().call(libc::SYS_bpf).call(libc::SYS_vmsplice);
+    needs = needs.connect(Ports::None);
     // Each measured connection has its own port, or all have the one that listens already.
     let own_ports = !one_port || config.programs;
     needs = needs.bind(if own_ports { Ports::Any } else { Ports::None });

@@ -50,6 +50,13 @@ impl Bytes for Memory {
         }
     }
 
+    fn is_lendable(&self) -> bool {
+        match self {
+            Self::Vec(bytes) => bytes.is_lendable(),
+            Self::Other(other) => other.is_lendable(),
+        }
+    }
+
     fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
         match self {
             Self::Vec(bytes) => bytes.slice_mut(at, len),
@@ -68,5 +75,28 @@ impl Bytes for Memory {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Memory({} bytes)", Bytes::len(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Pooled;
+
+    impl Bytes for Pooled {
+        fn len(&self) -> usize {
+            0
+        }
+
+        fn read(&self, _at: usize, _out: &mut [u8]) {}
+
+        fn write(&mut self, _at: usize, _bytes: &[u8]) {}
+    }
+
+    #[test]
+    fn only_memory_that_says_so_is_lent() {
+        assert!(Memory::from(vec![0; 8]).is_lendable());
+        assert!(!Memory::Other(Box::new(Pooled)).is_lendable());
     }
 }

@@ -283,7 +283,8 @@ impl Options {
             return None;
         };
         match BulkLink::open(name, ip, self.filter()) {
-            Ok(socket) => {
+            Ok(mut socket) => {
+                socket.set_lending(self.lend);
                 let (datagram, most) = socket.datagrams();
                 let (datagram, most) = (datagram as u16, most as u8);
                 let config = BulkConfig { at: socket.at(), datagram, most };

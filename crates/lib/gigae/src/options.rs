@@ -96,6 +96,7 @@ pub struct Options {
     pub(crate) local: bool,
     /// Unless said, endpoints on kernel interfaces have a socket.
     pub(crate) bulk: Option<bool>,
+    pub(crate) lend: bool,
 }
 
 /// # Beginning
@@ -126,6 +127,7 @@ impl Options {
             observable: None,
             local: false,
             bulk: None,
+            lend: false,
         }
     }
 
@@ -315,6 +317,23 @@ impl Options {
     #[must_use]
     pub fn bulk(mut self, bulk: bool) -> Self {
         self.bulk = Some(bulk);
+        self
+    }
+
+    /// Whether the UDP socket for bulk data may send data of 16 KiB or more from the program's
+    /// memory, without a copy, where that is faster: default `false`.
+    ///
+    /// A NIC reads that memory itself when the frame leaves. A receiver on this machine, such as
+    /// one in another container, copies from it, and can wait with that. So a peer on this machine
+    /// that does not keep to the protocol can acknowledge a frame, leave it, and read later what
+    /// was written since to the place of that message, also when the program has freed that memory.
+    /// Say `true` if the program trusts its peers on this machine so far, as the processes of a
+    /// parallel program do each other: long messages become up to 1.4 times as fast.
+    ///
+    /// For each of the 16 peers that get most, 2 MiB of memory. Has no effect before Linux 6.5.
+    #[must_use]
+    pub fn lend(mut self, lend: bool) -> Self {
+        self.lend = lend;
         self
     }
 }

@@ -4,7 +4,7 @@ mod segments;
 
 use gigae_link::{Arena, Held, Link, Posted, Segment, TxFrame};
 use gigae_proto::PeerId;
-use gigae_transfer::InPlace;
+use gigae_transfer::{InPlace, InPlaceBytes};
 use gigae_udp::BulkLink;
 use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, PathId, Pieces, Route, batch};
 use segments::SegmentedFrame;
@@ -162,12 +162,13 @@ impl Outbound {
     }
 
     /// Like [`post`](Self::post) for a frame whose last bytes are `data`, in the program's memory.
-    /// The socket sends it at once. It reads them for the checksum; the kernel copies them.
+    /// The socket sends it at once. It reads them for the checksum; the kernel copies them, or
+    /// gets their pages.
     pub(crate) fn post_in_place(
         &mut self,
         link: &mut BulkLink,
         arena: &Arena,
-        data: &[u8],
+        data: InPlaceBytes<'_>,
         to: &Route,
         header: &Header,
     ) -> bool {
@@ -182,7 +183,9 @@ impl Outbound {
         let whole = payload.start - HEADER_LEN - to.len()..payload.end;
         let bytes = arena.bytes_mut(&mut frame);
         to.write(&mut bytes[whole.clone()]);
-        self.frame = Some(OutboundFrame::Posted(link.post_in_place(frame, whole, header, data)));
+        let InPlaceBytes { bytes, lendable } = data;
+        let posted = link.post_in_place(frame, whole, header, bytes, lendable);
+        self.frame = Some(OutboundFrame::Posted(posted));
         true
     }
 

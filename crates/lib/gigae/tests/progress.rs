@@ -553,63 +553,24 @@ const OF_ROOT: &[&str] = &[
 ];
 
 fn main() {
-    testing::for_users_except(OF_ROOT).run(&[
-        (
-            "a_program_that_computes_acknowledges_and_lends_its_memory",
-            a_program_that_computes_acknowledges_and_lends_its_memory,
-        ),
-        ("a_program_that_only_looks_is_written_to", a_program_that_only_looks_is_written_to),
-        ("the_same_in_the_udp_envelope", the_same_in_the_udp_envelope),
-        ("the_same_over_two_interfaces_as_one", the_same_over_two_interfaces_as_one),
-        ("the_same_through_memory_within_a_node", the_same_through_memory_within_a_node),
-        (
-            "the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call",
-            the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call,
-        ),
-        (
-            "what_was_sent_arrives_while_both_programs_compute",
-            what_was_sent_arrives_while_both_programs_compute,
-        ),
-        (
-            "an_endpoint_that_closes_waits_for_messages_though_another_has_failed",
-            an_endpoint_that_closes_waits_for_messages_though_another_has_failed,
-        ),
-        (
-            "an_endpoint_that_closes_is_answered_while_its_peer_computes",
-            an_endpoint_that_closes_is_answered_while_its_peer_computes,
-        ),
-        (
-            "a_peer_that_does_not_receive_is_not_lost_and_loses_nothing",
-            a_peer_that_does_not_receive_is_not_lost_and_loses_nothing,
-        ),
-        (
-            "an_event_loop_wakes_for_what_the_thread_took_in",
-            an_event_loop_wakes_for_what_the_thread_took_in,
-        ),
-        (
-            "a_program_that_sleeps_in_a_call_is_left_alone",
-            a_program_that_sleeps_in_a_call_is_left_alone,
-        ),
-        (
-            "a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation",
-            a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation,
-        ),
-        ("nothing_wakes_up_where_nothing_is_going_on", nothing_wakes_up_where_nothing_is_going_on),
-        (
-            "without_the_thread_nobody_acts_for_a_program",
-            without_the_thread_nobody_acts_for_a_program,
-        ),
-        (
-            "one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last",
-            one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last,
-        ),
-        (
-            "a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own",
-            a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own,
-        ),
-        (
-            "a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it",
-            a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it,
-        ),
+    testing::for_users_except(OF_ROOT).run(gigae_fabric::tests![
+        a_program_that_computes_acknowledges_and_lends_its_memory,
+        a_program_that_only_looks_is_written_to,
+        the_same_in_the_udp_envelope,
+        the_same_over_two_interfaces_as_one,
+        the_same_through_memory_within_a_node,
+        the_first_message_to_a_peer_does_not_wait_for_the_senders_next_call,
+        what_was_sent_arrives_while_both_programs_compute,
+        an_endpoint_that_closes_waits_for_messages_though_another_has_failed,
+        an_endpoint_that_closes_is_answered_while_its_peer_computes,
+        a_peer_that_does_not_receive_is_not_lost_and_loses_nothing,
+        an_event_loop_wakes_for_what_the_thread_took_in,
+        a_program_that_sleeps_in_a_call_is_left_alone,
+        a_program_that_is_held_up_anywhere_learns_the_end_of_each_operation,
+        nothing_wakes_up_where_nothing_is_going_on,
+        without_the_thread_nobody_acts_for_a_program,
+        one_thread_serves_all_endpoints_takes_no_signal_and_ends_with_the_last,
+        a_forked_child_can_neither_use_nor_harm_the_endpoint_and_may_open_its_own,
+        a_forked_child_drops_what_it_holds_of_the_endpoint_and_its_parent_keeps_it,
     ]);
 }

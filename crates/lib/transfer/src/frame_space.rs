@@ -33,6 +33,15 @@ impl InPlace {
     }
 }
 
+/// The bytes of [`InPlace`] data.
+#[derive(Clone, Copy, Debug)]
+pub struct InPlaceBytes<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// See [`Bytes::is_lendable`].
+    pub lendable: bool,
+}
+
 /// The rest of a frame that is being filled.
 pub(crate) struct FrameSpace<'a> {
     pub(crate) bytes: &'a mut [u8],

@@ -36,7 +36,7 @@ mod slot_table;
 mod transfer;
 mod unexpected_queue;
 
-pub use frame_space::InPlace;
+pub use frame_space::{InPlace, InPlaceBytes};
 pub use gigae_wire::op::Label;
 pub use matching::Selector;
 pub use memory::{Accesses, Bytes, RegionKey, Rights, predictable_keys};

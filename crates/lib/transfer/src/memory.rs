@@ -30,6 +30,13 @@ pub trait Bytes {
         None
     }
 
+    /// Whether the kernel may read the bytes of [`slice`](Self::slice) even after the operation, so
+    /// that its peer may see them: default `false`, and not for memory that is used for one peer
+    /// after the other.
+    fn is_lendable(&self) -> bool {
+        false
+    }
+
     /// The same for bytes that can be written in place, too. Others are copied with
     /// [`write`](Self::write).
     fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
@@ -66,6 +73,10 @@ impl Bytes for Vec<u8> {
 
     fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
         self.get(at..at.checked_add(len)?)
+    }
+
+    fn is_lendable(&self) -> bool {
+        true
     }
 
     fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {

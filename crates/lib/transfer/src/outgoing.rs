@@ -1,6 +1,6 @@
 //! What goes into the next frame for a peer.
 
-use crate::frame_space::{FillResult, FrameSpace, InPlace, LEAST_PART};
+use crate::frame_space::{FillResult, FrameSpace, InPlace, InPlaceBytes, LEAST_PART};
 use crate::memory::{Bytes, Rights};
 use crate::operation::{Operation, Send, SendState};
 use crate::peer::{OperationReply, PeerEntry, PendingRead, ReadSource, cost};
@@ -136,7 +136,7 @@ impl<M: Bytes> Transfer<M> {
     /// The data of a frame for a peer that stay in place. `None` if their operation is over: then
     /// the peer has acknowledged it without having the data.
     #[inline]
-    pub fn data(&self, peer: PeerId, in_place: InPlace) -> Option<&[u8]> {
+    pub fn data(&self, peer: PeerId, in_place: InPlace) -> Option<InPlaceBytes<'_>> {
         let InPlace { operation, from, .. } = in_place;
         let (to, memory) = match self.operations.get(operation)? {
             Operation::Send(Send { peer, memory, .. }) | Operation::Write { peer, memory, .. } => {
@@ -147,7 +147,8 @@ impl<M: Bytes> Transfer<M> {
         if to != peer {
             return None;
         }
-        memory.slice(from as usize, in_place.len())
+        let bytes = memory.slice(from as usize, in_place.len())?;
+        Some(InPlaceBytes { bytes, lendable: memory.is_lendable() })
     }
 
     fn fill_up(

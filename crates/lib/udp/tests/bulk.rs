@@ -19,6 +19,8 @@ fn main() {
         ("frames_of_all_kinds_of_lengths_arrive_unchanged_at_mtu_9000", || every_length(9000)),
         ("data_are_sent_from_elsewhere_and_placed_elsewhere", || data_elsewhere(1500)),
         ("data_are_sent_from_elsewhere_and_placed_elsewhere_at_mtu_9000", || data_elsewhere(9000)),
+        ("lent_data_arrive_from_wherever_they_lie", lent_data_arrive),
+        ("data_are_lent_where_the_program_says_so", data_are_lent),
         ("another_frame_than_the_expected_one_is_fetched", another_frame_is_fetched),
         ("datagrams_that_come_alone_make_frames_of_each_sender", datagrams_alone_make_frames),
         ("a_frame_without_one_datagram_is_dropped", a_frame_without_one_datagram_is_dropped),
@@ -157,7 +159,7 @@ impl SocketPair {
         behind.copy_from_slice(&head[HEADER_LEN..]);
         self.to_b.write(bytes);
         let (header, _) = Header::parse(inner).expect("a sealed frame");
-        let posted = self.a.post_in_place(frame, 0..end, &header, data);
+        let posted = self.a.post_in_place(frame, 0..end, &header, data, true);
         self.a.release(posted.into());
         assert!(self.a.flush().unwrap());
     }
@@ -202,6 +204,64 @@ fn data_elsewhere(mtu: u32) {
         }
     }
     assert_eq!(pair.b.counters().rx_dropped, 0);
+}
+
+/// Sends frames until those to the peer go by a socket of its own, which lends. It is opened in the
+/// link's namespace.
+fn connect(pair: &mut SocketPair) {
+    let _inside = pair.fabric.node(1).enter().unwrap();
+    for n in 0..CONNECTED_AFTER + LENT_AFTER {
+        pair.send(&frame(n, 2000));
+        pair.receive().expect("a frame");
+    }
+}
+
+fn lent_data_arrive() {
+    // So that the data begin anywhere in a page, and lie in 4 to 17 of them.
+    for at in [0, 1, 16, 2048, 3000, 4095] {
+        // The first frames to a peer go either way, to see which is faster.
+        let mut pair = pair(1500);
+        pair.a.set_lending(true);
+        connect(&mut pair);
+        let (unit, most) = pair.a.datagrams();
+        let mut memory = vec![0; 20 * 4096];
+        let page = memory.as_ptr().align_offset(4096);
+        for length in [16_384, 40_000, 61_440, unit * most - HEAD] {
+            let sent = frame(at, length + HEAD - HEADER_LEN);
+            let begin = page + 4096 + at - HEAD;
+            memory[begin..begin + sent.len()].copy_from_slice(&sent);
+            for _ in 0..2 {
+                pair.send_in_place(&memory[begin..begin + sent.len()]);
+                assert_eq!(pair.receive().as_ref(), Some(&sent), "{length} bytes at {at}");
+            }
+        }
+        assert_eq!(pair.b.counters().rx_dropped, 0);
+    }
+}
+
+/// Who changes lent data before the receiver takes them changes what it gets.
+fn data_are_lent() {
+    let mut pair = pair(1500);
+    connect(&mut pair);
+    let sent = frame(1, 40_000);
+    let mut got = |lend: Option<bool>, length: usize| {
+        lend.into_iter().for_each(|lend| pair.a.set_lending(lend));
+        // Of two frames one is copied, to see which way is faster.
+        let changed = [(); 2].map(|()| {
+            let mut memory = frame(1, length);
+            pair.send_in_place(&memory);
+            memory[HEAD..].fill(0);
+            let got = pair.receive().expect("a frame");
+            assert!(got[..HEAD] == sent[..HEAD] || length < 40_000);
+            got[HEAD..] == memory[HEAD..]
+        });
+        changed.contains(&true)
+    };
+    assert!(!got(None, 40_000), "the data were lent though nobody said so");
+    assert!(got(Some(true), 40_000), "the data were copied");
+    assert!(!got(None, 16_000), "a copy of few data is faster");
+    assert!(got(None, 40_000), "the data were copied");
+    assert!(!got(Some(false), 40_000), "the data were lent");
 }
 
 fn another_frame_is_fetched() {
@@ -388,6 +448,9 @@ fn port_of_next(socket: &UdpSocket) -> u16 {
 /// After this many frames of several datagrams.
 const CONNECTED_AFTER: usize = 8;
 
+/// Frames by such a socket before data are lent.
+const LENT_AFTER: usize = 32;
+
 fn a_peer_of_many_frames_has_a_socket() {
     let (mut pair, socket) = to_socket();
     let _inside = pair.fabric.node(1).enter().unwrap();
@@ -410,7 +473,7 @@ fn a_repeated_frame_goes_by_the_named_port() {
     repeated(|link, frame, bytes, _| link.post(frame, bytes, Segment::Last));
     repeated(|link, frame, bytes, inner| {
         let (header, _) = Header::parse(inner).expect("a sealed frame");
-        link.post_in_place(frame, bytes, &header, &inner[HEAD..])
+        link.post_in_place(frame, bytes, &header, &inner[HEAD..], true)
     });
 }
 

@@ -196,6 +196,14 @@ int gigae_options_aggregate(gigae_options *options, int on);
  */
 int gigae_options_payload_checksum(gigae_options *options, int on);
 
+/*
+ * Whether long messages by a UDP socket are sent from the program's memory, without a copy, where
+ * that is faster. Off (0) by default: a peer on the same machine that does not keep to the protocol
+ * could read what is written later to the place of a message that was sent to it. On is for peers
+ * that the program trusts so far.
+ */
+int gigae_options_lend(gigae_options *options, int on);
+
 #ifdef __cplusplus
 }
 #endif

@@ -121,6 +121,7 @@ fn options_are_checked_one_by_one() {
         gigae_options_linger(o, 0),
         gigae_options_go_back_n(o),
         gigae_options_aggregate(o, 0),
+        gigae_options_lend(o, 0),
         gigae_options_payload_checksum(o, 0),
         gigae_options_local(o, 1),
         gigae_options_local(o, 0),
@@ -129,7 +130,7 @@ fn options_are_checked_one_by_one() {
         gigae_options_progress(o, GIGAE_PROGRESS_MANUAL),
         gigae_options_progress(o, GIGAE_PROGRESS_AUTO),
     ];
-    assert_eq!(good, [0; 20]);
+    assert_eq!(good, [0; 21]);
     for backend in GIGAE_BACKEND_AUTO..=GIGAE_BACKEND_UDP {
         assert_eq!(gigae_options_backend(o, backend), 0);
     }

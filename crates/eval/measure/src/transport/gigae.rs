@@ -43,6 +43,7 @@ pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
         .wait(wait)
         .aggregate(own.aggregate)
         .payload_checksum(own.checksum)
+        .lend(own.lend)
         .busy_poll(busy_poll(own.busy_poll));
     match own.recovery {
         Recovery::Selective => options,

@@ -156,6 +156,8 @@ pub struct GigaeOptions {
     pub busy_poll: BusyPoll,
     /// Send from a buffer of the program's and receive into one, instead of in place.
     pub copy: bool,
+    /// The kernel gets the memory of long data instead of copying it.
+    pub lend: bool,
 }
 
 impl Default for GigaeOptions {
@@ -167,6 +169,7 @@ impl Default for GigaeOptions {
             recovery: Recovery::Selective,
             busy_poll: BusyPoll::Auto,
             copy: false,
+            lend: false,
         }
     }
 }

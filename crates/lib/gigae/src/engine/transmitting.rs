@@ -90,7 +90,7 @@ impl Engine {
                         posted += usize::from(done);
                         continue;
                     }
-                    if !links[home].bring_in(buffer, data) {
+                    if !links[home].bring_in(buffer, data.map(|data| data.bytes)) {
                         continue;
                     }
                 }

@@ -6,6 +6,7 @@ use crate::outbound::{Outbound, Padded, post_copy};
 use crate::simulated;
 use gigae_link::{Arena, Link, LinkError};
 use gigae_proto::PeerId;
+use gigae_transfer::InPlaceBytes;
 use gigae_wire::{
     Envelope, Flags, Header, Kind, MacAddr, NodeAddr, PART_HEADER_LEN, PartHeader, PathAddr,
     Pieces, Route,
@@ -108,12 +109,12 @@ impl Member {
         &mut self,
         to: PeerId,
         buffer: &mut Outbound,
-        data: &[u8],
+        data: InPlaceBytes<'_>,
         header: &Header,
     ) -> bool {
         let AnyLink::Bulk(link) = &mut self.link else {
             // A simulated socket, or one whose frames are captured.
-            return self.bring_in(buffer, Some(data)) && self.post(to, buffer, header);
+            return self.bring_in(buffer, Some(data.bytes)) && self.post(to, buffer, header);
         };
         link.set_numbered(self.uncoalesced.contains(&to));
         let Some(route) = self.routes.to(to).filter(|_| !self.down) else { return false };

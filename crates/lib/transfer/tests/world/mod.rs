@@ -73,7 +73,7 @@ impl World {
                 let len = if self.in_place {
                     let (len, left) = self.ends[from].fill_in_place(peer, epoch, &mut frame);
                     if let Some(left) = left {
-                        let data = self.ends[from].data(peer, left).unwrap();
+                        let data = self.ends[from].data(peer, left).unwrap().bytes;
                         frame[len - left.len()..len].copy_from_slice(data);
                     }
                     len

@@ -8,6 +8,8 @@
 //! that is repeated goes by the link's socket, and its peer's connected socket is closed. The next
 //! one is opened after many more frames, and after fewer again when those by it arrive.
 
+use super::heads::HeadPages;
+use super::lending::Trial;
 use crate::socket::UdpSocket;
 use crate::transmit::QueuedFrame;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,9 +24,19 @@ const MOST: usize = 16;
 const FIRST: u32 = 8;
 const LAST: u32 = 4096;
 
+/// Frames by a socket before data are lent: that takes memory for the peer.
+const LENT_FROM: u32 = 32;
+
 /// Frames by a socket after which it is trusted: more than a window holds, so that some of them
 /// have been acknowledged.
 const PROBATION: u32 = 512;
+
+/// What lending data to the kernel needs for a peer.
+#[derive(Debug, Default)]
+pub(super) struct LendingTo {
+    pub(super) trial: Trial,
+    pub(super) pages: HeadPages,
+}
 
 /// A peer.
 #[derive(Debug)]
@@ -36,11 +48,13 @@ struct ConnectedPeer {
     /// Frames after which the next one is opened.
     wanted: u32,
     socket: Option<OwnedFd>,
+    lending: LendingTo,
 }
 
 impl ConnectedPeer {
     fn new(frame: &QueuedFrame) -> Self {
-        Self { to: frame.to, from: frame.from, frames: 0, wanted: FIRST, socket: None }
+        let lending = LendingTo::default();
+        Self { to: frame.to, from: frame.from, frames: 0, wanted: FIRST, socket: None, lending }
     }
 
     /// Closes it. Another one is opened after more frames.
@@ -60,14 +74,15 @@ pub(super) struct Connected {
 }
 
 impl Connected {
-    /// The socket by which a frame goes, if there is one for it: not the link's.
+    /// The socket by which a frame goes, if there is one for it: not the link's. And what
+    /// lending data needs, if they may be lent.
     #[inline]
     pub(super) fn socket_for(
         &mut self,
         frame: &QueuedFrame,
         link: &UdpSocket,
         unit: u16,
-    ) -> Option<BorrowedFd<'_>> {
+    ) -> Option<(BorrowedFd<'_>, Option<&mut LendingTo>)> {
         let is_its = |peer: &ConnectedPeer| peer.to == frame.to && peer.from == frame.from;
         if !self.peers.first().is_some_and(is_its) {
             self.bring_to_front(frame, self.peers.iter().position(is_its));
@@ -93,7 +108,8 @@ impl Connected {
                 }
             }
         }
-        peer.socket.as_ref().map(AsFd::as_fd)
+        let lending = (peer.frames >= LENT_FROM).then_some(&mut peer.lending);
+        Some((peer.socket.as_ref()?.as_fd(), lending))
     }
 
     /// The kernel has refused the last frame.

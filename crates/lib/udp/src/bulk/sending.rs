@@ -1,11 +1,13 @@
 //! The system call that sends a long frame: a buffer that the kernel cuts into datagrams.
 //!
 //! The kernel gathers the buffer from three places: the bulk header, the frame, and the data that
-//! end it, which may lie in the program's memory. So nothing is copied here. Where datagrams come
+//! end it, which may lie in the program's memory. So nothing is copied here. Where long data are
+//! lent, the kernel does not copy them either. Where datagrams come
 //! one by one, each has a number, and the frame is copied into a piece with all of them: for many
 //! short pieces the kernel takes longer.
 
-use super::connected::Connected;
+use super::connected::{Connected, LendingTo};
+use super::lending::{self, Attempt, Lender, NotLent, Way};
 use crate::socket::{ControlMessages, KernelAddress, UdpSocket};
 use crate::transmit::QueuedFrame;
 use gigae_link::Arena;
@@ -40,6 +42,7 @@ pub(super) struct Sender {
     pieces: Vec<libc::iovec>,
     messages: Vec<libc::mmsghdr>,
     connected: Connected,
+    lender: Lender,
 }
 
 // SAFETY: the pointers in it are written again for each call, by the thread that makes it.
@@ -63,7 +66,12 @@ impl Sender {
             pieces: Vec::with_capacity(DATAGRAMS),
             messages: Vec::with_capacity(DATAGRAMS),
             connected: Connected::default(),
+            lender: Lender::default(),
         }
+    }
+
+    pub(super) fn set_lending(&mut self, lends: bool) {
+        self.lender.lends = lends && lending::is_supported();
     }
 
     /// Whether the kernel is to cut the next frame, which goes to this node.
@@ -94,11 +102,13 @@ impl Sender {
     }
 
     /// Sends a frame, or what is left of the one at the head of the queue. `elsewhere` are the last
-    /// of its bytes, if they lie in other memory. Whether it has left whole. One system call.
+    /// of its bytes, if they lie in other memory, which may be lent if it is `lendable`. Whether it
+    /// has left whole. One system call, or two if they are lent.
     pub(super) fn send(
         &mut self,
         frame: &QueuedFrame,
         elsewhere: &[u8],
+        lendable: bool,
         socket: &UdpSocket,
         arena: &Arena,
     ) -> Result<bool, Errno> {
@@ -126,9 +136,28 @@ impl Sender {
         }
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_cut = cuts && bytes > self.unit.into();
-        if is_cut && let Some(connected) = self.connected.socket_for(frame, socket, self.unit) {
-            match crate::socket::send(connected, &mut pieces.map(piece)) {
+        if is_cut && let Some((by, lending)) = self.connected.socket_for(frame, socket, self.unit) {
+            let [header, first, data] = pieces;
+            let lends = lendable && self.lender.may_lend(header.len() + first.len(), data);
+            let mut lending = lending.filter(|_| lends);
+            let attempt = lending.as_mut().map(|lending| lending.trial.begin());
+            let lent = match (&attempt, &mut lending) {
+                (Some(Attempt { way: Way::Lent, .. }), Some(LendingTo { pages, .. })) => {
+                    self.lender.send(by, pages, [header, first], data)
+                }
+                _ => Err(NotLent::Refused),
+            };
+            let sent = match lent {
+                Ok(()) => Ok(()),
+                Err(NotLent::Full) => Err(Errno::AGAIN),
+                Err(NotLent::Refused) => crate::socket::send(by, &mut pieces.map(piece)),
+                Err(NotLent::Broken) => Err(Errno::IO),
+            };
+            match sent {
                 Ok(()) => {
+                    if let (Some(attempt), Some(lending)) = (attempt, lending) {
+                        lending.trial.end(&attempt, lent.is_ok(), bytes);
+                    }
                     self.datagrams.clear();
                     return Ok(true);
                 }
