@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Round trips per batch: enough that the clock does not matter.
 const BATCH: u32 = 64;
-/// Batches, of which the median counts, so that an interrupt does not.
+/// Batches. The median counts, so that an interrupt does not.
 const BATCHES: u32 = 9;
 /// Round trips before, while the other CPU wakes up.
 const WARMUP: u32 = 2 * BATCH;

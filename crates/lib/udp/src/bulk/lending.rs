@@ -81,7 +81,7 @@ impl Trial {
         Attempt { way: if lends { Way::Lent } else { Way::Copied }, since }
     }
 
-    /// The kernel has taken so many bytes, of which the data were `lent`, or copied all the same.
+    /// The kernel has taken so many bytes. Their data were `lent`, or copied all the same.
     #[inline]
     pub(super) fn end(&mut self, attempt: &Attempt, lent: bool, bytes: usize) {
         if let Some(since) = attempt.since
