@@ -131,7 +131,7 @@ impl TxQueue {
         if self.holds.with_nic(frame.slot()) {
             return Err(frame);
         }
-        // SAFETY: the NIC's hold is clear, so the kernel has copied the frame.
+        // SAFETY: the NIC's hold is clear, so the frame's own bytes have been copied.
         Ok(unsafe { frame.into_frame() })
     }
 

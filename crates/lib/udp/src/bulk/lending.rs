@@ -1,11 +1,11 @@
 //! Lends the kernel the pages in which the data of a frame lie, instead of having it copy them.
 //!
 //! The pages go into a pipe by vmsplice(2), behind a page with what is in front of them, and from
-//! there into one buffer of datagrams by splice(2). The kernel copies no data: a NIC
-//! reads the program's memory, and a receiver on the same machine copies from it. The kernel has
-//! the pages until the frame has left, or until such a receiver has taken it, and nothing reports
-//! when. So data may only be lent if they stay as they are until the peer has acknowledged them,
-//! and to whom may see what is written there later.
+//! there into one buffer of datagrams by splice(2). The kernel copies no data: a NIC reads the
+//! program's memory, and a receiver on the same machine copies from it. The kernel has the pages
+//! until the frame has left, or until such a receiver has taken it. Nothing reports when. So data
+//! may only be lent if they stay as they are until the peer has acknowledged them, and if the peer
+//! may see what is written there later.
 //!
 //! Which way takes less time depends on the processor, on how far the receiver's CPU is, and on the
 //! pages. So some frames go either way from time to time, and the faster one is taken.
