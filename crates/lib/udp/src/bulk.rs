@@ -219,13 +219,14 @@ impl BulkLink {
     }
 
     /// Writes a header into a frame whose last bytes are `data`, which lie in other memory, seals
-    /// both, and sends the frame at once. If the kernel does not take it now, the data are copied
-    /// into the frame, which waits in the queue. `bytes` are the frame's, its outer headers in
-    /// front.
+    /// both, and sends the frame at once, behind those that were posted before. If the kernel does
+    /// not take it now, the data are copied into the frame, which waits in the queue. `bytes` are
+    /// the frame's, its outer headers in front.
     ///
-    /// One system call. The data are read once for the checksum, and once by the kernel. If they
-    /// are `lendable` and lent (see [`set_lending`](Self::set_lending)): two system calls, and
-    /// they are read when the frame leaves, or when a receiver on this machine takes it.
+    /// One system call for each frame that is sent. The data are read once for the checksum, and
+    /// once by the kernel. If they are `lendable` and lent (see
+    /// [`set_lending`](Self::set_lending)): two system calls, and they are read when the frame
+    /// leaves, or when a receiver on this machine takes it.
     ///
     /// # Panics
     /// If the bytes are not all within the frame, or fewer than the headers and the data.
@@ -242,8 +243,10 @@ impl BulkLink {
             return self.post(frame, bytes, Segment::Last);
         };
         let inner = described.offset as usize - frame.offset()..bytes.end;
+        // If it fails, the next doorbell says why.
+        let is_next = self.tx.frames().is_empty() || matches!(self.flush(), Ok(true));
         let room = self.arena.bytes_mut(&mut frame);
-        if self.tx.frames().is_empty() && self.sender.cuts(described.to.ip()) {
+        if is_next && self.sender.cuts(described.to.ip()) {
             let first = &mut room[inner.start..inner.end - data.len()];
             let mut sealing = header.begin(first, data.len());
             sealing.add(&first[HEADER_LEN..]);
@@ -499,6 +502,25 @@ mod tests {
         let mut inner: Vec<_> = (0..len).map(|i| (i / 7 + len) as u8).collect();
         header().seal(&mut inner);
         inner
+    }
+
+    /// Their data would be copied if they waited.
+    #[test]
+    fn data_in_place_take_frames_along_that_wait_for_the_doorbell() {
+        let (mut a, mut b) = (open([127, 0, 0, 1]), open([127, 0, 0, 1]));
+        for len in [HEADER_LEN + 1000, 50_000] {
+            let inner = sealed(len);
+            let (frame, end) = filled(&mut a, &b, &inner);
+            let data = &inner[HEADER_LEN..];
+            let posted = match len {
+                50_000 => a.post_in_place(frame, 0..end, &header(), data, false),
+                _ => a.post(frame, 0..end, Segment::Last),
+            };
+            a.release(posted.into());
+        }
+        assert!(a.tx.frames().is_empty());
+        receive(&mut b, &sealed(HEADER_LEN + 1000));
+        receive(&mut b, &sealed(50_000));
     }
 
     /// As where a firewall or a device refuses what the kernel would cut.

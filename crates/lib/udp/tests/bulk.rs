@@ -464,9 +464,12 @@ fn a_peer_of_many_frames_has_a_socket() {
     let (first, rest) = ports.split_at(CONNECTED_AFTER - 1);
     assert!(first.iter().all(|&port| port == named), "{ports:?}");
     assert!(rest.iter().all(|&port| port == rest[0] && port != named), "{ports:?}");
-    // Short frames, such as questions whether the way works, go as before.
-    pair.send(&frame(1, 100));
-    assert_eq!(socket.recv_from(&mut [0; 2000]).unwrap().1.port(), named);
+    // Short ones do, too. Questions whether the way works have numbers, and go as before.
+    for (numbered, port) in [(false, rest[0]), (true, named)] {
+        pair.a.set_numbered(numbered);
+        pair.send(&frame(1, 100));
+        assert_eq!(socket.recv_from(&mut [0; 2000]).unwrap().1.port(), port);
+    }
 }
 
 fn a_repeated_frame_goes_by_the_named_port() {

@@ -136,7 +136,11 @@ impl Sender {
         }
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_cut = cuts && bytes > self.unit.into();
-        if is_cut && let Some((by, lending)) = self.connected.socket_for(frame, socket, self.unit) {
+        // Short frames with numbers are questions, which have to come from the link's port.
+        let may_be_connected = cuts && (is_cut || !frame.numbered);
+        if may_be_connected
+            && let Some((by, lending)) = self.connected.socket_for(frame, socket, self.unit)
+        {
             let [header, first, data] = pieces;
             let lends = lendable && self.lender.may_lend(header.len() + first.len(), data);
             let mut lending = lending.filter(|_| lends);
