@@ -12,7 +12,7 @@
 //! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
 //! | [`look`](Engine::look) | if the clock was not read for long | the same | the same | calls that only look |
 //! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
-//! | [`post_waiting`](Engine::post_waiting) | no | without a doorbell | no | `transmit` |
+//! | [`post_waiting`](Engine::post_waiting) | no | without a doorbell, but for data in place | no | `transmit` |
 //!
 //! Transmitting is two steps: every frame that should go now is posted on its link, then each link
 //! with posted frames gets one doorbell. [`is_idle`](Engine::is_idle) says when a spinning caller

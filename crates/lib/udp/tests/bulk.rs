@@ -445,7 +445,7 @@ fn port_of_next(socket: &UdpSocket) -> u16 {
     first.port()
 }
 
-/// After this many frames of several datagrams.
+/// After this many frames.
 const CONNECTED_AFTER: usize = 8;
 
 /// Frames by such a socket before data are lent.

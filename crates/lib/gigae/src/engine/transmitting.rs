@@ -1,5 +1,6 @@
 //! Frames on their way to the wire: all that should go now is posted, then each link that has
-//! posted frames gets one doorbell.
+//! posted frames gets one doorbell. A frame whose data stay in the program's memory leaves when it
+//! is posted, and takes along those that were posted before.
 
 use super::Engine;
 use crate::links::To;
