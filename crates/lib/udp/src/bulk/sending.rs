@@ -136,7 +136,7 @@ impl Sender {
         }
         let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
         let is_cut = cuts && bytes > self.unit.into();
-        // Short frames with numbers are questions, which have to come from the link's port.
+        // Questions have numbers. Short ones have to come from the link's port.
         let may_be_connected = cuts && (is_cut || !frame.numbered);
         if may_be_connected
             && let Some((by, lending)) = self.connected.socket_for(frame, socket, self.unit)
