@@ -8,7 +8,7 @@
 //! | method | fills frames with operations | transmits | takes in | called by |
 //! |---|---|---|---|---|
 //! | [`progress`](Engine::progress) | yes | at the end, and before the bulk socket is polled | first | receiving, waiting, `progress` |
-//! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `send`, `flush` |
+//! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `flush`, each `send` but the first after one of these |
 //! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
 //! | [`look`](Engine::look) | if the clock was not read for long | the same | the same | calls that only look |
 //! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
@@ -118,6 +118,8 @@ pub(crate) struct Engine {
     /// Nothing waits to be handed out, freed or sent, as far as is known: only a frame or the time
     /// can change that.
     quiet: bool,
+    /// What has arrived was looked at since the last message was sent.
+    looked: bool,
     /// When the peers with which operations are going on are asked whether they are still there.
     ask_at: Instant,
     failed: Failures,
@@ -150,6 +152,7 @@ impl Engine {
             deferral: Deferral::default(),
             aggregate: parts.aggregate,
             quiet: false,
+            looked: false,
             ask_at: Instant::NEVER,
             failed: Failures::default(),
             discovery,
@@ -200,12 +203,16 @@ impl Engine {
         Ok(())
     }
 
-    /// Like [`send_and_progress`](Self::send_and_progress), for messages that were accepted. It
-    /// returns no error, for the program would send such a message again. The next message gets the
-    /// error.
+    /// Transmits messages that were accepted. Takes in what has arrived only if no other call has
+    /// done so since the last message: a program that receives between two messages does that
+    /// already. Returns no error, for the program would send such a message again. The next message
+    /// gets the error.
     #[inline]
     pub(crate) fn send_accepted(&mut self) {
-        self.doorbell.broken = self.send_and_progress().is_err();
+        let sent = if self.looked { self.send_waiting() } else { self.send_and_progress() };
+        self.looked = false;
+        self.reap();
+        self.doorbell.broken = sent.is_err();
     }
 
     /// Whether there is nothing to do: the empty poll of a caller that spins, in some nanoseconds.
@@ -232,6 +239,7 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&mut self) -> Result<usize, LinkError> {
         self.serve_observers();
+        self.looked = true;
         let (mut count, mut sent, mut again) = (self.take_in_batch(PathId::FIRST)?, Ok(()), 0);
         if self.links.are_others_due() {
             let others = if self.links.is_bulk(PathId::SOCKET) {

@@ -394,16 +394,12 @@ impl Neighbours {
         batch: &mut Vec<RxFrame>,
         max: usize,
     ) -> (u64, u64) {
-        let (before, mut count, mut dropped) = (batch.len(), 0, 0);
-        if max == 0 {
-            return (0, 0);
-        }
-        let (rings, mut done) = (self.incoming.len(), false);
-        for step in 0..rings {
-            if batch.len() - before >= max {
-                break;
-            }
-            let at = (self.turn + step) % rings;
+        let rings = self.incoming.len();
+        let (before, mut count, mut dropped, mut done) = (batch.len(), 0, 0, false);
+        // A division takes longer than all else where there is one ring.
+        let first = if rings > 1 { self.turn % rings } else { 0 };
+        self.turn = self.turn.wrapping_add(1);
+        for at in (first..rings).chain(0..first) {
             let from = &mut self.incoming[at];
             let ring = Ring::new(from.memory.words());
             // Bounded also if every frame is dropped.
@@ -434,7 +430,6 @@ impl Neighbours {
             from.reader.release(&ring);
             done |= from.done;
         }
-        self.turn = self.turn.wrapping_add(1);
         if done {
             self.let_go();
         }

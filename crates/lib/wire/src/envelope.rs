@@ -359,6 +359,15 @@ impl Route {
         self.by_port_id.then(|| port_from_ids(own, from, to))
     }
 
+    /// The destination's MAC address. `None` in the UDP envelope, where that may be a router's.
+    #[inline]
+    pub fn destination(&self) -> Option<MacAddr> {
+        match self.kind {
+            RouteKind::Ethernet => self.bytes.first_chunk().map(|bytes| MacAddr(*bytes)),
+            _ => None,
+        }
+    }
+
     /// Bytes in front of the GigaE frame.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a route is never empty")]

@@ -6,6 +6,7 @@ use crate::outbound::{Outbound, Padded, post_copy};
 use crate::simulated;
 use gigae_link::{Arena, Link, LinkError};
 use gigae_proto::PeerId;
+use gigae_shm::ShmLink;
 use gigae_transfer::InPlaceBytes;
 use gigae_wire::{
     Envelope, Flags, Header, Kind, MacAddr, NodeAddr, PART_HEADER_LEN, PartHeader, PathAddr,
@@ -99,7 +100,12 @@ impl Member {
             link.set_numbered(self.uncoalesced.contains(&to));
         }
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
-        let posted = buffer.post(&mut self.link, &self.arena, route, header);
+        let posted = match &self.link {
+            AnyLink::Local(_) => {
+                post_perhaps_near(&mut self.link, &self.arena, route, buffer, header)
+            }
+            _ => buffer.post(&mut self.link, &self.arena, route, header),
+        };
         self.due |= posted;
         posted
     }
@@ -246,4 +252,34 @@ fn set_alone(link: &mut AnyLink, alone: bool) {
     if let Some(link) = link.udp() {
         link.set_alone(alone);
     }
+}
+
+/// Posts a data frame by a link that has memory for endpoints of this node. A frame that goes only
+/// through memory has no checksum of its payload: no wire can change it.
+#[inline(never)]
+fn post_perhaps_near(
+    link: &mut AnyLink,
+    arena: &Arena,
+    route: &Route,
+    buffer: &mut Outbound,
+    header: &Header,
+) -> bool {
+    let mut header = *header;
+    if let Some(local) = link.local()
+        && let Some(name) = name_within_node(local, route, &header)
+        && local.is_near(name)
+    {
+        header.flags = header.flags.with(Flags::HEADER_ONLY);
+    }
+    buffer.post(link, arena, route, &header)
+}
+
+/// The name of the endpoint that frames with this header reach by a route, if it may be on this
+/// node.
+#[inline]
+fn name_within_node(local: &ShmLink<AnyLink>, route: &Route, header: &Header) -> Option<MacAddr> {
+    route.destination().or_else(|| {
+        let port = route.port_within_node(header.src_port, header.dst_port)?;
+        Some(local.name_at(port))
+    })
 }

@@ -13,6 +13,8 @@ use gigae::{
     Rights, Wait, Wanted,
 };
 use gigae_fabric::{Fabric, NetnsGuard, Node, testing};
+use gigae_observe::EndpointDescription;
+use gigae_wire::Kind;
 use numbered::body;
 use processes::*;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -117,6 +119,44 @@ fn messages_pass_between_interfaces_with_no_wire_between_them() {
                 assert!(sent > 100 && got > 100, "{backend:?}, {wait:?}: {sent} and {got} frames");
             }
         }
+    }
+}
+
+/// Data frames that an endpoint of an interface sent or received while `work` was done: how many
+/// have a checksum of the header alone, and how many of the payload, too.
+fn header_only(interface: &str, work: impl FnOnce()) -> (usize, usize) {
+    let found = gigae_observe::find(Some(std::process::id())).unwrap();
+    let is_on = |about: &EndpointDescription| about.links[0].interface == interface;
+    let observed = found.endpoints.into_iter().find(|found| is_on(&found.about)).unwrap();
+    let mut capture = observed.capture(60).unwrap();
+    capture.look();
+    work();
+    let (mut frame, mut counts) = (Vec::new(), (0, 0));
+    while capture.next(&mut frame).is_some() {
+        // Behind the Ethernet header: PROTOCOL.md, section 1.
+        let header = &frame[14..];
+        match (header[4] & 0xf, header[31] & 2) {
+            (DATA, 0) => counts.1 += 1,
+            (DATA, _) => counts.0 += 1,
+            _ => {}
+        }
+    }
+    counts
+}
+
+/// The kind of frames with one message.
+const DATA: u8 = Kind::Data as u8;
+
+fn what_goes_through_memory_has_no_checksum_of_its_payload() {
+    let (_fabric, node, _inside) = node_with("unsummed", 1, 1500);
+    for near in [true, false] {
+        let open = |name| on(&node, options(name, Backend::Packet).local(near));
+        let (mut a, mut b) = (open("x0"), open("y0"));
+        // The rings are there.
+        exchange([&mut a, &mut b], 100);
+        let (alone, whole) = header_only("x0", || exchange([&mut a, &mut b], 300));
+        let (expected, other) = if near { (alone, whole) } else { (whole, alone) };
+        assert!(expected > 100 && other == 0, "near: {near}: {alone} and {whole} frames");
     }
 }
 
@@ -419,6 +459,7 @@ fn main() {
     }
     testing::for_users_except(OF_ROOT).run(tests![
         messages_pass_between_interfaces_with_no_wire_between_them,
+        what_goes_through_memory_has_no_checksum_of_its_payload,
         between_two_who_are_awake_a_thousand_messages_make_hardly_a_system_call,
         a_sleeper_is_woken_and_so_is_a_program_with_a_loop_of_its_own,
         what_is_sent_while_a_neighbour_does_not_look_waits_for_it_and_is_not_lost,
