@@ -10,6 +10,7 @@ pub mod cost;
 mod end;
 pub mod environment;
 pub mod experiment;
+pub mod in_memory;
 pub mod load;
 pub mod probe;
 pub mod shared_port;
