@@ -6,6 +6,8 @@
 //! counted. To add one: write a file here with a `METHOD`, an `ask` and an `answer`, name it in the
 //! list below, and give it a line in `gigae_eval_model::experiment`.
 
+pub mod ceiling;
+pub mod cores;
 pub mod idle;
 pub mod incast;
 pub mod memory;
@@ -54,6 +56,8 @@ loops! {
     Memory: memory,
     Paced: paced,
     Incast: incast,
+    Cores: cores,
+    Ceiling: ceiling,
 }
 
 /// How the figures of an experiment are counted.

@@ -27,6 +27,9 @@ pub struct Site {
     pub mtu: usize,
     /// The CPU for the measuring thread; `None` leaves it to the scheduler.
     pub cpu: Option<usize>,
+    /// The number of the measuring thread among those that measure at once, from 0. Each has its
+    /// own channel.
+    pub thread: u8,
     /// Whether the interface is a virtual one of our own, which has no interrupt lines.
     pub virtual_link: bool,
     /// Congestion control of its TCP sockets; absent: that of all figures that are to be compared.
@@ -105,6 +108,7 @@ impl Site {
             ip,
             mtu: shortest as usize,
             cpu: None,
+            thread: 0,
             virtual_link: false,
             congestion: None,
             shared_port: None,
@@ -119,6 +123,13 @@ impl Site {
     /// Their names, for people.
     pub fn names(&self) -> String {
         self.interfaces().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same for one of several threads that measure at once: each has the next one of these
+    /// CPUs, if there are any.
+    pub fn of_thread(&self, number: usize, cpus: &[usize]) -> Self {
+        let cpu = cpus.iter().cycle().nth(number).copied().or(self.cpu);
+        Self { cpu, thread: number as u8, ..self.clone() }
     }
 
     /// This end's address with a port.

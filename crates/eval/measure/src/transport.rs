@@ -19,6 +19,7 @@ pub use crate::channel::{
     Calls, Channel, JOIN_TIMEOUT, NAP, ReceivedMessage, Side, Task, TransportError,
 };
 pub use crate::end::{Opening, Probe};
+pub use gigae::in_memory as gigae_in_memory;
 
 use crate::site::Site;
 

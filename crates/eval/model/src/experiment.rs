@@ -46,6 +46,10 @@ experiments! {
     Paced: Form::new("paced", "us", Kind::Trip, Pattern::Echo, None),
     /// Many send to one as fast as they can: 10^6 bytes per second of all at the receiver.
     Incast: Form::new("incast", "MB/s", Kind::Goodput, Pattern::ManyToOne, None),
+    /// Several threads at either end, each with a stream of its own: 10^6 bytes per second of all.
+    Cores: Form::new("cores", "MB/s", Kind::Goodput, Pattern::Parallel, None),
+    /// The same by memory of one process, without a kernel: what the library alone can do.
+    Ceiling: Form::new("ceiling", "MB/s", Kind::Goodput, Pattern::NoNetwork, None),
 }
 
 /// Titles of tables of message sizes, with the unit in words.
@@ -75,6 +79,8 @@ pub enum Pattern {
     Silence,
     /// Many send to one.
     ManyToOne,
+    /// Messages go one way between several pairs of threads.
+    Parallel,
     /// No network.
     NoNetwork,
 }
@@ -172,6 +178,16 @@ impl Experiment {
     /// keep a schedule.
     pub fn measuring_wait(self, wait: Wait) -> Wait {
         if self == Self::Paced { Wait::Spin } else { wait }
+    }
+
+    /// Whether it is measured without a link: in memory, or between threads of one process.
+    pub fn needs_no_link(self) -> bool {
+        self.form().pattern == Pattern::NoNetwork
+    }
+
+    /// Whether it is measured by a number of threads at each end.
+    pub fn has_threads(self) -> bool {
+        matches!(self, Self::Cores | Self::Ceiling)
     }
 
     /// Whether its figures are bytes over time.

@@ -19,7 +19,7 @@ mod tune;
 
 pub use cell::Cell;
 pub use check::LONGEST_REPETITION;
-pub use condition::{Condition, Cpus, MOST_SENDERS};
+pub use condition::{Condition, Cpus, MOST_SENDERS, MOST_THREADS};
 pub use error::PlanError;
 pub use figure::{CellChoice, CellSelector, FigurePlan, PaperRow, ResolvedCell, RowPlan, Value};
 pub use form::{ExperimentPlan, LinkPlan, Plan};

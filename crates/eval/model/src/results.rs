@@ -195,7 +195,7 @@ pub struct Series {
     pub local: Cost,
     /// All costs of the answering end.
     pub remote: Cost,
-    /// How many senders share the goodput; absent but for incast.
+    /// How many senders share the goodput; absent but for experiments of several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
     /// Microseconds of CPU per KB (1,024 bytes) of a stream, at both ends together; absent in older

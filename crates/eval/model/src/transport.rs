@@ -84,7 +84,7 @@ const PAIRS: &[Pattern] = &[Pattern::Echo, Pattern::OneWay, Pattern::Silence];
 
 /// What transports can do to which many can send.
 const EVERYTHING: &[Pattern] =
-    &[Pattern::Echo, Pattern::OneWay, Pattern::Silence, Pattern::ManyToOne];
+    &[Pattern::Echo, Pattern::OneWay, Pattern::Silence, Pattern::ManyToOne, Pattern::Parallel];
 
 /// All transports, in the order in which they are listed.
 pub const TRANSPORTS: &[TransportSpec] = &[

@@ -6,6 +6,7 @@
 //!
 //! To add one: write the rule in a file here and name it in [`RULES`].
 
+mod cores;
 mod incast;
 mod load;
 mod machine;
@@ -49,6 +50,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "slot", find: machine::slot },
     Rule { name: "load", find: load::load },
     Rule { name: "incast", find: incast::incast },
+    Rule { name: "cores", find: cores::cores },
+    Rule { name: "processors", find: cores::rates },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

@@ -1,7 +1,9 @@
 //! `report.html`: one self-contained file with nothing from a network. Everything is there without
 //! scripts; the page's own script adds hovering, keys, hiding lines and copying commands.
 
-use super::{asked, found, incast, machine, printed, programs, repeat, sweeps, tables, tuning};
+use super::{
+    asked, cores, found, incast, machine, printed, programs, repeat, sweeps, tables, tuning,
+};
 use crate::ratios as compare;
 use gigae_eval_model::duration;
 use gigae_eval_model::experiment::Experiment;
@@ -29,6 +31,7 @@ pub fn page(results: &Results) -> String {
         programs::table(results),
         programs::meanings(results),
         incast::table(results),
+        cores::table(results),
     ];
     let further = [
         tables::limit_table(results),

@@ -6,6 +6,7 @@
 pub mod asked;
 pub mod compare;
 pub mod compared;
+pub mod cores;
 pub mod csv;
 pub mod findings;
 pub mod found;

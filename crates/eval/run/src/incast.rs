@@ -1,9 +1,11 @@
 //! One repetition of many senders: on a virtual network of more than two nodes on these in turn,
 //! else all on this one. Beside them one ECHO after the other goes from this node, by which one
-//! sees the queue.
+//! sees the queue. The same for the threads of an experiment of cores, which have an end each at
+//! either side, on CPUs of their own, and nothing beside them.
 
 use crate::error::{RepetitionError, reply_failure};
 use crate::repetition::{BothEnds, cancel_within};
+use gigae_eval_measure::core_to_core::core_to_core;
 use gigae_eval_measure::cost::Meter;
 use gigae_eval_measure::experiment::incast::together;
 use gigae_eval_measure::probe::{Asked, GRACE, Loop, ProbeError, Signals};
@@ -48,13 +50,16 @@ pub(super) fn repetition(
     task: Task,
     interrupted: &AtomicBool,
 ) -> Result<BothEnds, RepetitionError> {
-    let senders = task.condition.senders;
+    let senders = task.condition.ends();
     // So that all keep the rate together, whatever is lost in rounding.
     let rate = task.rate.map(|rate| rate / f64::from(senders) * (1.0 - 1e-9));
     let task = Task { rate, ..task };
+    let both = stage.site.cpu.zip(stage.answering_cpu).filter(|_| is_parallel(&task));
+    let between = both.and_then(|(here, there)| core_to_core(here, there));
     let (places, openings) = open(stage, &task)?;
     let addresses = openings.iter().map(|opening| opening.address()).collect();
-    let run = Request::Gather { task: task.clone(), addresses };
+    let cpus = if is_parallel(&task) { stage.thread_cpus().1 } else { Vec::new() };
+    let run = Request::Gather { task: task.clone(), addresses, cpus };
     let peers = match stage.session.ask(&run, ANSWER)? {
         Reply::Gathering(peers) if !peers.is_empty() => peers,
         other => return Err(reply_failure(&other)),
@@ -80,12 +85,19 @@ pub(super) fn repetition(
     match stage.session.ask(&Request::Gathered { bytes }, ANSWER + GRACE * 2)? {
         Reply::Counted(answered) => {
             let nodes = places.iter().filter(|place| place.first).count();
-            let (mut asked, answered) = together(asked, answered, nodes);
+            let cpus = if is_parallel(&task) { stage.thread_cpus().0.len() } else { 1 };
+            let (mut asked, answered) = together(asked, answered, nodes, cpus);
             (asked.crowd.trips, asked.crowd.trips_lost) = (beside.samples, beside.lost);
+            asked.core_to_core = between;
             Ok(BothEnds { asked, answered })
         }
         other => Err(reply_failure(&other)),
     }
+}
+
+/// Whether the ends are pairs on CPUs of their own.
+fn is_parallel(task: &Task) -> bool {
+    task.experiment == Experiment::Cores
 }
 
 /// All senders, before they have joined.
@@ -94,13 +106,17 @@ type OpenedSenders = (Vec<SenderSite>, Vec<Box<dyn Opening>>);
 /// Opens all senders, each in its node.
 fn open(stage: &Stage, task: &Task) -> Result<OpenedSenders, RepetitionError> {
     let transport = transport::by_name(&task.transport).expect("the plan was checked");
-    if transport.receives_from_all && task.size > transport.frame_payload(stage.site.mtu) {
+    if transport.receives_from_all
+        && !is_parallel(task)
+        && task.size > transport.frame_payload(stage.site.mtu)
+    {
         let why = "many senders can send only messages that fit in a frame; choose smaller ones";
         return Err(RepetitionError::Unavailable(why.into()));
     }
-    let nodes = stage.sending_nodes();
+    let nodes = if is_parallel(task) { vec![None] } else { stage.sending_nodes() };
+    let (cpus, _) = stage.thread_cpus();
     let (mut places, mut openings) = (Vec::new(), Vec::new());
-    for number in 0..task.condition.senders as usize {
+    for number in 0..task.condition.ends() as usize {
         let node = nodes[number % nodes.len()].clone();
         let _inside = node.as_ref().map(Node::enter).transpose().map_err(failed)?;
         let site = match &node {
@@ -110,6 +126,7 @@ fn open(stage: &Stage, task: &Task) -> Result<OpenedSenders, RepetitionError> {
                 let Site { cpu, virtual_link, .. } = stage.site;
                 Site { cpu, virtual_link, ..there }
             }
+            None if is_parallel(task) => stage.site.of_thread(number, &cpus),
             None => stage.site.clone(),
         };
         openings.push(gigae_eval_measure::transport::open(&site, task, Side::Client)?);
@@ -145,7 +162,10 @@ fn send(
     let begin = Instant::now() + START;
     std::thread::scope(|scope| {
         // It begins in the calling thread's node.
-        let beside = scope.spawn(|| trips(site, task, peer, interrupted).unwrap_or_default());
+        let beside = scope.spawn(|| match is_parallel(task) {
+            true => Asked::default(),
+            false => trips(site, task, peer, interrupted).unwrap_or_default(),
+        });
         let workers: Vec<_> = places
             .iter()
             .zip(probes)

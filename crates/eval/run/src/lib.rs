@@ -16,6 +16,7 @@ mod progress;
 mod repetition;
 mod rounds;
 mod run;
+mod threads;
 mod tuned;
 
 pub use config::{Config, ProgramRuns, RemoteEnd};

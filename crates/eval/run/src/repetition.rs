@@ -5,7 +5,7 @@ use crate::gather::CellRepetitions;
 use crate::incast;
 use gigae_eval_measure::core_to_core::core_to_core;
 use gigae_eval_measure::cost::Meter;
-use gigae_eval_measure::experiment::memory;
+use gigae_eval_measure::experiment::{ceiling, memory};
 use gigae_eval_measure::load::Load;
 use gigae_eval_measure::probe::{Answered, Asked, GRACE, Loop, Signals};
 use gigae_eval_measure::site::{ChannelAddress, Site};
@@ -67,18 +67,8 @@ pub(crate) fn repetition(
     cell: &Cell,
     interrupted: &AtomicBool,
 ) -> Result<BothEnds, RepetitionError> {
-    let task = Task {
-        experiment: cell.experiment,
-        transport: cell.transport.clone(),
-        setting: cell.setting,
-        condition: cell.condition,
-        wait: cell.wait,
-        size: cell.size,
-        warmup: cell.warmup.as_secs_f64(),
-        measure: cell.measure.as_secs_f64(),
-        rate: stage.session.limits.rate,
-    };
-    if cell.experiment == Experiment::Incast {
+    let task = task(cell, stage.session.limits.rate);
+    if matches!(cell.experiment, Experiment::Incast | Experiment::Cores) {
         return incast::repetition(stage, task, interrupted);
     }
     let site = place(stage, cell)?;
@@ -111,6 +101,21 @@ pub(crate) fn repetition(
     match stage.session.ask(&Request::Finish { bytes: asked.bytes }, ANSWER + GRACE * 2)? {
         Reply::Done(answered) => Ok(BothEnds { asked, answered: *answered }),
         other => Err(reply_failure(&other)),
+    }
+}
+
+/// What both ends are to do.
+fn task(cell: &Cell, rate: Option<f64>) -> Task {
+    Task {
+        experiment: cell.experiment,
+        transport: cell.transport.clone(),
+        setting: cell.setting,
+        condition: cell.condition,
+        wait: cell.wait,
+        size: cell.size,
+        warmup: cell.warmup.as_secs_f64(),
+        measure: cell.measure.as_secs_f64(),
+        rate,
     }
 }
 
@@ -150,11 +155,18 @@ pub(crate) fn measure(
     Ok((asked, probe))
 }
 
-/// One repetition in memory.
+/// One repetition in memory, by threads on these CPUs.
 pub(crate) fn in_memory(
     cell: &Cell,
+    cpus: &[usize],
     interrupted: &AtomicBool,
 ) -> Result<BothEnds, RepetitionError> {
+    if cell.experiment == Experiment::Ceiling {
+        let between = core_to_core(cpus[0], cpus[1]);
+        let (mut asked, answered) = ceiling::measure(&task(cell, None), cpus, interrupted)?;
+        asked.core_to_core = between;
+        return Ok(BothEnds { asked, answered });
+    }
     let unknown = || RepetitionError::Unavailable("unknown access method".into());
     let method = AccessMethod::by_name(&cell.transport).ok_or_else(unknown)?;
     match memory::measure(method, cell.size, cell.warmup, cell.measure, interrupted) {

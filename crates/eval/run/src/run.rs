@@ -6,6 +6,7 @@ use crate::gather::CellRepetitions;
 use crate::progress::{MeasuredLink, RunProgress, about, titles};
 use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
+use crate::threads::Processors;
 use gigae_eval_measure::{clock, cost, environment};
 use gigae_eval_model::cost::Baseline;
 use gigae_eval_model::duration;
@@ -14,7 +15,7 @@ use gigae_eval_model::plan::{Cell, LinkPlan};
 use gigae_eval_model::results::{Results, Skipped};
 use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
 use gigae_eval_session::programs as others;
-use gigae_eval_session::stage::{Stage, StageError, measuring_cpus};
+use gigae_eval_session::stage::{Stage, StageError, measuring_cpus, run_cpus};
 use gigae_fabric::FabricError;
 use gigae_host::affinity::{self, SavedAffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,7 +102,8 @@ fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
 impl Running<'_> {
     /// Measures what needs no link, pinned to the CPU to which the measuring end will be.
     fn memory(&mut self) -> Result<(), RunError> {
-        let cells = self.plan.memory_cells();
+        let (mut cells, cpus) = (self.plan.memory_cells(), run_cpus());
+        self.limit_threads(MEMORY, &mut cells, Processors { here: cpus.len(), both_ends: true });
         if cells.is_empty() {
             return Ok(());
         }
@@ -113,11 +115,19 @@ impl Running<'_> {
         // If this fails the thread merely stays where it is.
         let _ = affinity::pin(measuring_cpus().0);
         let interrupted = self.interrupted;
-        let outcome = self.rounds(MEMORY, &mut gathered, &mut |cell| in_memory(cell, interrupted));
+        let outcome =
+            self.rounds(MEMORY, &mut gathered, &mut |cell| in_memory(cell, &cpus, interrupted));
         drop(saved);
         outcome?;
         self.keep(MEMORY, &gathered);
         Ok(())
+    }
+
+    /// Leaves out the cells for whose threads there are too few processors.
+    fn limit_threads(&mut self, link: &str, cells: &mut Vec<Cell>, processors: Processors) {
+        let planned = cells.len();
+        self.skipped.extend(processors.limit(link, cells));
+        self.done += (planned - cells.len()) as u64 * u64::from(self.plan.repetitions);
     }
 
     /// Says of everything on a link that cannot be created here why it was not measured.
@@ -156,7 +166,9 @@ impl Running<'_> {
         let saved = SavedAffinity::save().map_err(RunError::Counters)?;
         let environment = self.describe(&mut stage, name)?;
         self.agree_on_programs(&mut stage)?;
-        let (cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
+        let (mut cells, tuned) = self.plan.split_cells(planned, stage.site.mtu);
+        let (here, both_ends) = (stage.cpus.len(), stage.answering_cpu.is_some());
+        self.limit_threads(name, &mut cells, Processors { here, both_ends });
         let mut gathered = gather(&stage, cells);
         self.progress.link(&MeasuredLink {
             about: about(&environment),

@@ -1,7 +1,7 @@
 //! One client's turn: its requests one after the other, one repetition at a time. Every load is
 //! bounded in time, and in rate if the owner wants that, whatever the client asks for.
 
-use super::gather::gather;
+use super::gather::{Peers, gather};
 use super::metrics::Counts;
 use gigae_eval_measure::cost;
 use gigae_eval_measure::cost::Meter;
@@ -107,7 +107,9 @@ pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result
                 reply
             }
             Request::Soak(soak) => answer::answer(session, &site, &soak, interrupted)?,
-            Request::Gather { task, addresses } => gather(session, context, &task, &addresses)?,
+            Request::Gather { task, addresses, cpus } => {
+                gather(session, context, &task, &Peers { addresses, cpus })?
+            }
             Request::Programs => Some(program::list(&site, policy)),
             Request::Program(job) => program::answer(session, &site, policy, &job, interrupted)?,
             Request::Finish { .. }
@@ -134,7 +136,7 @@ fn beyond(limits: &Limits, request: &Request, elapsed: Duration) -> Option<Strin
     let (seconds, rate) = match request {
         Request::Run { task, .. } => (task.warmup + task.measure, task.rate),
         Request::Soak(soak) => (soak.seconds, Some(soak.traffic.rate)),
-        Request::Gather { task, addresses } => {
+        Request::Gather { task, addresses, .. } => {
             let all = task.rate.map(|rate| rate * addresses.len() as f64);
             (task.warmup + task.measure, all)
         }

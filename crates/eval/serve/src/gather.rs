@@ -1,24 +1,35 @@
-//! Many senders and one receiver, at the receiver: an end for each sender, in its own thread; of a
-//! transport of which one end receives from all senders, that one.
+//! Many senders, at the receiver: an end for each sender, in its own thread; of a transport of
+//! which one end receives from all senders, that one. The threads of an experiment of cores always
+//! have an end each, on CPUs of their own.
 
 use super::client::{Repetition, ServeContext, fits, open, refusal};
 use gigae_eval_measure::probe::{GRACE, Signals};
 use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::{JOIN_TIMEOUT, Task, TransportError};
+use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::plan::MOST_SENDERS;
 use gigae_eval_session::control::answering::{failed, next};
 use gigae_eval_session::control::{ControlError, Reply, Request, Session};
+use gigae_eval_session::stage::run_cpus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// The senders.
+pub(super) struct Peers {
+    /// Where each is.
+    pub(super) addresses: Vec<ChannelAddress>,
+    /// The CPUs that the client gives to the receiving threads. Empty: it is on another machine.
+    pub(super) cpus: Vec<usize>,
+}
 
 /// One repetition. The reply is the one that ends it; `None` when the server is to end.
 pub(super) fn gather(
     session: &mut Session,
     context: &ServeContext<'_>,
     task: &Task,
-    peers: &[ChannelAddress],
+    peers: &Peers,
 ) -> Result<Option<Reply>, ControlError> {
-    let site = context.site;
+    let (site, Peers { addresses: peers, cpus }) = (context.site, peers);
     let unavailable = |why: &str| Ok(Some(refusal(&TransportError::Unavailable(why.to_owned()))));
     if peers.is_empty() || peers.len() > MOST_SENDERS as usize {
         return unavailable("so many senders are not served");
@@ -31,12 +42,25 @@ pub(super) fn gather(
     if let Err(refused) = fits(task, context.limits, false) {
         return Ok(Some(refused));
     }
+    let own_cpus = run_cpus();
+    let parallel = task.experiment == Experiment::Cores;
+    if parallel && cpus.is_empty() && own_cpus.len() < peers.len() {
+        let (needed, cpus) = (peers.len(), own_cpus.len());
+        let why = format!("this takes {needed} processors, and the server has {cpus}");
+        return Ok(Some(failed(&why)));
+    }
+    let cpus = if cpus.is_empty() { &own_cpus } else { cpus };
+    let site_of = |number: usize| match parallel {
+        true => site.of_thread(number, cpus),
+        false => site.clone(),
+    };
     let mut opened = Vec::new();
-    for peer in peers {
-        match open(site, task) {
+    for (number, peer) in peers.iter().enumerate() {
+        let site = site_of(number);
+        match open(&site, task) {
             Ok((transport, opening)) => {
-                let one_for_all = transport.receives_from_all;
-                opened.push((transport, opening, peer));
+                let one_for_all = transport.receives_from_all && !parallel;
+                opened.push((transport, opening, peer, site));
                 if one_for_all {
                     break;
                 }
@@ -44,16 +68,18 @@ pub(super) fn gather(
             Err(error) => return Ok(Some(refusal(&error))),
         }
     }
-    let addresses = opened.iter().map(|(_, opening, _)| opening.address()).collect();
+    let addresses = opened.iter().map(|(_, opening, ..)| opening.address()).collect();
     session.send(&Reply::Gathering(addresses))?;
     let abort = AtomicBool::new(false);
     let signals: Vec<Signals<'_>> = opened.iter().map(|_| Signals::new(&abort)).collect();
     std::thread::scope(|scope| {
         let ends = opened.into_iter().zip(&signals);
         let workers: Vec<_> = ends
-            .map(|((transport, opening, peer), signals)| {
-                let repetition = Repetition { transport, opening, site, task, peer, signals };
-                scope.spawn(move || repetition.answer())
+            .map(|((transport, opening, peer, site), signals)| {
+                scope.spawn(move || {
+                    let site = &site;
+                    Repetition { transport, opening, site, task, peer, signals }.answer()
+                })
             })
             .collect();
         let longest =

@@ -61,13 +61,15 @@ pub struct Stage {
     pub site: Site,
     /// The CPU of the answering end, if that is on this machine.
     pub answering_cpu: Option<usize>,
+    /// The CPUs that the run may use, the measuring end's first and then the answering end's.
+    pub cpus: Vec<usize>,
 }
 
 impl Stage {
     /// This machine's own loopback interface: nothing is created, and no privilege is needed.
     pub fn loopback(serve: &[OsString]) -> Result<Self, StageError> {
         let mut site = Site::find(LOOPBACK)?;
-        let (local, remote) = measuring_cpus();
+        let (cpus, (local, remote)) = (run_cpus(), measuring_cpus());
         let key = Key::random()?;
         let (program, arguments) = program(serve)?;
         let mut command = Command::new(program);
@@ -85,6 +87,7 @@ impl Stage {
             fabric: None,
             site,
             answering_cpu,
+            cpus,
         })
     }
 
@@ -107,7 +110,7 @@ impl Stage {
         }
         let fabric = Fabric::up(config)?;
         let interfaces = fabric.interfaces().join(",");
-        let (local, remote) = measuring_cpus();
+        let (cpus, (local, remote)) = (run_cpus(), measuring_cpus());
         let key = Key::random()?;
         let node = fabric.node(2);
         let (program, arguments) = program(serve)?;
@@ -128,6 +131,7 @@ impl Stage {
             fabric: Some(fabric),
             site,
             answering_cpu: Some(remote),
+            cpus,
         })
     }
 
@@ -140,9 +144,12 @@ impl Stage {
         turn: &mut dyn FnMut(&Waiting) -> bool,
     ) -> Result<Self, StageError> {
         let mut site = Site::find(nics)?;
-        site.cpu = affinity::allowed().last().copied();
+        let mut cpus = affinity::allowed();
+        cpus.reverse();
+        site.cpu = cpus.first().copied();
         let session = control::connect(peer, key, turn)?;
-        Ok(Self { session, serving: None, _inside: None, fabric: None, site, answering_cpu: None })
+        let (serving, _inside, fabric, answering_cpu) = (None, None, None, None);
+        Ok(Self { session, serving, _inside, fabric, site, answering_cpu, cpus })
     }
 }
 
@@ -166,6 +173,18 @@ impl Stage {
         std::iter::once(None).chain(further).collect()
     }
 
+    /// The CPUs of several measuring threads, and those of the answering ones if they are on this
+    /// machine: then both have every other one.
+    pub fn thread_cpus(&self) -> (Vec<usize>, Vec<usize>) {
+        match self.answering_cpu {
+            None => (self.cpus.clone(), Vec::new()),
+            Some(_) => {
+                let every_other = |from| self.cpus.iter().skip(from).step_by(2).copied().collect();
+                (every_other(0), every_other(1 % self.cpus.len()))
+            }
+        }
+    }
+
     /// What the serving process of a virtual network said before it ended, if it has ended.
     pub fn last_words(&mut self) -> Option<String> {
         self.serving.as_mut()?.said()
@@ -182,6 +201,14 @@ pub fn program(serve: &[OsString]) -> Result<(&OsString, &[OsString]), StageErro
 pub fn measuring_cpus() -> (usize, usize) {
     let cpus = affinity::allowed();
     (cpus[1 % cpus.len()], cpus[0])
+}
+
+/// All CPUs that the calling thread may use, those of [`measuring_cpus`] first.
+pub fn run_cpus() -> Vec<usize> {
+    let mut cpus = affinity::allowed();
+    let both = cpus.len().min(2);
+    cpus[..both].reverse();
+    cpus
 }
 
 /// Unique on this machine: the process and a running number.

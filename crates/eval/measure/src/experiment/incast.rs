@@ -66,8 +66,14 @@ pub fn jain(rates: &[f64]) -> Option<f64> {
 
 /// What many ends counted, put together. Receivers are as many as senders, or one for all: then the
 /// senders' own counts show how they share, for everything they sent has arrived. The senders are
-/// on `nodes` nodes in turn; the receivers are on one.
-pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (Asked, Answered) {
+/// on `nodes` nodes in turn; the receivers are on one. Each end has `cpus` CPUs, which its threads
+/// have in turn: several only where there is one sending node.
+pub fn together(
+    asked: Vec<Asked>,
+    answered: Vec<Answered>,
+    nodes: usize,
+    cpus: usize,
+) -> (Asked, Answered) {
     let sent = |one: &Asked| one.bytes as f64 / one.cost.seconds.max(f64::MIN_POSITIVE) / 1e6;
     let seconds = common(&answered);
     let rates = match answered.len() == asked.len() {
@@ -79,7 +85,7 @@ pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (As
     };
     let crowd = Crowd { rates, ..Crowd::default() };
     let costs: Vec<Cost> = asked.iter().map(|one| one.cost).collect();
-    let mut all = Asked { crowd, cost: parallel(&costs, nodes), ..Asked::default() };
+    let mut all = Asked { crowd, cost: on_cpus(&costs, nodes, cpus), ..Asked::default() };
     for one in asked {
         all.sent += one.sent;
         all.bytes += one.bytes;
@@ -87,7 +93,7 @@ pub fn together(asked: Vec<Asked>, answered: Vec<Answered>, nodes: usize) -> (As
         all.note = one.note.or(all.note);
     }
     let costs: Vec<Cost> = answered.iter().map(|one| one.cost).collect();
-    let cost = parallel(&costs, 1);
+    let cost = on_cpus(&costs, 1, cpus);
     let mut received = Answered { measured_seconds: seconds, cost, ..Answered::default() };
     for one in answered {
         received.messages += one.messages;
@@ -107,6 +113,32 @@ fn common(answered: &[Answered]) -> f64 {
     let from = counted().map(|one| one.measured_from).reduce(f64::min);
     let to = counted().map(|one| one.measured_from + one.measured_seconds).reduce(f64::max);
     from.zip(to).map_or(f64::MIN_POSITIVE, |(from, to)| to - from)
+}
+
+/// The costs of threads that ran at the same time on these CPUs in turn: the CPUs' add up. Time is
+/// common to all, and so is the device.
+fn on_cpus(threads: &[Cost], nodes: usize, cpus: usize) -> Cost {
+    if cpus == 1 {
+        return parallel(threads, nodes);
+    }
+    let each: Vec<Cost> = (0..cpus.min(threads.len()))
+        .map(|cpu| {
+            let of_cpu: Vec<Cost> = threads.iter().skip(cpu).step_by(cpus).copied().collect();
+            parallel(&of_cpu, 1)
+        })
+        .collect();
+    let mut all = Cost::default();
+    each.iter().for_each(|one| all.add(one));
+    let most = |of: fn(&Cost) -> u64| each.iter().map(of).max().unwrap_or(0);
+    Cost {
+        seconds: each.iter().map(|one| one.seconds).fold(0.0, f64::max),
+        tx_frames: most(|one| one.tx_frames),
+        rx_frames: most(|one| one.rx_frames),
+        tx_bytes: most(|one| one.tx_bytes),
+        rx_bytes: most(|one| one.rx_bytes),
+        interrupts: most(|one| one.interrupts),
+        ..all
+    }
 }
 
 /// The costs of threads that ran at the same time on one CPU, on `nodes` nodes in turn. What a
@@ -171,16 +203,16 @@ mod tests {
         };
         let senders = || vec![asked(1_000_000), asked(3_000_000)];
         let each = vec![answered(1_000_000, 70.0, 1.0), answered(2_000_000, 70.25, 0.5)];
-        let (all, received) = together(senders(), each, 1);
+        let (all, received) = together(senders(), each, 1, 1);
         assert_eq!((METHOD.figure)(&all, &received), 3.0);
         assert_eq!(((METHOD.lost)(&all, &received), received.slices), (2, vec![8, 8]));
         assert_eq!((all.cost.seconds, all.cost.cpu_thread), (1.0, 0.5));
         assert_eq!(all.crowd.rates, [1.0, 2.0]);
         // One after the other: no more than the link carries.
         let each = vec![answered(1_000_000, 70.0, 1.0), answered(1_000_000, 71.0, 1.0)];
-        let (all, received) = together(senders(), each, 1);
+        let (all, received) = together(senders(), each, 1, 1);
         assert_eq!((METHOD.figure)(&all, &received), 1.0);
-        let (all, _) = together(senders(), vec![answered(4_000_000, 0.0, 1.0)], 1);
+        let (all, _) = together(senders(), vec![answered(4_000_000, 0.0, 1.0)], 1, 1);
         assert_eq!(all.crowd.rates, [1.0, 3.0], "one receiver for all: as the senders say");
     }
 
@@ -205,16 +237,29 @@ mod tests {
     fn what_ends_share_counts_once() {
         let ends = || (0..2).map(|_| Asked { cost: sharing(), ..Asked::default() }).collect();
         let all = || (0..2).map(|_| Answered { cost: sharing(), ..Answered::default() }).collect();
-        let (asked, answered) = together(ends(), all(), 1);
+        let (asked, answered) = together(ends(), all(), 1, 1);
         for cost in [asked.cost, answered.cost] {
             assert!(cost.cpu_others.abs() < 1e-9, "{cost:?}");
             let shared = (cost.cpu_interrupts, cost.steal, cost.tx_frames, cost.interrupts);
             assert_eq!(shared, (0.1, 0.002, 100, 50));
             assert_eq!((cost.cpu_thread, cost.syscalls, cost.sleeps), (0.8, 20, 6));
         }
-        let (asked, answered) = together(ends(), all(), 2);
+        let (asked, answered) = together(ends(), all(), 2, 1);
         assert_eq!((asked.cost.tx_frames, asked.cost.interrupts), (200, 50), "a device each");
         assert_eq!(answered.cost.tx_frames, 100);
+    }
+
+    #[test]
+    fn cpus_of_their_own_add_up_and_the_device_does_not() {
+        // Of three threads, two share a CPU.
+        let ends = || (0..3).map(|_| Asked { cost: sharing(), ..Asked::default() }).collect();
+        let all = || (0..3).map(|_| Answered { cost: sharing(), ..Answered::default() }).collect();
+        let (asked, answered) = together(ends(), all(), 1, 2);
+        for cost in [asked.cost, answered.cost] {
+            assert_eq!((cost.seconds, cost.tx_frames, cost.syscalls), (1.0, 100, 30));
+            let sums = [cost.cpu_thread - 1.2, cost.cpu_interrupts - 0.2, cost.cpu_others - 0.4];
+            assert!(sums.iter().all(|sum| sum.abs() < 1e-9), "{cost:?}");
+        }
     }
 
     #[test]

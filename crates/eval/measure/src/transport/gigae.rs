@@ -6,6 +6,7 @@ use super::raw::unavailable;
 use crate::channel::{Calls, Channel, NAP, ReceivedMessage, Side, Slept, Task, TransportError};
 use crate::end::Opening;
 use crate::end::Probe;
+use crate::in_memory::InMemoryLink;
 use crate::site::{ChannelAddress, Site};
 use ::gigae::{
     Backend, DrainError, Endpoint, Envelope, MacAddr, Mode, Options, Peer, RecvError, SendError,
@@ -20,6 +21,9 @@ use std::time::{Duration, Instant};
 /// between.
 const PEER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Transmit and receive frames of a link in memory: as an endpoint has over AF_PACKET.
+const MEMORY_FRAMES: usize = 1024;
+
 /// The UDP port of endpoints over UDP sockets: RoCEv2's, which networks for such messages let pass.
 const UDP_PORT: u16 = 4791;
 
@@ -30,16 +34,22 @@ pub(super) fn open(
     _side: Side,
 ) -> Result<Box<dyn Opening>, TransportError> {
     let endpoint = idle(options(site, task.wait, &task.setting.gigae()))?;
-    Ok(Box::new(GigaeOpening { endpoint, address: site.address(0), task: task.clone() }))
+    let (address, channel) = (site.address(0), site.thread);
+    Ok(Box::new(GigaeOpening { endpoint, address, channel, task: task.clone() }))
 }
 
 pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
+    with_settings(options_of(site, own.backend), wait, own)
+}
+
+/// All settings but those of the link.
+fn with_settings(options: Options, wait: Wait, own: &GigaeOptions) -> Options {
     let wait = match wait {
         Wait::Spin => ::gigae::Wait::Spin,
         Wait::Sleep => ::gigae::Wait::Sleep,
         Wait::Adaptive => ::gigae::Wait::Adaptive,
     };
-    let options = options_of(site, own.backend)
+    let options = options
         .wait(wait)
         .aggregate(own.aggregate)
         .payload_checksum(own.checksum)
@@ -53,9 +63,10 @@ pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
 
 /// The links of an end.
 fn options_of(site: &Site, own: plan::Backend) -> Options {
-    let options = Options::trunk(site.interfaces()).backend(backend(own));
+    let options = Options::trunk(site.interfaces()).backend(backend(own)).channels([site.thread]);
     if own == plan::Backend::Udp {
-        return options.envelope(Envelope::Udp { port: UDP_PORT });
+        let port = UDP_PORT + u16::from(site.thread);
+        return options.envelope(Envelope::Udp { port });
     }
     options
 }
@@ -84,6 +95,8 @@ pub(super) fn idle_endpoint(site: &Site, mode: plan::Backend) -> Result<Endpoint
 struct GigaeOpening {
     endpoint: Endpoint,
     address: ChannelAddress,
+    /// The channel of both ends.
+    channel: u8,
     task: Task,
 }
 
@@ -100,24 +113,33 @@ impl Opening for GigaeOpening {
         };
         let peer = self
             .endpoint
-            .peer(peer)
+            .peer(peer.channel(self.channel))
             .map_err(|error| TransportError::Unavailable(error.to_string()))?;
         if self.task.size > self.endpoint.max_message() {
             return Ok(Box::new(bulk::Tagged::new(self.endpoint, peer, &self.task)?));
         }
-        Ok(Box::new(GigaeChannel {
-            endpoint: self.endpoint,
-            peer,
-            spin: self.task.wait == Wait::Spin,
-            nap: self.task.nap(),
-            reports_sleep: self.task.experiment.is_goodput(),
-            slept: Slept::Unknown,
-            copies: self.task.setting.gigae().copy.then(|| {
-                let size = self.task.size;
-                Box::new(Copies { outgoing: message(size), incoming: message(size) })
-            }),
-        }))
+        Ok(Box::new(GigaeChannel::new(self.endpoint, peer, &self.task)))
     }
+}
+
+/// Both ends of a channel by a link in memory: the library without a kernel. The channels of two
+/// numbers have nothing to do with each other.
+pub fn in_memory(number: u8, task: &Task) -> Result<[Box<dyn Probe>; 2], TransportError> {
+    let options = with_settings(Options::new("memory"), task.wait, &task.setting.gigae());
+    let options = options.peer_timeout(PEER_TIMEOUT).linger(Duration::ZERO);
+    let links = InMemoryLink::pair(number, &options.filter(), MEMORY_FRAMES, MEMORY_FRAMES)
+        .map_err(TransportError::io("mapping frame memory"))?;
+    let open = |link| options.clone().open_on(vec![Box::new(link)]).map_err(unavailable);
+    let [a, b] = links.map(open);
+    let (a, b) = (a?, b?);
+    let peer = |of: &Endpoint, other: &Endpoint| {
+        let peer = of.peer(::gigae::Address::from(other.link().mac));
+        peer.map_err(|error| TransportError::Unavailable(error.to_string()))
+    };
+    let (to_b, to_a) = (peer(&a, &b)?, peer(&b, &a)?);
+    Ok([(a, to_b), (b, to_a)].map(|(endpoint, peer)| {
+        Box::new(GigaeChannel::new(endpoint, peer, task)) as Box<dyn Probe>
+    }))
 }
 
 struct GigaeChannel {
@@ -137,6 +159,24 @@ struct GigaeChannel {
 struct Copies {
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
+}
+
+impl GigaeChannel {
+    /// A channel for messages that fit a frame.
+    fn new(endpoint: Endpoint, peer: Peer, task: &Task) -> Self {
+        Self {
+            endpoint,
+            peer,
+            spin: task.wait == Wait::Spin,
+            nap: task.nap(),
+            reports_sleep: task.experiment.is_goodput(),
+            slept: Slept::Unknown,
+            copies: task.setting.gigae().copy.then(|| {
+                let size = task.size;
+                Box::new(Copies { outgoing: message(size), incoming: message(size) })
+            }),
+        }
+    }
 }
 
 const LOST: TransportError = TransportError::PeerGone("acknowledged no more messages");

@@ -1,7 +1,7 @@
 //! Cells: a plan multiplied out into single things to measure.
 
 use super::condition::{Condition, Cpus};
-use super::form::{ExperimentPlan, Plan};
+use super::form::{ExperimentPlan, Plan, ethernet_mtu};
 use super::label::conditional;
 use super::settings::Setting;
 use super::tune::TunePlan;
@@ -106,7 +106,7 @@ impl Plan {
     /// where every experiment of the plan runs on the link there is.
     pub fn cells(&self, link: Option<&str>, mtu: usize) -> Vec<Cell> {
         let mut cells = Vec::new();
-        for experiment in self.experiment.iter().filter(|one| one.kind != Experiment::Memory) {
+        for experiment in self.experiment.iter().filter(|one| !one.kind.needs_no_link()) {
             let here = match link {
                 Some(link) => experiment.links.iter().any(|name| name == link),
                 // What is of a loopback only stays there.
@@ -129,6 +129,11 @@ impl Plan {
     /// What is to be measured in this machine's memory, without any link.
     pub fn memory_cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
+        for plan in self.experiment.iter().filter(|one| one.kind == Experiment::Ceiling) {
+            for name in &plan.transports {
+                self.transport_cells(plan, name, ethernet_mtu() as usize, &mut cells);
+            }
+        }
         for plan in self.experiment.iter().filter(|one| one.kind == Experiment::Memory) {
             for method in ACCESS_METHODS {
                 for size in &plan.sizes {
@@ -152,14 +157,19 @@ impl Plan {
         cells: &mut Vec<Cell>,
     ) {
         let transport = transport::by_name(name).expect("checked when the plan was parsed");
-        if !transport.offers(plan.kind) {
+        if !transport.offers(plan.kind) && plan.kind != Experiment::Ceiling {
             return;
         }
+        // A link in memory carries single frames.
+        let largest = match plan.kind {
+            Experiment::Ceiling => transport.frame_payload(mtu),
+            _ => transport.largest(mtu),
+        };
         for variant in self.variants(plan, name) {
             for condition in plan.conditions() {
                 for &wait in plan.waits.iter().filter(|wait| transport.waits.contains(wait)) {
                     let sizes = plan.sizes.iter().map(|size| size.bytes(transport, mtu));
-                    for size in sizes.filter(|&size| size <= transport.largest(mtu)) {
+                    for size in sizes.filter(|&size| size <= largest) {
                         add(cells, plan.cell(name, variant.clone(), condition, wait, size));
                     }
                 }
@@ -219,12 +229,15 @@ impl ExperimentPlan {
         let cpus = if self.cpus.is_empty() { &[Cpus::Two][..] } else { &self.cpus };
         let bulks = if self.bulk.is_empty() { &[0][..] } else { &self.bulk };
         let senders = if self.senders.is_empty() { &[0][..] } else { &self.senders };
+        let threads = if self.threads.is_empty() { &[0][..] } else { &self.threads };
         let mut all = Vec::new();
         for &rate in &rates {
             for &cpus in cpus {
                 for &bulk in bulks {
-                    let one = |&senders: &u32| Condition { rate, cpus, bulk, senders };
-                    all.extend(senders.iter().map(one));
+                    for &senders in senders {
+                        let one = |&threads| Condition { rate, cpus, bulk, senders, threads };
+                        all.extend(threads.iter().map(one));
+                    }
                 }
             }
         }

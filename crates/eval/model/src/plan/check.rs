@@ -41,7 +41,7 @@ impl Plan {
         }
         self.check_settings()?;
         self.experiment.iter().try_for_each(|experiment| self.check_experiment(experiment))?;
-        if self.experiment.iter().all(|experiment| experiment.kind == Experiment::Memory) {
+        if self.experiment.iter().all(|experiment| experiment.kind.needs_no_link()) {
             return Err("at least one experiment must use a link".into());
         }
         self.check_figures()?;
@@ -179,8 +179,8 @@ impl ExperimentPlan {
         for condition in self.conditions() {
             condition.check(self.kind)?;
         }
-        if self.tune && self.kind == Experiment::Memory {
-            return Err("a memory experiment has no interface to tune".into());
+        if self.tune && self.kind.needs_no_link() {
+            return Err("this experiment has no interface to tune".into());
         }
         let spins = self.kind == Experiment::Paced || self.waits != [Wait::Sleep];
         if self.kind == Experiment::Incast && self.waits != [Wait::Sleep] {
@@ -198,6 +198,17 @@ impl ExperimentPlan {
             }
             Experiment::Memory if self.sizes.is_empty() => Err("an experiment needs sizes".into()),
             Experiment::Memory => Ok(()),
+            Experiment::Ceiling
+                if !self.links.is_empty()
+                    || self.transports != ["gigae"]
+                    || self.waits != [Wait::Spin] =>
+            {
+                Err("a ceiling experiment has transports = [\"gigae\"], waits = [\"spin\"] and no \
+                     links"
+                    .into())
+            }
+            Experiment::Ceiling if self.sizes.is_empty() => Err("an experiment needs sizes".into()),
+            Experiment::Ceiling => Ok(()),
             _ if self.links.is_empty() || self.sizes.is_empty() || self.waits.is_empty() => {
                 Err("an experiment needs links, sizes and waits".into())
             }

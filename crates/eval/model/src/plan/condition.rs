@@ -9,6 +9,9 @@ const HIGHEST_RATE: f64 = 1e6;
 /// Most senders; each has a thread.
 pub const MOST_SENDERS: u32 = 16;
 
+/// Most threads at each end.
+pub const MOST_THREADS: u32 = 16;
+
 /// Most bulk streams beside a measurement; each has a thread at either end.
 const MOST_BULK: u32 = 64;
 
@@ -26,6 +29,10 @@ pub struct Condition {
     /// Senders of an [`Experiment::Incast`]; none for all else.
     #[serde(skip_serializing_if = "none")]
     pub senders: u32,
+    /// Threads at each end, each with a stream of its own ([`Experiment::Cores`],
+    /// [`Experiment::Ceiling`]); none for all else.
+    #[serde(skip_serializing_if = "none")]
+    pub threads: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -62,7 +69,17 @@ impl Condition {
             1 => words.push("from one sender".to_owned()),
             senders => words.push(format!("from {senders} senders")),
         }
+        match self.threads {
+            0 => {}
+            1 => words.push("on one thread".to_owned()),
+            threads => words.push(format!("on {threads} threads")),
+        }
         words.join(" ")
+    }
+
+    /// How many ends send at once.
+    pub fn ends(&self) -> u32 {
+        self.senders.max(self.threads).max(1)
     }
 
     /// Refuses what cannot be done, in one line. Both the plan and the answering end ask.
@@ -83,6 +100,15 @@ impl Condition {
             return Err(
                 "an incast experiment has neither bulk streams beside it nor one CPU".into()
             );
+        }
+        if (self.threads > 0) != experiment.has_threads() {
+            return Err("experiments of cores and ceilings, and no others, have threads".into());
+        }
+        if self.threads > MOST_THREADS {
+            return Err(format!("at most {MOST_THREADS} threads"));
+        }
+        if self.threads > 0 && (self.bulk > 0 || self.cpus == Cpus::One) {
+            return Err("threads have CPUs of their own and no bulk streams beside them".into());
         }
         if self.bulk > MOST_BULK {
             return Err(format!("at most {MOST_BULK} bulk streams"));

@@ -150,6 +150,9 @@ pub struct ExperimentPlan {
     /// How many send to one, of an incast experiment; each is a separate cell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<u32>,
+    /// Threads at each end, of a cores or ceiling experiment; each is a separate cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<u32>,
     /// Whether it is measured under every setting of `[tune]`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune: bool,

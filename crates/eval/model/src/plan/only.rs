@@ -14,8 +14,18 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What can be named, in the order in which errors list it.
-const KEYS: [&str; 9] =
-    ["link", "experiment", "transport", "wait", "size", "rate", "senders", "cpus", "bulk"];
+const KEYS: [&str; 10] = [
+    "link",
+    "experiment",
+    "transport",
+    "wait",
+    "size",
+    "rate",
+    "senders",
+    "threads",
+    "cpus",
+    "bulk",
+];
 
 /// A key with a value: one of the pairs that `gigae eval --only` takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,6 +187,7 @@ impl ExperimentPlan {
             "size" => self.sizes.iter().map(size_word).collect(),
             "rate" => self.rates.iter().map(f64::to_string).collect(),
             "senders" => self.senders.iter().map(u32::to_string).collect(),
+            "threads" => self.threads.iter().map(u32::to_string).collect(),
             "cpus" => self.conditions().iter().map(|one| cpus_word(&one.cpus)).collect(),
             _ => self.conditions().iter().map(|one| one.bulk.to_string()).collect(),
         }
@@ -200,6 +211,7 @@ impl ExperimentPlan {
         only.narrow("size", &mut part.sizes, size_word);
         only.narrow("rate", &mut part.rates, f64::to_string);
         only.narrow("senders", &mut part.senders, u32::to_string);
+        only.narrow("threads", &mut part.threads, u32::to_string);
         let mut transports = std::mem::take(&mut part.transports);
         transports.retain(|name| {
             let variants = self.variant_names(plan, name);
@@ -218,16 +230,19 @@ impl ExperimentPlan {
         only.narrow("bulk", &mut conditions, |one: &Condition| one.bulk.to_string());
         part.cpus.retain(|cpus| conditions.iter().any(|one| one.cpus == *cpus));
         part.bulk.retain(|bulk| conditions.iter().any(|one| one.bulk == *bulk));
-        let network = self.kind != Experiment::Memory;
         // What is of no link is not among what is named by one.
         let named = |key| !only.of(key).is_empty();
-        let left = match network {
-            true => !(part.links.is_empty() || part.transports.is_empty() || part.waits.is_empty()),
-            false => !["link", "transport", "wait"].into_iter().any(named),
+        let carried = !(part.transports.is_empty() || part.waits.is_empty());
+        let left = match self.kind {
+            Experiment::Memory => !["link", "transport", "wait"].into_iter().any(named),
+            Experiment::Ceiling => carried && !named("link"),
+            _ => carried && !part.links.is_empty(),
         };
         let rates = self.rates.is_empty() && !named("rate") || !part.rates.is_empty();
         let senders = self.senders.is_empty() && !named("senders") || !part.senders.is_empty();
-        let whole = left && rates && senders && !part.sizes.is_empty() && !conditions.is_empty();
+        let threads = self.threads.is_empty() && !named("threads") || !part.threads.is_empty();
+        let whole =
+            left && rates && senders && threads && !part.sizes.is_empty() && !conditions.is_empty();
         (whole && only.fits("experiment", self.kind.name())).then_some(part)
     }
 

@@ -19,6 +19,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("ablation", include_str!("../../plans/ablation.toml")),
     ("link", include_str!("../../plans/link.toml")),
     ("large", include_str!("../../plans/large.toml")),
+    ("cores", include_str!("../../plans/cores.toml")),
 ];
 
 /// Their names, for messages to people.

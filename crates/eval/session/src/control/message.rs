@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 
 /// Version of everything in this file and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// What the owner of a server allows each client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -81,6 +81,8 @@ pub enum Request {
         task: Task,
         /// Where the senders are.
         addresses: Vec<ChannelAddress>,
+        /// The CPUs for your threads in turn, where both ends are on one machine.
+        cpus: Vec<usize>,
     },
     /// The senders are done and sent this many bytes each.
     Gathered {
