@@ -28,7 +28,7 @@ pub struct Site {
     /// The CPU for the measuring thread; `None` leaves it to the scheduler.
     pub cpu: Option<usize>,
     /// The number of the measuring thread among those that measure at once, from 0. Each has its
-    /// own channel.
+    /// own channel, and its own queue of the interface where it uses one.
     pub thread: u8,
     /// Whether the interface is a virtual one of our own, which has no interrupt lines.
     pub virtual_link: bool,

@@ -99,6 +99,7 @@ impl Stage {
             cable: link.cable,
             networks: link.links,
             nodes: link.nodes,
+            queues: link.queues,
             mtu: link.mtu,
             loss: link.loss,
             seed,

@@ -155,6 +155,9 @@ pub struct FabricConfig {
     /// `eth0`, `eth1` and so on, 1 to 8. Only the first has IP addresses, and only there can frames
     /// be impaired.
     pub networks: u16,
+    /// Receive and transmit queues of every link, 1 to 64. By a veth, what leaves by a queue
+    /// arrives at the queue of the same number, if the receiver's XDP program is in native mode.
+    pub queues: u16,
     /// Rates of the second network and those after it, where they differ from `rate`.
     pub network_rates: Vec<Rate>,
     /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
@@ -258,6 +261,7 @@ impl FabricConfig {
                 "network_rates names {rates} networks beyond the first of {networks}; give fewer"
             )));
         }
+        within("queues", self.queues.into(), 1, 64)?;
         for mtu in self.node_mtus.iter().chain(&self.switch_mtu).chain([&self.mtu]) {
             within("mtu", u64::from(*mtu), 68, 65_535)?;
         }
@@ -291,6 +295,7 @@ impl Default for FabricConfig {
             nodes: 2,
             cable: false,
             networks: 1,
+            queues: 1,
             network_rates: Vec::new(),
             rate: None,
             mtu: 1500,

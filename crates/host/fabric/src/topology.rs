@@ -142,10 +142,16 @@ pub(crate) fn wire_up(config: &FabricConfig) -> String {
 fn wire_up_one(config: &FabricConfig, network: u16) -> String {
     let (interface, bridge) = (interface(network), bridge(network));
     let written = |mac| written(mac_on(network, mac));
+    // One is what the kernel chooses.
+    let queues = match config.queues {
+        1 => String::new(),
+        queues => format!(" numtxqueues {queues} numrxqueues {queues}"),
+    };
     if config.cable {
         let end = |number| {
             let (node, mtu) = (node_name(&config.prefix, number), config.mtu_of(number));
-            format!("name {interface} address {} mtu {mtu} netns {node}", written(mac(number)))
+            let mac = written(mac(number));
+            format!("name {interface} address {mac} mtu {mtu}{queues} netns {node}")
         };
         return format!("link add {} type veth peer {}\n", end(1), end(2));
     }
@@ -163,8 +169,8 @@ fn wire_up_one(config: &FabricConfig, network: u16) -> String {
         let (mtu, port_mtu) = (config.mtu_of(number), config.port_mtu_of(number));
         let _ = writeln!(
             script,
-            "link add name {port} index {index} address {own} mtu {port_mtu} group {PORT_GROUP} \
-             type veth peer name {interface} address {peer} mtu {mtu} netns {node}\n\
+            "link add name {port} index {index} address {own} mtu {port_mtu}{queues} group {PORT_GROUP} \
+             type veth peer name {interface} address {peer} mtu {mtu}{queues} netns {node}\n\
              link set dev {port} master {bridge} up",
         );
     }

@@ -199,6 +199,8 @@ impl Options {
 
     /// The receive queue of the NIC to which an AF_XDP socket is bound; frames of other queues are
     /// not seen, so steer them there (`ethtool -N`) or give the NIC one queue (`ethtool -L`).
+    /// Several endpoints of a process may each have a queue of the same interface. They share one
+    /// XDP program, so all of them are in generic mode, or none is.
     #[must_use]
     pub fn queue(mut self, queue: u32) -> Self {
         self.queue = queue;

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// It loads an XDP program.
-const OF_ROOT: &[&str] = &["an_endpoint_on_the_second_queue_hears_that_one"];
+const OF_ROOT: &[&str] = &[
+    "an_endpoint_on_the_second_queue_hears_that_one",
+    "endpoints_of_one_process_share_a_nic_by_its_queues",
+];
 
 fn main() {
     testing::for_users_except(OF_ROOT).run(&[
@@ -19,6 +22,7 @@ fn main() {
         ("when_all_are_in_use_sharing_decides", when_all_are_in_use_sharing_decides),
         ("what_is_down_or_missing_is_passed_over", what_is_down_or_missing_is_passed_over),
         ("an_endpoint_on_the_second_queue_hears_that_one", the_second_queue),
+        ("endpoints_of_one_process_share_a_nic_by_its_queues", queues_of_one_process),
     ]);
 }
 
@@ -138,21 +142,18 @@ fn what_is_down_or_missing_is_passed_over() {
     assert!(refused.contains("named twice"), "{refused}");
 }
 
-/// Two queues at each end of a cable: what goes out by a queue of a veth arrives at the other end's
-/// queue of the same number.
+/// Two nodes back to back, whose interfaces have two queues.
+fn two_queues(test: &str) -> Fabric {
+    testing::fabric(test, |config| (config.cable, config.queues) = (true, 2))
+}
+
+/// In native mode, what goes out by a queue of a veth arrives at the other end's queue of the same
+/// number.
 fn the_second_queue() {
-    let fabric = testing::fabric("queues", |_| {});
+    let fabric = two_queues("queues");
     let (near, far) = (fabric.node(1), fabric.node(2));
-    let queues = ["numtxqueues", "2", "numrxqueues", "2"];
-    let link = ["link", "add", "two"].into_iter().chain(queues);
-    let link = link.chain(["type", "veth", "peer", "name", "two"]).chain(queues);
-    let link: Vec<_> = link.chain(["netns", &far.name]).collect();
-    ip(&near, &link);
-    for node in [&near, &far] {
-        ip(node, &["link", "set", "two", "up"]);
-    }
     let on = |node, queue, mode| {
-        open(node, Options::new("two").queue(queue).backend(Backend::XdpMode(mode)))
+        open(node, Options::new("eth0").queue(queue).backend(Backend::XdpMode(mode)))
     };
     let second = |node| on(node, 1, Mode::XdpNative).unwrap();
     let (a, b) = (second(&near), second(&far));
@@ -169,4 +170,59 @@ fn the_second_queue() {
     drop(first);
     let refused = on(&far, 2, Mode::XdpNative).unwrap_err().to_string();
     assert!(refused.contains("is there a queue 2?"), "{refused}");
+}
+
+/// A thread with an endpoint for each queue, at both ends, each on its own channel.
+fn queues_of_one_process() {
+    let fabric = two_queues("threads");
+    let (near, far) = (fabric.node(1), fabric.node(2));
+    let on = |node, queue: u32, mode| {
+        let options = Options::new("eth0").queue(queue).channels([queue as u8 + 1]);
+        open(node, options.backend(Backend::XdpMode(mode)))
+    };
+    let native = |node, queue| on(node, queue, Mode::XdpNative).unwrap();
+    let pairs = [0, 1].map(|queue| (queue, native(&near, queue), native(&far, queue)));
+    let threads = pairs.map(|(queue, a, b)| {
+        std::thread::spawn(move || {
+            exchange_on(queue as u8 + 1, &a, &b);
+            (a, b)
+        })
+    });
+    let [(a, b), (second, other)] = threads.map(|thread| thread.join().unwrap());
+    for end in [&a, &b, &second, &other] {
+        assert!(end.counters().link.rx_frames > 0);
+    }
+    let refused = on(&near, 1, Mode::XdpNative).unwrap_err();
+    assert!(matches!(refused, OpenError::QueueBusy { queue: 1, .. }), "{refused}");
+    drop(second);
+    // The first one's program is there, and it is not for this mode.
+    let refused = on(&near, 1, Mode::XdpGeneric).unwrap_err().to_string();
+    assert!(refused.contains("another mode"), "{refused}");
+    exchange_on(1, &a, &b);
+    let second = native(&near, 1);
+    exchange_on(2, &second, &other);
+    // Whichever was first: the program stays as long as one is left.
+    drop(a);
+    exchange_on(2, &second, &other);
+    drop(second);
+    on(&near, 0, Mode::XdpGeneric).unwrap();
+}
+
+/// Messages both ways on a channel.
+fn exchange_on(channel: u8, a: &Endpoint, b: &Endpoint) {
+    let start = Instant::now();
+    for number in 0..200_u32 {
+        for (from, to) in [(a, b), (b, a)] {
+            let peer = from.peer(to.identity().address.channel(channel)).unwrap();
+            from.send(peer, &number.to_le_bytes()).unwrap();
+            let message = loop {
+                if let Some(message) = to.recv_timeout(Duration::from_millis(5)).unwrap() {
+                    break message;
+                }
+                assert!(from.recv_timeout(Duration::ZERO).unwrap().is_none());
+                assert!(start.elapsed() < PATIENCE, "message {number} on channel {channel}");
+            };
+            assert_eq!(message[..], number.to_le_bytes());
+        }
+    }
 }

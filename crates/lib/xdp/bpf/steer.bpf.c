@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Takes the frames of one link out of a receive queue; everything else is XDP_PASS.
+// Takes the frames of links out of receive queues; everything else is XDP_PASS. Each queue has a link of
+// its own, with a filter of its own.
 //
 // A frame is taken when it is addressed to this interface itself, carries the EtherType (or is UDP
 // to the port, over IPv4 without options and unfragmented, or over IPv6 without extension headers)
@@ -35,18 +36,33 @@ struct xdp_md {
 };
 
 #define XDP_PASS 2
+#define BPF_MAP_TYPE_ARRAY 2
 #define BPF_MAP_TYPE_XSKMAP 17
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*bpf_redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
 
 #define SEC(name) __attribute__((section(name), used))
 
-// Set by the loader. 16-bit values are in network byte order, as in the frame.
+// Set by the loader. In network byte order, as in the frame.
 volatile const u16 own_mac[3] = {};
-volatile const u16 ethertype = 0; // zero: frames are in UDP
-volatile const u16 udp_port = 0;
-volatile const u64 channels[4] = {};
 
-// One socket per receive queue; the loader sets the size.
+// Which frames a queue's link takes. 16-bit values are in network byte order.
+struct filter {
+	u16 ethertype; // zero: frames are in UDP
+	u16 udp_port;
+	u32 unused;
+	u64 channels[4];
+};
+
+// One filter and one socket per receive queue; the loader sets the sizes. Without a socket the filter does
+// not matter. Sizes instead of types, for the loader does not describe types to the kernel.
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*max_entries)[1];
+	int (*key_size)[sizeof(u32)];
+	int (*value_size)[sizeof(struct filter)];
+} filters SEC(".maps");
+
 struct {
 	int (*type)[BPF_MAP_TYPE_XSKMAP];
 	int (*max_entries)[1];
@@ -92,6 +108,8 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 {
 	u8 *frame = (u8 *)(long)ctx->data;
 	u8 *end = (u8 *)(long)ctx->data_end;
+	u32 queue = ctx->rx_queue_index;
+	struct filter *filter;
 	u8 to_all, kind, channel;
 
 	if (frame + ETHERNET_END + CHANNEL + 1 > end)
@@ -100,8 +118,11 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 	if (!to_all && (HALF(0) != own_mac[0] || HALF(2) != own_mac[1] || HALF(4) != own_mac[2]))
 		return XDP_PASS;
 
-	if (ethertype) {
-		if (HALF(TYPE) != ethertype)
+	filter = bpf_map_lookup_elem(&filters, &queue);
+	if (!filter)
+		return XDP_PASS;
+	if (filter->ethertype) {
+		if (HALF(TYPE) != filter->ethertype)
 			return XDP_PASS;
 		BYTE(kind, ETHERNET_END + KIND);
 		BYTE(channel, ETHERNET_END + CHANNEL);
@@ -109,23 +130,23 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 		if (frame + IPV4_UDP_END + CHANNEL + 1 > end)
 			return XDP_PASS;
 		if (frame[ETHERNET_END] != 0x45 || HALF(IPV4_FRAGMENT) & FRAGMENT ||
-		    frame[IPV4_PROTOCOL] != UDP || HALF(IPV4_PORT) != udp_port)
+		    frame[IPV4_PROTOCOL] != UDP || HALF(IPV4_PORT) != filter->udp_port)
 			return XDP_PASS;
 		BYTE(kind, IPV4_UDP_END + KIND);
 		BYTE(channel, IPV4_UDP_END + CHANNEL);
 	} else if (HALF(TYPE) == IPV6) {
 		if (frame + IPV6_UDP_END + CHANNEL + 1 > end)
 			return XDP_PASS;
-		if (frame[IPV6_NEXT] != UDP || HALF(IPV6_PORT) != udp_port)
+		if (frame[IPV6_NEXT] != UDP || HALF(IPV6_PORT) != filter->udp_port)
 			return XDP_PASS;
 		BYTE(kind, IPV6_UDP_END + KIND);
 		BYTE(channel, IPV6_UDP_END + CHANNEL);
 	} else {
 		return XDP_PASS;
 	}
-	if (to_all ? kind != WHO : !(channels[channel / 64] >> (channel % 64) & 1))
+	if (to_all ? kind != WHO : !(filter->channels[channel / 64] >> (channel % 64) & 1))
 		return XDP_PASS;
-	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
+	return bpf_redirect_map(&sockets, queue, XDP_PASS);
 }
 
 SEC("xdp")

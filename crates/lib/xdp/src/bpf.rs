@@ -80,15 +80,27 @@ struct LinkCreate {
 }
 
 /// Sets element 0 of a map and makes the map read-only, so the verifier knows the value.
-pub(crate) fn fill_and_freeze(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
-    let (key, mut map) = (0u32, map.as_raw_fd());
-    let (at, from) = (&raw const key as u64, value.as_ptr() as u64);
-    let mut update = MapUpdate { map, padding: 0, key: at, value: from, flags: 0 };
-    // SAFETY: the kernel reads a key of four bytes and a value, which is as long as the map says:
-    // the map was made for these very bytes.
-    unsafe { call(MAP_UPDATE, &mut update) }?;
+///
+/// # Safety
+/// The value must be as long as those of the map.
+pub(crate) unsafe fn fill_and_freeze(map: BorrowedFd<'_>, value: &[u8]) -> io::Result<()> {
+    // SAFETY: passed on to the caller.
+    unsafe { set(map, 0, value) }?;
+    let mut map = map.as_raw_fd();
     // SAFETY: the request is only a descriptor.
     unsafe { call(MAP_FREEZE, &mut map) }.map(drop)
+}
+
+/// Sets an element of a map.
+///
+/// # Safety
+/// The value must be as long as those of the map.
+pub(crate) unsafe fn set(map: BorrowedFd<'_>, key: u32, value: &[u8]) -> io::Result<()> {
+    let (at, from) = (&raw const key as u64, value.as_ptr() as u64);
+    let map = map.as_raw_fd();
+    let mut update = MapUpdate { map, padding: 0, key: at, value: from, flags: 0 };
+    // SAFETY: the kernel reads a key of four bytes and a value, which is long enough (see above).
+    unsafe { call(MAP_UPDATE, &mut update) }.map(drop)
 }
 
 /// Loads a program for XDP. `frags` says that it accepts frames in several buffers (Linux 5.18).

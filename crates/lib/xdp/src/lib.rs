@@ -51,9 +51,10 @@
 //!
 //! # Limits
 //!
-//! One link per interface, since the program steers one queue. The link never replaces another
-//! program. In generic mode the program does not see a VLAN tag that the sending side kept beside
-//! the frame, so it takes a tagged frame of our EtherType and channel. Kernel 5.9 or later.
+//! One link per queue, and the links of an interface are of one process, since they share one
+//! program. All of them are in generic mode, or none is. The link never replaces another program.
+//! In generic mode the program does not see a VLAN tag that the sending side kept beside the frame,
+//! so it takes a tagged frame of our EtherType and channel. Kernel 5.9 or later.
 
 mod assemble;
 mod assembly;
@@ -70,6 +71,7 @@ mod probe;
 mod program;
 mod ring;
 mod selftest;
+mod shared;
 mod socket;
 mod umem;
 mod watch;

@@ -1,7 +1,7 @@
 //! [`XdpLink`]: the contract of `gigae_link::Link` over the socket, its rings and its memory.
 
 use crate::assembly::{Assembly, FrameState};
-use crate::bpf::Attached;
+use crate::shared::ClaimedQueue;
 use crate::socket::XskSocket;
 use crate::umem::{CHUNK, Umem};
 use crate::watch::ProgramWatch;
@@ -55,7 +55,7 @@ pub struct XdpLink {
     pub(crate) interface: Interface,
     /// Keeps the program attached; `None` if the interface does. Dropped before the socket, so
     /// frames go to the stack as soon as the link no longer takes them.
-    pub(crate) program: Option<Attached>,
+    pub(crate) program: Option<ClaimedQueue>,
     pub(crate) socket: XskSocket,
     pub(crate) umem: Umem,
     pub(crate) counters: LinkCounters,

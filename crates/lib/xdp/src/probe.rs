@@ -9,7 +9,6 @@
 //! less room (it refuses the program then), the mode is also tried with several buffers.
 
 use crate::attached;
-use crate::bpf::Attached;
 use crate::candidate_error::{CandidateError, failed, refused};
 use crate::config::{BusyPoll, XdpConfig};
 use crate::link::XdpLink;
@@ -17,6 +16,7 @@ use crate::notes::Notes;
 use crate::parts::{Description, LinkParts};
 use crate::program::{self, Program};
 use crate::selftest::{NO_COMPLETION, NOT_TRIED, busy_poll, classifies, transmits};
+use crate::shared::{self, ClaimedQueue, SharedProgram};
 use crate::socket::{RingSizes, SetupError, XskSocket, opening};
 use crate::umem::{CHUNK, LONGEST, MAX_FRAMES, SEGMENT, Umem};
 use crate::within::within;
@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use rustix::net::xdp::SocketAddrXdpFlags;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::debug;
 
@@ -110,7 +111,9 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&LentMemory>) -> Result<XdpL
         let (interface, mtu) = (found.name, found.mtu);
         return Err(OpenError::MtuTooSmall { interface, mtu, needed });
     }
-    refuse_other_programs(&found, config.queue)?;
+    if lent.is_some() || shared_on(&found)?.is_none() {
+        refuse_other_programs(&found, config.queue)?;
+    }
     let driver = found.driver().unwrap_or_default();
     let quirk = QUIRKS.iter().find(|quirk| quirk.driver == driver);
     let asked = config.mode.map(|mode| [mode]);
@@ -320,12 +323,16 @@ fn attempt(
     let interface = Interface::find(&config.interface)?;
     let had_carrier = interface.has_carrier();
     let native = mode != Mode::XdpGeneric;
-    let (mut program, attached) = load(config, candidate, &interface, lent.is_some())?;
-    let (parts, arena) = parts(config, candidate, interface, lent, program.id())?;
+    let stays = lent.is_some();
+    let claimed = load(config, candidate, &interface, stays)?;
+    let id = claimed.program.program().id();
+    let (parts, arena) = parts(config, candidate, interface, lent, id)?;
     // SAFETY: the parts are new, and this is their only use; memory of another process is written
     // and not read.
     let mut link = unsafe { XdpLink::assemble(parts, arena) }?;
-    link.program = attached;
+    let program = Arc::clone(&claimed.program);
+    // What stays on the interface ends with that.
+    link.program = (!stays).then_some(claimed);
     if had_carrier {
         let _ = within(CARRIER_WITHIN, || link.interface.has_carrier());
     }
@@ -340,10 +347,12 @@ fn attempt(
     if mode == Mode::XdpZeroCopy && !link.socket.is_zero_copy() {
         return Err(refused("zero-copy", "the kernel copies anyway"));
     }
+    let mut program = program.program();
     program
-        .steer(config.queue, link.socket.as_fd())
+        .steer(config.queue, &config.filter, link.socket.as_fd())
         .map_err(|e| failed("steering frames to the socket", e))?;
     classifies(&program, &link, config)?;
+    drop(program);
     let carrier = link.interface.has_carrier();
     let useful = hardware && native;
     link.busy = busy_poll(&link, config.busy_poll, useful && carrier)?;
@@ -356,26 +365,62 @@ fn attempt(
     Ok((link, left_off))
 }
 
-/// Loads and attaches the program. Returns it with what keeps it attached: a descriptor, or the
-/// interface itself (`stays`).
+/// The program that a link of this process has on an interface.
+fn shared_on(interface: &Interface) -> Result<Option<Arc<SharedProgram>>, OpenError> {
+    let what = "looking for the XDP program of this process";
+    shared::programs().on(interface.index).map_err(|source| OpenError::Io { what, source })
+}
+
+/// Has the queue of the interface's program for the link. Loads and attaches the program, unless a
+/// link of this process has done so. A descriptor keeps it attached, or the interface itself
+/// (`stays`).
 fn load(
     config: &XdpConfig,
     Candidate { mode, buffers }: Candidate,
     interface: &Interface,
     stays: bool,
-) -> Result<(Program, Option<Attached>), CandidateError> {
-    let several = buffers == Buffers::Several;
-    let program = Program::load(&config.filter, interface.mac, config.queue, several);
+) -> Result<ClaimedQueue, CandidateError> {
+    let (several, native) = (buffers == Buffers::Several, mode != Mode::XdpGeneric);
+    let mut programs = shared::programs();
+    let place = |source| OpenError::Io { what: "looking for the interface", source };
+    if !stays && let Some(shared) = programs.on(interface.index).map_err(place)? {
+        return share(&shared, config, native, several);
+    }
+    let program = Program::load(interface.mac, config.queue, several);
     let program = program.map_err(|e| match e.raw_os_error() {
         Some(libc::EINVAL) if several => refused("loading the XDP program", "needs Linux 5.18"),
         _ => loading(e).into(),
     })?;
-    let native = mode != Mode::XdpGeneric;
     let attached = match stays {
         true => program.attach_for_good(interface.index, native).map(|()| None),
         false => program.attach(interface.index, native).map(Some),
     };
-    Ok((program, attached.map_err(|e| attaching(e, interface, config))?))
+    let attached = attached.map_err(|e| attaching(e, interface, config))?;
+    let shared = SharedProgram::new(program, attached, native, several);
+    if !stays {
+        programs.add(interface.index, &shared).map_err(place)?;
+    }
+    Ok(shared.claim(config.queue).expect("nobody else has a queue of a new program"))
+}
+
+/// Has a queue of a program that another link of this process has attached.
+fn share(
+    shared: &Arc<SharedProgram>,
+    config: &XdpConfig,
+    native: bool,
+    several: bool,
+) -> Result<ClaimedQueue, CandidateError> {
+    const WHAT: &str = "sharing the interface's program";
+    let queues = shared.program().queues();
+    if (shared.native, shared.several) != (native, several) {
+        return Err(failed(WHAT, "another link of this process has attached it for another mode"));
+    }
+    if config.queue >= queues {
+        return Err(failed(WHAT, format!("it has room for {queues} queues")));
+    }
+    let (interface, queue) = (config.interface.clone(), config.queue);
+    let busy = OpenError::QueueBusy { interface, queue };
+    shared.claim(queue).ok_or(CandidateError::Final(busy))
 }
 
 /// Makes memory and socket, not yet bound together. After the program, which a driver may refuse:
@@ -456,7 +501,7 @@ fn attaching(error: io::Error, interface: &Interface, config: &XdpConfig) -> Can
     }
 }
 
-/// Fails if a program is already attached to the interface, ours or another.
+/// Fails if a program is already attached to the interface, of another process or foreign.
 fn refuse_other_programs(interface: &Interface, queue: u32) -> Result<(), OpenError> {
     let name = || interface.name.clone();
     let _ = within(PROGRAM_GONE_WITHIN, || attached::program(interface.index).is_none());

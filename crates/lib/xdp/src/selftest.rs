@@ -36,13 +36,14 @@ pub(crate) fn classifies(
     if link.assembly.is_some() {
         longest.resize(link.info.max_frame, 0);
     }
-    // A test runs on queue 0, which has a socket only if that is the link's.
-    let expected = if config.queue == 0 && !config.filter.channels.is_empty() {
-        Verdict::Redirect
-    } else {
-        Verdict::Pass
-    };
-    for (frame, expected) in [(&ours, expected), (&longest, expected), (&foreign, Verdict::Pass)] {
+    let empty = config.filter.channels.is_empty();
+    let expected = if empty { Verdict::Pass } else { Verdict::Redirect };
+    let mut frames = vec![(&foreign, Verdict::Pass)];
+    // A test runs on queue 0, which may have another link.
+    if config.queue == 0 {
+        frames.extend([(&ours, expected), (&longest, expected)]);
+    }
+    for (frame, expected) in frames {
         match program.judge(frame) {
             Ok(verdict) if verdict == expected => {}
             Ok(other) => return Err(failed("testing the program", format!("it says {other:?}"))),

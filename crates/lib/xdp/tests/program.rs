@@ -1,6 +1,6 @@
 //! The XDP program's decisions, by `BPF_PROG_TEST_RUN`, and that the object is made of its source.
 
-use aya::maps::XskMap;
+use aya::maps::{Array, XskMap};
 use aya::programs::{TestRun, TestRunOptions, Xdp};
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use gigae_fabric::testing;
@@ -45,6 +45,9 @@ fn main() {
 const ONE: &str = "gigae_steer";
 const SEVERAL: &str = "gigae_steer_sg";
 
+/// Bytes of a filter: EtherType, UDP port, four bytes unused, channels.
+const FILTER: usize = 40;
+
 /// Both programs, of which the second is asked too and must always agree.
 struct Judge {
     object: Ebpf,
@@ -58,19 +61,22 @@ impl Judge {
             Envelope::Udp { port } => (0, port.to_be()),
         };
         let set: gigae_link::ChannelSet = channels.iter().copied().collect();
-        let words = set.words();
+        let mut filter = [0; FILTER];
+        filter[..2].copy_from_slice(&ethertype.to_ne_bytes());
+        filter[2..4].copy_from_slice(&port.to_ne_bytes());
+        filter[8..].copy_from_slice(set.words().map(u64::to_ne_bytes).as_flattened());
         let mut object = EbpfLoader::new()
             .btf(None)
             .override_global("own_mac", &US.0[..], true)
-            .override_global("ethertype", &ethertype, true)
-            .override_global("udp_port", &port, true)
-            .override_global("channels", &words[..], true)
             .load(OBJECT)
             .unwrap();
         for name in [ONE, SEVERAL] {
             let program: &mut Xdp = object.program_mut(name).unwrap().try_into().unwrap();
             program.load().unwrap();
         }
+        let mut filters: Array<_, [u8; FILTER]> =
+            object.map_mut("filters").unwrap().try_into().unwrap();
+        filters.set(0, filter, 0).unwrap();
         let socket = rustix::net::socket(AddressFamily::XDP, SocketType::RAW, None).unwrap();
         let mut map: XskMap<_> = object.map_mut("sockets").unwrap().try_into().unwrap();
         map.set(0, socket.as_raw_fd(), 0).unwrap();

@@ -63,7 +63,10 @@ fn with_settings(options: Options, wait: Wait, own: &GigaeOptions) -> Options {
 
 /// The links of an end.
 fn options_of(site: &Site, own: plan::Backend) -> Options {
-    let options = Options::trunk(site.interfaces()).backend(backend(own)).channels([site.thread]);
+    let options = Options::trunk(site.interfaces())
+        .backend(backend(own))
+        .channels([site.thread])
+        .queue(site.thread.into());
     if own == plan::Backend::Udp {
         let port = UDP_PORT + u16::from(site.thread);
         return options.envelope(Envelope::Udp { port });

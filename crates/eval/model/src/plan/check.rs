@@ -4,7 +4,7 @@
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};
 use super::figure::{FigurePlan, ResolvedCell, RowPlan, Value};
-use super::form::{ExperimentPlan, LinkPlan, Plan, ethernet_mtu, one_link, two_nodes};
+use super::form::{ExperimentPlan, LinkPlan, Plan, ethernet_mtu, one_link, one_queue, two_nodes};
 use super::paper::PaperPlan;
 use super::settings::DEFAULT;
 use super::tune::TunePlan;
@@ -146,6 +146,9 @@ impl LinkPlan {
         if !(2..=17).contains(&self.nodes) || self.nodes > 2 && self.cable {
             return Err("nodes must be from 2 to 17, and 2 of a cable".into());
         }
+        if !(1..=16).contains(&self.queues) {
+            return Err("queues must be from 1 to 16".into());
+        }
         if self.loopback && !self.is_plain() {
             return Err("a loopback has no other keys; leave them out".into());
         }
@@ -161,7 +164,8 @@ impl LinkPlan {
     fn is_plain(&self) -> bool {
         let shaped = self.rate_mbit.is_some() || self.buffer.is_some() || self.loss > 0.0;
         !(self.cable || shaped)
-            && (self.links, self.nodes, self.mtu) == (one_link(), two_nodes(), ethernet_mtu())
+            && (self.links, self.nodes, self.mtu, self.queues)
+                == (one_link(), two_nodes(), ethernet_mtu(), one_queue())
     }
 }
 

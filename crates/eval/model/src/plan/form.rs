@@ -86,6 +86,9 @@ pub struct LinkPlan {
     /// experiment are, in turn.
     #[serde(default = "two_nodes", skip_serializing_if = "are_two")]
     pub nodes: u16,
+    /// Queues of the nodes' interfaces, 1 to 16: threads with AF_XDP have one each.
+    #[serde(default = "one_queue", skip_serializing_if = "is_one")]
+    pub queues: u16,
     /// Rate in Mbit/s that the switch's ports are shaped to; absent: as fast as the machine can.
     pub rate_mbit: Option<u64>,
     /// MTU in bytes.
@@ -105,6 +108,7 @@ impl Default for LinkPlan {
             loopback: false,
             links: one_link(),
             nodes: two_nodes(),
+            queues: one_queue(),
             rate_mbit: None,
             mtu: ethernet_mtu(),
             buffer: None,
@@ -174,6 +178,13 @@ pub(super) fn two_nodes() -> u16 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn are_two(nodes: &u16) -> bool {
     *nodes == 2
+}
+pub(super) fn one_queue() -> u16 {
+    1
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_one(queues: &u16) -> bool {
+    *queues == 1
 }
 fn five_percent() -> f64 {
     0.05
