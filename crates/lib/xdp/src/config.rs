@@ -1,6 +1,6 @@
 //! The configuration of a link.
 
-use crate::notes;
+use gigae_host::own_files;
 use gigae_link::{Filter, Mode};
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ impl XdpConfig {
             huge_pages: false,
             busy_poll: BusyPoll::Auto,
             need_wakeup: true,
-            notes: notes::usual_directory(),
+            notes: own_files::usual_directory(),
         }
     }
 }

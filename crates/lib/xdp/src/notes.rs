@@ -7,18 +7,12 @@
 //!
 //! The chosen mode passes its own test in any case. So a wrong note can only keep a better mode
 //! from being tried. Only this process's user can write a note: the directory and the file must
-//! belong to that user, and no other user may be able to write them. No symbolic link is followed.
-//! A file that is too long, too old, of another kernel or of another format is not read. Without
-//! such a directory nothing is noted.
+//! belong to that user, and no other user may be able to write them ([`own_files`]). A file of
+//! another kernel or of another format is not read. Without such a directory nothing is noted.
 
-use gigae_host::environment::variable;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::Errno;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use gigae_host::own_files::{self, OwnDirectory};
+use std::path::Path;
+use std::time::Duration;
 
 /// Modes may become possible without a new kernel: by other settings of the NIC, or by new
 /// firmware.
@@ -30,16 +24,13 @@ const LONGEST: usize = 4096;
 /// Most characters of a reason.
 const REASON: usize = 300;
 
-/// The name of the directory.
-const DIRECTORY: &str = "gigae-selftest";
-
 /// The format of the file, in its first line.
 const FORM: &str = "gigae self-test 1";
 
 /// What earlier self-tests noted about a driver, and what this one adds.
 pub(crate) struct Notes {
-    /// The directory, its path, and the file's name in it.
-    place: Option<(OwnedFd, PathBuf, String)>,
+    /// The directory, and the file's name in it.
+    place: Option<(OwnDirectory, String)>,
     release: String,
     /// What was refused, and why.
     refusals: Vec<(String, String)>,
@@ -48,34 +39,24 @@ pub(crate) struct Notes {
     changed: bool,
 }
 
-/// The default directory: one of root's, or of the user's session.
-pub(crate) fn usual_directory() -> Option<PathBuf> {
-    let user = rustix::process::geteuid();
-    if user.is_root() {
-        return Some(Path::new("/run").join(DIRECTORY));
-    }
-    Some(Path::new(&variable("XDG_RUNTIME_DIR")?).join(DIRECTORY))
-}
-
 impl Notes {
     /// Reads the notes about a driver from a directory, which is made if it does not exist. Some
     /// ten system calls.
     pub(crate) fn read(directory: Option<&Path>, driver: &str, mtu: usize, queue: u32) -> Self {
         let release = gigae_host::proc::kernel_release();
         let mut notes = Self { place: None, release, refusals: vec![], age: None, changed: false };
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if driver.is_empty() || !driver.chars().all(is_plain) {
+        if !own_files::is_plain(driver) {
             return notes;
         }
         let Some(directory) = directory else { return notes };
-        let Ok(opened) = open_directory(directory) else { return notes };
+        let Ok(opened) = OwnDirectory::open(directory) else { return notes };
         let file = format!("{driver}-{mtu}-{queue}");
-        if let Some((text, age)) = read(&opened, &file)
+        if let Some((text, age)) = opened.read(&file, LONGEST, GOOD_FOR)
             && let Some(refusals) = parse(&text, &notes.release)
         {
             (notes.refusals, notes.age) = (refusals, Some(age));
         }
-        notes.place = Some((opened, directory.to_owned(), file));
+        notes.place = Some((opened, file));
         notes
     }
 
@@ -86,9 +67,9 @@ impl Notes {
 
     /// Why an earlier self-test saw this candidate refused, if it did.
     pub(crate) fn why(&self, candidate: &str) -> Option<String> {
-        let (minutes, (_, directory, file)) = (self.age?.as_secs() / 60, self.place.as_ref()?);
+        let (minutes, (directory, file)) = (self.age?.as_secs() / 60, self.place.as_ref()?);
         let (_, why) = self.refusals.iter().find(|(of, _)| of == candidate)?;
-        let path = directory.join(file);
+        let path = directory.path_of(file);
         Some(format!("{why}; noted {minutes} minutes ago in {}", path.display()))
     }
 
@@ -116,12 +97,12 @@ impl Notes {
     /// Writes the notes for later self-tests, if there is anything new. If writing fails, they try
     /// again.
     pub(crate) fn keep(self) {
-        let Some((directory, _, file)) = self.place.as_ref().filter(|_| self.changed) else {
+        let Some((directory, file)) = self.place.as_ref().filter(|_| self.changed) else {
             return;
         };
         let _ = match self.refusals.is_empty() {
-            true => rustix::fs::unlinkat(directory, file, AtFlags::empty()),
-            false => write(directory, file, &self.text()),
+            true => directory.remove(file),
+            false => directory.write(file, &self.text()),
         };
     }
 
@@ -147,63 +128,13 @@ fn parse(text: &str, release: &str) -> Option<Vec<(String, String)>> {
     lines.map(refusal).collect()
 }
 
-/// Whether only this process's user can change a file or directory.
-fn is_own(stat: &Stat) -> bool {
-    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o022 == 0
-}
-
-/// Opens the directory. Makes it first if its parent exists.
-fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
-    let (parent, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let parent = rustix::fs::openat2(CWD, parent, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(e) => return Err(e),
-    }
-    let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
-    match is_own(&rustix::fs::fstat(&directory)?) {
-        true => Ok(directory),
-        false => Err(Errno::PERM),
-    }
-}
-
-/// The contents of a file, if it can be trusted, and its age.
-fn read(directory: &OwnedFd, file: &str) -> Option<(String, Duration)> {
-    // A FIFO of this name must not block the process.
-    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::openat(directory, file, flags, Mode::empty()).ok()?);
-    let stat = rustix::fs::fstat(&file).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    let written = file.metadata().and_then(|data| data.modified()).ok()?;
-    // A file from the future is as suspect as an old one.
-    let age = SystemTime::now().duration_since(written).ok()?;
-    if !is_file || !is_own(&stat) || age > GOOD_FOR {
-        return None;
-    }
-    let mut text = String::new();
-    file.take(LONGEST as u64 + 1).read_to_string(&mut text).ok()?;
-    (text.len() <= LONGEST).then_some((text, age))
-}
-
-/// Replaces the old file with a new one.
-fn write(directory: &OwnedFd, file: &str, text: &str) -> Result<(), Errno> {
-    let new = format!(".{file}.{}", std::process::id());
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(directory, &new, flags, Mode::RUSR | Mode::WUSR)?;
-    let written = File::from(made).write_all(text.as_bytes());
-    let placed = match written {
-        Ok(()) => rustix::fs::renameat(directory, &new, directory, file),
-        Err(_) => Err(Errno::IO),
-    };
-    placed.or_else(|e| rustix::fs::unlinkat(directory, &new, AtFlags::empty()).and(Err(e)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::fs::{self, File};
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::path::PathBuf;
+    use std::time::SystemTime;
 
     const FILE: &str = "igb-1500-0";
 
