@@ -268,7 +268,7 @@ fn endpoint(facts: &Facts) -> Check {
                     found,
                     format!("slower than AF_XDP: {}", opened.reason),
                 ),
-                false if opened.is_packet => {
+                false if opened.is_above_driver => {
                     Check::good("endpoint", format!("{found}; {}", opened.reason))
                 }
                 false => Check::good("endpoint", found),

@@ -5,6 +5,7 @@
 
 use crate::outcome::{CommandError, EXIT_CODES, finish, say};
 use crate::peer::{cluster, host_of, interface};
+use crate::remember::{self, remember};
 use crate::terminal::{Bar, emphasised};
 use crate::tui::{self, View};
 use crate::tuning;
@@ -95,6 +96,11 @@ pub struct EvalArgs {
     /// Key q stops, ? lists the keys
     #[arg(long, conflicts_with_all = ["render", "list"])]
     pub tui: bool,
+    /// After a run of the plan 'backend', note which backend has the shorter round trip. This
+    /// user's endpoints then take it where the driver has no XDP mode of its own: on interfaces
+    /// with the same driver, MTU and kernel, for 30 days or until the machine restarts
+    #[arg(long, conflicts_with_all = ["repeat", "render", "list"])]
+    pub remember: bool,
     /// Measure nothing. Write the reports of this results.json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "list"])]
     pub render: Option<PathBuf>,
@@ -143,11 +149,10 @@ fn try_eval(
         },
     };
     let written = write(&args.out, &results)?;
-    if args.json {
-        return say(&results.to_json());
-    }
-    if args.csv {
-        return say(&csv::page(&results));
+    let remembered = if args.remember { remember(&results) } else { String::new() };
+    if args.json || args.csv {
+        remembered.lines().for_each(remark);
+        return say(&if args.json { results.to_json() } else { csv::page(&results) });
     }
     let mut text = if results.runs.len() > 1 {
         terminal::figures(&results, bold) + &terminal::conditions(&results, bold)
@@ -157,6 +162,7 @@ fn try_eval(
     for file in written {
         let _ = writeln!(text, "{}", file.display());
     }
+    text.push_str(&remembered);
     say(&text)
 }
 
@@ -228,6 +234,9 @@ fn measure(
     tune::check(&whole, &args.plan)?;
     findings::check(&whole, &args.plan)?;
     let plan = args.only.iter().try_fold(whole, |plan, only| plan.only(only))?;
+    if args.remember {
+        remember::check(&plan)?;
+    }
     let peer = match &args.peer {
         Some(host) => {
             let key = Key::read(args.key.as_deref().unwrap_or(KEY_FILE.as_ref()))?;

@@ -15,6 +15,7 @@ pub mod nic;
 pub mod outcome;
 mod peer;
 pub mod plans;
+mod remember;
 pub mod serve;
 pub mod soak;
 pub mod stat;

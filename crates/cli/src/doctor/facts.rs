@@ -72,8 +72,8 @@ pub(super) struct Facts {
 pub(super) struct OpenedEndpoint {
     /// How frames reach the wire.
     pub(super) mode: String,
-    /// By AF_PACKET.
-    pub(super) is_packet: bool,
+    /// By AF_PACKET or in AF_XDP's generic mode.
+    pub(super) is_above_driver: bool,
     /// It is by AF_PACKET, and AF_XDP would be the better one.
     pub(super) is_refused_xdp: bool,
     /// In the UDP envelope: the port of this node, and whether another program has it.
@@ -173,7 +173,7 @@ fn open(nic: &str) -> Result<OpenedEndpoint, String> {
     let is_next = endpoint.identity().address.port_id() != 0;
     Ok(OpenedEndpoint {
         mode: info.mode.to_string(),
-        is_packet: info.mode == Mode::Packet,
+        is_above_driver: matches!(info.mode, Mode::Packet | Mode::XdpGeneric),
         is_refused_xdp: info.mode == Mode::Packet && info.reason.starts_with("AF_XDP was refused"),
         udp: port.map(|port| (port, is_next)),
         is_socket: info.mode == Mode::Udp,

@@ -27,7 +27,7 @@ fn healthy() -> Facts {
         offload: Some(Offload { cuts: true, joins: true }),
         endpoint: Ok(OpenedEndpoint {
             mode: "xdp generic".into(),
-            is_packet: false,
+            is_above_driver: false,
             is_refused_xdp: false,
             udp: None,
             is_socket: false,
@@ -70,7 +70,7 @@ fn a_healthy_node_has_nothing_to_notice() {
 fn why_af_packet_is_the_better_one_is_said_and_is_no_obstacle() {
     let mut facts = healthy();
     let opened = facts.endpoint.as_mut().ok().unwrap();
-    (opened.mode, opened.is_packet) = ("packet".into(), true);
+    (opened.mode, opened.is_above_driver) = ("packet".into(), true);
     opened.reason = "AF_XDP has generic mode only".into();
     let check = checks(&facts).into_iter().find(|check| check.about == "endpoint").unwrap();
     assert_eq!(check.grade, Severity::Good);

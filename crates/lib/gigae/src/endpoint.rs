@@ -18,6 +18,7 @@ mod descriptor;
 use crate::engine::Engine;
 use crate::error::SendError;
 use crate::links::Arenas;
+use crate::measured::Choice;
 use crate::resolve::Reservation;
 use crate::sharing::ClaimedPort;
 use crate::wait::{Wait, Waiter};
@@ -128,11 +129,15 @@ impl Endpoint {
     }
 
     /// Says why the link is not a better one.
-    pub(crate) fn instead_of(mut self, refused: Option<OpenError>) -> Self {
+    pub(crate) fn instead_of(mut self, Choice { refused, measured }: Choice) -> Self {
         if let Some(OpenError::OnlyGeneric { why, .. }) = refused {
-            self.info.reason = format!(
-                "AF_XDP has generic mode only, which costs long messages and TCP more than it saves: {why}"
-            );
+            let than = match measured {
+                Some(measured) => measured.to_string(),
+                None => "which costs long messages and TCP more than it saves".to_owned(),
+            };
+            self.info.reason = format!("AF_XDP has generic mode only, {than}: {why}");
+        } else if let (None, Some(measured)) = (&refused, measured) {
+            self.info.reason = format!("{measured}; {}", self.info.reason);
         } else if let Some(refused) = refused {
             let which = if self.info.mode == Mode::Udp { "AF_PACKET" } else { "AF_XDP" };
             self.info.reason = format!("{which} was refused: {refused}");

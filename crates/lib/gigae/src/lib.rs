@@ -63,6 +63,7 @@ mod link;
 mod links;
 mod local;
 mod log;
+mod measured;
 mod memory;
 mod message;
 mod neighbour;
@@ -94,6 +95,7 @@ pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;
 pub use local::{ip_of, mac_of};
 pub use log::log_to_stderr;
+pub use measured::MeasuredBackends;
 pub use memory::Memory;
 #[doc(hidden)]
 pub use message::OwnedMessage;

@@ -7,6 +7,7 @@ use crate::engine::{Discovery, Engine, EngineParts};
 use crate::link::AnyLink;
 use crate::links::Links;
 use crate::local::{Local, interfaces};
+use crate::measured::{Choice, MeasuredBackends};
 use crate::options::{Backend, BrokerUse, Options, Progress};
 use crate::outbound::{MOST_SEGMENTS, PAYLOAD};
 use crate::resolve::{Reservation, by_socket, reserve};
@@ -100,7 +101,7 @@ impl Options {
     fn open_here(self) -> Result<Endpoint, OpenError> {
         self.check_interfaces()?;
         let envelope = self.own_envelope();
-        let (port, first, refused) = self.open_port(0)?;
+        let (port, first, choice) = self.open_port(0)?;
         let by_kernel = first.info().mode == Mode::Udp;
         let first = if self.local { self.with_neighbours(first, &port)? } else { first };
         let (mut ports, mut others) = (vec![port], Vec::new());
@@ -134,7 +135,7 @@ impl Options {
                 own.map_err(|source| OpenError::Io { what: "reserving the UDP port", source })?;
             engine.route_table.resolve_by(own);
         }
-        let endpoint = Endpoint::new(engine, self.settings(reservation))?.instead_of(refused);
+        let endpoint = Endpoint::new(engine, self.settings(reservation))?.instead_of(choice);
         let Info { interface, mode, reason, .. } = endpoint.link();
         info!(%interface, %mode, reason, port = self.protocol.port, "endpoint opened");
         Ok(endpoint)
@@ -242,13 +243,13 @@ impl Options {
     }
 
     /// Opens the link of an interface: as this process may, or by a broker. With what it needs, and
-    /// what refused a better one.
-    fn open_port(&self, i: usize) -> Result<(ClaimedPort, AnyLink, Option<OpenError>), OpenError> {
+    /// why it is this one.
+    fn open_port(&self, i: usize) -> Result<(ClaimedPort, AnyLink, Choice), OpenError> {
         let nic = &self.interfaces[i];
         let own = || {
             let port = ClaimedPort::of(nic, self.sharing, self.own_envelope(), self.local)?;
-            let (link, refused) = self.open_link(i, port.interface())?;
-            Ok((port, link, refused))
+            let (link, choice) = self.open_link(i, port.interface())?;
+            Ok((port, link, choice))
         };
         let missing = match self.broker {
             BrokerUse::Only => None,
@@ -264,7 +265,7 @@ impl Options {
         let usual = XdpConfig::new(nic, self.filter()).tx_frames;
         let nic = alternatives(nic).next().unwrap_or_default();
         match brokered::open(nic, &self.filter(), self.backend, self.tx_frames(i, usual))? {
-            Some((port, link)) => Ok((port, link, None)),
+            Some((port, link)) => Ok((port, link, Choice::default())),
             None => Err(missing.unwrap_or_else(brokered::none)),
         }
     }
@@ -297,36 +298,53 @@ impl Options {
         }
     }
 
-    /// Opens the link, and says what refused a better one.
-    fn open_link(&self, i: usize, name: &str) -> Result<(AnyLink, Option<OpenError>), OpenError> {
-        Ok(match self.backend {
-            Backend::Packet => (self.open_packet(i, name)?, None),
-            Backend::Udp => (self.open_udp(i, name)?, None),
-            Backend::Xdp => (self.open_xdp(i, name, None, true)?, None),
-            Backend::XdpMode(mode) => (self.open_xdp(i, name, Some(mode), true)?, None),
-            Backend::Auto => match self.open_xdp(i, name, None, false) {
-                Ok(link) => (link, None),
-                // The same would refuse AF_PACKET.
-                Err(
-                    e @ (OpenError::NoInterface { .. }
-                    | OpenError::InterfaceDown(_)
-                    | OpenError::MtuTooSmall { .. }),
-                ) => return Err(e),
-                Err(refused) => {
-                    info!(interface = %name, why = %refused, "AF_XDP refused: AF_PACKET is tried");
-                    match self.open_packet(i, name) {
-                        Ok(link) => (link, Some(refused)),
-                        Err(missing @ OpenError::MissingCapability { .. })
-                            if matches!(self.envelope, Envelope::Udp { .. }) =>
-                        {
-                            info!(interface = %name, why = %missing, "AF_PACKET refused: a UDP socket is tried");
-                            (self.open_udp(i, name)?, Some(missing))
-                        }
-                        Err(e) => return Err(e),
-                    }
+    /// Opens the link, and says why it is this one.
+    fn open_link(&self, i: usize, name: &str) -> Result<(AnyLink, Choice), OpenError> {
+        let link = match self.backend {
+            Backend::Packet => self.open_packet(i, name)?,
+            Backend::Udp => self.open_udp(i, name)?,
+            Backend::Xdp => self.open_xdp(i, name, None, true)?,
+            Backend::XdpMode(mode) => self.open_xdp(i, name, Some(mode), true)?,
+            Backend::Auto => return self.choose_link(i, name),
+        };
+        Ok((link, Choice::default()))
+    }
+
+    /// The best link, as [`Backend::Auto`] describes.
+    fn choose_link(&self, i: usize, name: &str) -> Result<(AnyLink, Choice), OpenError> {
+        let mut measured = None;
+        let opened = match self.open_xdp(i, name, None, false) {
+            Err(refused @ OpenError::OnlyGeneric { .. }) => {
+                measured = MeasuredBackends::of(name);
+                match measured.filter(MeasuredBackends::prefers_generic) {
+                    Some(_) => self.open_xdp(i, name, None, true),
+                    None => Err(refused),
                 }
-            },
-        })
+            }
+            opened => opened,
+        };
+        let refused = match opened {
+            Ok(link) => return Ok((link, Choice { refused: None, measured })),
+            // The same would refuse AF_PACKET.
+            Err(
+                e @ (OpenError::NoInterface { .. }
+                | OpenError::InterfaceDown(_)
+                | OpenError::MtuTooSmall { .. }),
+            ) => return Err(e),
+            Err(refused) => refused,
+        };
+        info!(interface = %name, why = %refused, "AF_XDP refused: AF_PACKET is tried");
+        match self.open_packet(i, name) {
+            Ok(link) => Ok((link, Choice { refused: Some(refused), measured })),
+            Err(missing @ OpenError::MissingCapability { .. })
+                if matches!(self.envelope, Envelope::Udp { .. }) =>
+            {
+                info!(interface = %name, why = %missing, "AF_PACKET refused: a UDP socket is tried");
+                let choice = Choice { refused: Some(missing), measured: None };
+                Ok((self.open_udp(i, name)?, choice))
+            }
+            Err(e) => Err(e),
+        }
     }
 
     /// Lets frames to endpoints of this node go through memory, unless another endpoint has the

@@ -13,8 +13,9 @@ use std::time::Duration;
 pub enum Backend {
     /// AF_XDP in a mode of the driver's own, zero-copy or native, that passes its self-test; else
     /// AF_PACKET, since AF_XDP's generic mode costs long messages and the kernel's TCP more than it
-    /// saves short ones. In the UDP envelope a UDP socket where this process may open neither.
-    /// [`gigae_link::Info::reason`] says why.
+    /// saves short ones. Where this user has measured shorter round trips for generic mode
+    /// ([`MeasuredBackends`](crate::MeasuredBackends)), generic mode. In the UDP envelope a UDP
+    /// socket where this process may open neither. [`gigae_link::Info::reason`] says why.
     #[default]
     Auto,
     /// AF_XDP in the best mode that passes its self-test, or an error.

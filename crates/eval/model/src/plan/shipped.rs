@@ -18,6 +18,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("bench", include_str!("../../plans/bench.toml")),
     ("ablation", include_str!("../../plans/ablation.toml")),
     ("link", include_str!("../../plans/link.toml")),
+    ("backend", include_str!("../../plans/backend.toml")),
     ("large", include_str!("../../plans/large.toml")),
     ("cores", include_str!("../../plans/cores.toml")),
 ];

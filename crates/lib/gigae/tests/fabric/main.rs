@@ -15,8 +15,8 @@ mod sockets;
 use bulk::*;
 use discovery::*;
 use gigae::{
-    Address, Backend, Cluster, Endpoint, Envelope, Mode, OpenError, Options, PeerError, Progress,
-    Reason, Sharing, Wait,
+    Address, Backend, Cluster, Endpoint, Envelope, MeasuredBackends, Mode, OpenError, Options,
+    PeerError, Progress, Reason, Sharing, Wait,
 };
 use gigae_fabric::{Fabric, FabricConfig, Node, testing};
 use neighbours::*;
@@ -201,6 +201,7 @@ fn a_gigabit_link_with_a_small_buffer_carries_all() {
 
 /// They load an XDP program, or lose frames.
 const OF_ROOT: &[&str] = &[
+    "a_note_of_measured_round_trips_chooses_the_backend_and_is_said",
     "a_sleeping_sender_wakes_up_when_its_window_opens",
     "messages_pass_over_xdp_generic",
     "messages_pass_over_xdp_native",
@@ -415,6 +416,10 @@ fn main() {
         (
             "a_second_endpoint_on_the_same_queue_falls_back_and_says_why",
             a_second_endpoint_on_the_same_queue_falls_back_and_says_why,
+        ),
+        (
+            "a_note_of_measured_round_trips_chooses_the_backend_and_is_said",
+            a_note_of_measured_round_trips_chooses_the_backend_and_is_said,
         ),
         (
             "what_cannot_be_opened_says_in_one_line_what_to_do",

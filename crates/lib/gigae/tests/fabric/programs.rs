@@ -96,6 +96,33 @@ pub(crate) fn a_second_endpoint_on_the_same_queue_falls_back_and_says_why() {
     assert!(alone.link().reason.contains("generic mode only"), "{}", alone.link().reason);
 }
 
+pub(crate) fn a_note_of_measured_round_trips_chooses_the_backend_and_is_said() {
+    // Notes are for all endpoints of a user, so this one is for an MTU that nobody else has.
+    let mtu = 1280 + std::process::id() % 200;
+    let fabric = testing::fabric("measured", |config| config.mtu = mtu);
+    let open = |packet, generic| {
+        let [packet, generic] = [packet, generic].map(Duration::from_micros);
+        let note = MeasuredBackends { packet, generic }.remember("veth", mtu as usize).unwrap();
+        let endpoint = on(&fabric.node(1), options(Backend::Auto)).unwrap();
+        (endpoint.link().mode, endpoint.link().reason.clone(), note)
+    };
+    let (mode, reason, _) = open(4, 3);
+    assert_eq!(mode, Mode::XdpGeneric, "{reason}");
+    let said = "4.00 us over AF_PACKET and 3.00 us over AF_XDP's generic mode";
+    assert!(reason.contains(said), "{reason}");
+    let (mode, reason, note) = open(3, 4);
+    assert_eq!(mode, Mode::Packet, "{reason}");
+    assert!(reason.contains("3.00 us over AF_PACKET"), "{reason}");
+    // A program that asks for a backend gets that.
+    let asked = on(&fabric.node(1), options(Backend::Xdp)).unwrap();
+    assert_eq!(asked.link().mode, Mode::XdpGeneric);
+    drop(asked);
+    std::fs::remove_file(note).unwrap();
+    let without = on(&fabric.node(1), options(Backend::Auto)).unwrap();
+    assert_eq!(without.link().mode, Mode::Packet);
+    assert!(!without.link().reason.contains("measured"), "{}", without.link().reason);
+}
+
 pub(crate) fn what_cannot_be_opened_says_in_one_line_what_to_do() {
     let fabric = testing::fabric("errors", |_| ());
     let node = fabric.node(1);
