@@ -36,7 +36,7 @@ fn note(measured: MeasuredBackends, end: &EndEnvironment) -> String {
     let EndEnvironment { driver, mtu, kernel, .. } = end;
     let chosen = match measured.prefers_generic() {
         true => {
-            "endpoints that choose for themselves will take generic mode, which costs TCP and long messages something"
+            "endpoints that choose for themselves will take generic mode, which slows TCP and long messages"
         }
         false => "endpoints that choose for themselves will take AF_PACKET",
     };

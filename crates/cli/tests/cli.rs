@@ -277,6 +277,7 @@ fn wrong_input_is_refused_in_one_line() {
     fails(&["fabric", "up", "--rate", "fast"], "is not a rate");
     fails(&["fabric", "up", "--loss", "2"], "from 0 to 1");
     fails(&["eval", "--plan", "nosuch"], "nosuch");
+    fails(&["eval", "--plan", "icmp", "--remember"], "--plan backend");
     fails(&["serve", "--nic", "lo", "--key", "/nonexistent"], "/nonexistent");
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key").to_str().unwrap().to_owned();
