@@ -239,6 +239,7 @@ counts! {
     frames_misplaced <- operations.misplaced,
     messages_lent <- operations.lent,
     messages_fetched <- operations.fetched,
+    operations_direct <- operations.direct,
 }
 
 /// Declares numbers of the header, and a list of them for the comparison.

@@ -27,6 +27,7 @@ const SOURCES: &[&str] = &[
     include_str!("endpoint.rs"),
     include_str!("error.rs"),
     include_str!("info.rs"),
+    include_str!("memory.rs"),
     include_str!("operation.rs"),
     include_str!("options.rs"),
     include_str!("peer.rs"),

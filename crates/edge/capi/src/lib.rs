@@ -20,6 +20,7 @@ pub mod endpoint;
 pub mod error;
 mod handle;
 pub mod info;
+pub mod memory;
 mod numbers;
 pub mod operation;
 pub mod options;

@@ -4,6 +4,7 @@ use crate::abi::*;
 use crate::caller_memory::borrow;
 use crate::endpoint::{OpenEndpoint, call};
 use crate::error::{Code, EntryResult, Error};
+use crate::memory::shared;
 use crate::text;
 use gigae::{RegionKey, Rights};
 use std::ffi::{c_int, c_void};
@@ -26,8 +27,11 @@ pub unsafe extern "C" fn gigae_register(
         // SAFETY: the caller's promise. NULL is noticed before anything is registered.
         unsafe { text::put(key, 0, "where to put the key")? };
         let rights = self::rights(rights)?;
-        // SAFETY: the caller's promise.
-        let memory = unsafe { borrow(data, len)? };
+        let memory = match shared(data, len)? {
+            Some(buffer) => buffer.into(),
+            // SAFETY: the caller's promise.
+            None => unsafe { borrow(data, len)? },
+        };
         let RegionKey(number) = state.endpoint().register(memory, rights)?;
         // SAFETY: the caller's promise.
         unsafe { text::put(key, number, "where to put the key")? };

@@ -254,7 +254,7 @@ impl Request {
                 // SAFETY: the caller's promise: the box holds a request.
                 Some(unsafe { Box::from_raw(request) })
             }
-            Memory::Vec(_) => None,
+            Memory::Vec(_) | Memory::Shared(_) => None,
         }
     }
 

@@ -1,11 +1,14 @@
 //! What memory gives between processes of a node, in one run: two ends by memory, by a wire between
-//! two interfaces, and by the kernel's sockets; then a ring of twice as many ends as there are
+//! two interfaces, and by the kernel's sockets; writes and reads of remote memory, if the other end
+//! maps it and by frames, beside a plain copy; then a ring of twice as many ends as there are
 //! processors, where who waits keeps another from its processor.
 //!
 //! Lays a node for itself and takes it away again: `cargo run --release -p gigae --example local`
 //! as root. Ratios of one run mean something, and figures only on a machine that does nothing else.
 
 mod common;
+#[path = "common/remote.rs"]
+mod remote;
 
 use common::median;
 use gigae::{Address, Completion, Endpoint, Memory, Options, Sharing, Wait, Wanted};
@@ -83,6 +86,7 @@ fn main() -> ExampleResult<()> {
             better(figures[3])
         );
     }
+    remote::compare(&node, rounds)?;
     rings(&node, rounds)
 }
 

@@ -23,6 +23,7 @@
 //! `loopback`, `observers`, `rx_frames`, `tx_frames`, `wakeup`. The others, whose names say what
 //! the engine is doing, use these together.
 
+mod accessing;
 mod cached_clock;
 mod deferral;
 mod delivering;

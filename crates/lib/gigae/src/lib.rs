@@ -90,6 +90,7 @@ pub use error::{
 pub use gigae_host::environment;
 pub use gigae_link::{Filter, Info, Link, LinkError, Mode, OpenError};
 pub use gigae_proto::Reason;
+pub use gigae_shm::SharedBuffer;
 pub use gigae_udp::Offload;
 pub use gigae_wire::{Envelope, MacAddr, payload_of_mtu};
 pub use gigae_xdp::BusyPoll;

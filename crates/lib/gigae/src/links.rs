@@ -13,6 +13,7 @@
 mod arenas;
 mod bulk;
 mod member;
+mod near;
 mod routes;
 
 use crate::link::AnyLink;

@@ -1,5 +1,6 @@
 //! Memory of the program in the hands of an operation.
 
+use gigae_shm::SharedBuffer;
 use gigae_transfer::Bytes;
 use std::fmt;
 
@@ -8,6 +9,10 @@ use std::fmt;
 pub enum Memory {
     /// The program's own bytes.
     Vec(Vec<u8>),
+    /// Memory that processes of this node can map. While it is registered, a read or write of a
+    /// neighbour ([`Options::local`](crate::Options::local)) is one copy by that process, without
+    /// this one.
+    Shared(SharedBuffer),
     /// Anything else that can be copied from and to, such as memory of a C program.
     Other(Box<dyn Bytes + Send>),
 }
@@ -17,7 +22,7 @@ impl Memory {
     pub fn into_vec(self) -> Option<Vec<u8>> {
         match self {
             Self::Vec(bytes) => Some(bytes),
-            Self::Other(_) => None,
+            Self::Shared(_) | Self::Other(_) => None,
         }
     }
 }
@@ -28,10 +33,18 @@ impl From<Vec<u8>> for Memory {
     }
 }
 
+impl From<SharedBuffer> for Memory {
+    fn from(shared: SharedBuffer) -> Self {
+        Self::Shared(shared)
+    }
+}
+
+/// Of shared memory, no bytes are used in place: a neighbour may write there at any time.
 impl Bytes for Memory {
     fn len(&self) -> usize {
         match self {
             Self::Vec(bytes) => bytes.len(),
+            Self::Shared(shared) => shared.len(),
             Self::Other(other) => other.len(),
         }
     }
@@ -39,6 +52,7 @@ impl Bytes for Memory {
     fn read(&self, at: usize, out: &mut [u8]) {
         match self {
             Self::Vec(bytes) => bytes.read(at, out),
+            Self::Shared(shared) => shared.read(at, out),
             Self::Other(other) => other.read(at, out),
         }
     }
@@ -46,6 +60,7 @@ impl Bytes for Memory {
     fn slice(&self, at: usize, len: usize) -> Option<&[u8]> {
         match self {
             Self::Vec(bytes) => bytes.slice(at, len),
+            Self::Shared(_) => None,
             Self::Other(other) => other.slice(at, len),
         }
     }
@@ -53,6 +68,7 @@ impl Bytes for Memory {
     fn is_lendable(&self) -> bool {
         match self {
             Self::Vec(bytes) => bytes.is_lendable(),
+            Self::Shared(_) => false,
             Self::Other(other) => other.is_lendable(),
         }
     }
@@ -60,6 +76,7 @@ impl Bytes for Memory {
     fn slice_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
         match self {
             Self::Vec(bytes) => bytes.slice_mut(at, len),
+            Self::Shared(_) => None,
             Self::Other(other) => other.slice_mut(at, len),
         }
     }
@@ -67,6 +84,7 @@ impl Bytes for Memory {
     fn write(&mut self, at: usize, bytes: &[u8]) {
         match self {
             Self::Vec(own) => own.write(at, bytes),
+            Self::Shared(shared) => shared.write(at, bytes),
             Self::Other(other) => other.write(at, bytes),
         }
     }

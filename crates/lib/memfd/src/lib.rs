@@ -9,6 +9,8 @@
 //! This is a separate crate because `gigae-shm` and `gigae-observe` share it, and neither may
 //! depend on the other.
 
+mod bytes;
+
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -55,8 +57,17 @@ impl SharedMemory {
 
     /// Maps memory of another process, if [`check`] accepts it. Four system calls.
     pub fn map(fd: impl AsFd, len: usize) -> io::Result<Self> {
+        Self::map_as(fd, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// The same for memory whose descriptor is open for reading only. To write there ends the
+    /// process with a signal.
+    pub fn map_to_read(fd: impl AsFd, len: usize) -> io::Result<Self> {
+        Self::map_as(fd, len, ProtFlags::READ)
+    }
+
+    fn map_as(fd: impl AsFd, len: usize, access: ProtFlags) -> io::Result<Self> {
         let bytes = check(&fd, len)?;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
         let null = std::ptr::null_mut();
         // SAFETY: a fresh mapping at a place of the kernel's choice aliases nothing of this
         // process.

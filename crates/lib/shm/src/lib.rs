@@ -40,6 +40,15 @@
 //! ([`ShmLink::read_from`]), with one copy. Where the kernel allows that
 //! (process_vm_readv(2)), which is tried when two meet, the reader says so with its welcome.
 //!
+//! # Registered memory
+//!
+//! A neighbour that wants to read or write a registered [`SharedBuffer`] asks its owner for it over
+//! the connection that it has made to it ([`ShmLink::access`]). The owner answers with the memory's
+//! descriptor and a permit, and the neighbour maps it. From then on a read or a write is one copy
+//! by the neighbour. The owner takes the permit back before the program may use the memory for
+//! something else ([`ShmLink::take_back`]); `access_words` says how both agree on that. Without an
+//! answer, and whenever anything is unusual, the caller uses frames.
+//!
 //! # System calls
 //!
 //! None per frame while the reader is awake: the reader looks at the rings, and the writer at a
@@ -61,6 +70,9 @@
 
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 
+mod access_words;
+#[cfg(not(loom))]
+mod buffer;
 #[cfg(not(loom))]
 mod frames;
 #[cfg(not(loom))]
@@ -70,11 +82,22 @@ mod link;
 #[cfg(not(loom))]
 mod neighbours;
 #[cfg(not(loom))]
+mod region_messages;
+#[cfg(not(loom))]
+mod regions;
+#[cfg(not(loom))]
 mod rendezvous;
 mod ring;
 mod sync;
 
+pub use access_words::AccessCounts;
+#[cfg(not(loom))]
+pub use buffer::SharedBuffer;
 #[cfg(not(loom))]
 pub use link::{ShmConfig, ShmLink};
+#[cfg(not(loom))]
+pub use region_messages::DirectRights;
+#[cfg(not(loom))]
+pub use regions::DirectAccess;
 #[cfg(not(loom))]
 pub use rendezvous::{bind, listen, name_in_ip};

@@ -1,5 +1,7 @@
 //! [`ShmLink`]: the contract of `gigae_link::Link` over another link and the rings.
 
+mod registered;
+
 use crate::frames::Frames;
 use crate::neighbours::{Neighbours, RingPosition, Via, key, words_for};
 use crate::rendezvous::RingHello;

@@ -1,9 +1,11 @@
 //! The endpoints of this node: which there are, the rings to and from them, and their doorbells.
 
 mod arriving;
+mod region_use;
 
 use crate::frames::Frames;
 use crate::lender::Lender;
+use crate::regions::{NeighbourRegions, OwnRegions, Permits};
 use crate::rendezvous::{self, RingHello};
 use crate::ring::{CONTROL, CorruptRing, LONGEST, Reader, Ring, Writer};
 use gigae_link::RxFrame;
@@ -12,7 +14,7 @@ use gigae_wire::MacAddr;
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::SendFlags;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -129,6 +131,8 @@ struct OutgoingRing {
     writer: Writer,
     /// Something was written since the last doorbell.
     due: bool,
+    /// Its registered memories.
+    regions: NeighbourRegions,
 }
 
 /// A neighbour from which frames come.
@@ -140,6 +144,8 @@ struct IncomingRing {
     socket: OwnedFd,
     memory: SharedMemory,
     reader: Reader,
+    /// Registered memories of this endpoint that it may use.
+    permits: Option<Box<Permits>>,
     /// The neighbour is gone: nothing comes after what is in the ring.
     ended: bool,
     done: bool,
@@ -203,6 +209,8 @@ pub(crate) struct Neighbours {
     incoming: Vec<IncomingRing>,
     /// Connections without a hello so far.
     silent: Vec<(u32, OwnedFd)>,
+    /// Registered memories that neighbours may use.
+    own_regions: OwnRegions,
     next_id: u32,
     /// The ring with which the next poll begins.
     turn: usize,
@@ -231,6 +239,7 @@ impl Neighbours {
             due: Vec::new(),
             incoming: Vec::new(),
             silent: Vec::new(),
+            own_regions: OwnRegions::default(),
             next_id: 0,
             turn: 0,
             look_soon: false,
@@ -293,7 +302,8 @@ impl Neighbours {
         let door = EventSource::Outgoing(number as u32).data();
         epoll::add(&self.events, &socket, door, epoll::EventFlags::IN)?;
         let (id, writer) = (self.fresh_id(), Writer::default());
-        let outgoing = OutgoingRing { key, id, socket, memory, writer, due: false };
+        let regions = NeighbourRegions::default();
+        let outgoing = OutgoingRing { key, id, socket, memory, writer, due: false, regions };
         debug!(%peer, "a ring is offered to an endpoint of this node");
         match self.outgoing.get_mut(number) {
             Some(place) => *place = Some(outgoing),
@@ -439,7 +449,8 @@ impl Neighbours {
     /// Closes the connections of neighbours from which nothing more comes.
     #[cold]
     fn let_go(&mut self) {
-        for from in self.incoming.extract_if(.., |from| from.done) {
+        for mut from in self.incoming.extract_if(.., |from| from.done) {
+            Self::settle(&mut from, &mut self.own_regions);
             close(&self.events, from.socket);
         }
     }
@@ -464,6 +475,7 @@ impl Neighbours {
         if now != self.now {
             self.now = now;
             (self.last_key, self.last_via) = (NONE, Via::Nic);
+            self.clean_regions();
             if !self.listens {
                 self.listen_again();
             }
@@ -489,10 +501,11 @@ impl Neighbours {
     }
 
     fn read_incoming(&mut self, id: u32) {
-        let Some(from) = self.incoming.iter_mut().find(|from| from.id == id) else {
+        let Some(at) = self.incoming.iter().position(|from| from.id == id) else {
             return self.greet(id);
         };
-        if !read_doorbells(&from.socket) {
+        if !self.read_asks(at) {
+            let from = &mut self.incoming[at];
             from.ended = true;
             unwatch(&self.events, &from.socket);
         }
@@ -500,7 +513,7 @@ impl Neighbours {
 
     fn read_outgoing(&mut self, number: usize) {
         let Some(place) = self.outgoing.get_mut(number) else { return };
-        let Some(outgoing) = place.take_if(|outgoing| !read_doorbells(&outgoing.socket)) else {
+        let Some(outgoing) = place.take_if(|outgoing| !Self::read_permits(outgoing)) else {
             return;
         };
         let ring = Ring::new(outgoing.memory.words());
@@ -570,18 +583,4 @@ fn ring_doorbell(socket: &OwnedFd) -> bool {
         rustix::net::send(socket.as_fd(), &[1], flags),
         Ok(_) | Err(Errno::AGAIN | Errno::INTR)
     )
-}
-
-/// Reads the doorbells of a connection. False if the other end is gone.
-fn read_doorbells(socket: &OwnedFd) -> bool {
-    let mut byte = [0; 8];
-    for _ in 0..AT_ONCE {
-        match rustix::net::recv(socket, &mut byte, RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => return false,
-            Ok(_) => {}
-            Err(Errno::AGAIN | Errno::INTR) => return true,
-            Err(_) => return false,
-        }
-    }
-    true
 }

@@ -1,6 +1,7 @@
 //! The state of one endpoint's operations, and the program's side of it.
 
 mod completing;
+mod direct;
 mod expecting;
 mod fetching;
 mod peers;
@@ -79,6 +80,8 @@ pub struct TransferCounters {
     pub lent: u64,
     /// Messages that were read in the memory of another process of this node.
     pub fetched: u64,
+    /// Reads and writes of other endpoints' memory that took one copy and no frame.
+    pub direct: u64,
     /// Messages that arrived before a matching receive.
     pub unexpected: u64,
     /// Of these, messages of former sessions that were dropped because no receive took them and

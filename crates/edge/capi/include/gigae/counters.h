@@ -92,6 +92,8 @@ typedef struct gigae_counts {
      * this one has read so. */
     uint64_t messages_lent;
     uint64_t messages_fetched;
+    /* Reads and writes of peers' memory that took one copy and no frame: gigae_memory_alloc. */
+    uint64_t operations_direct;
 } gigae_counts;
 
 /*

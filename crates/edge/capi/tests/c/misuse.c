@@ -44,6 +44,7 @@ int main(int argc, char **argv)
     gigae_tagged found;
     char memory[16];
     uint64_t id = 7, key;
+    void *shared;
     size_t count;
     uint32_t peer;
     int code;
@@ -126,6 +127,17 @@ int main(int argc, char **argv)
     IS(gigae_deregister(endpoint, key + 1), GIGAE_BAD_HANDLE);
     IS(gigae_deregister(endpoint, key), 0);
     IS(gigae_deregister(endpoint, key), GIGAE_BAD_HANDLE);
+    IS(gigae_memory_alloc(100, NULL), GIGAE_INVALID);
+    IS(gigae_memory_alloc((size_t)-1, &shared), GIGAE_IO);
+    IS(shared != NULL, 0);
+    IS(gigae_memory_alloc(100, &shared), 0);
+    IS(gigae_memory_free((char *)shared + 1), GIGAE_BAD_HANDLE);
+    IS(gigae_memory_free(memory), GIGAE_BAD_HANDLE);
+    IS(gigae_register(endpoint, (char *)shared + 1, 99, GIGAE_RIGHT_WRITE, &key), 0);
+    IS(gigae_memory_free(shared), 0);
+    IS(gigae_memory_free(shared), GIGAE_BAD_HANDLE);
+    IS(gigae_memory_free(NULL), GIGAE_BAD_HANDLE);
+    IS(gigae_deregister(endpoint, key), 0);
 
     /* A second thread is refused while the first one's call goes on. */
     IS(pthread_create(&thread, NULL, receive, endpoint), 0);

@@ -78,6 +78,10 @@ impl Endpoint {
     /// Starts writing into a memory that the peer has registered, beginning at `offset` there. It
     /// is completed when the bytes are there; if `notice` is given, the peer then gets a [`Notice`]
     /// with it.
+    ///
+    /// If the memory is mapped here ([`register`](Self::register)), no notice is wanted, and the
+    /// peer has acknowledged and answered everything before, this call copies the bytes and the
+    /// operation is completed.
     pub fn start_write(
         &self,
         to: Peer,
@@ -86,11 +90,15 @@ impl Endpoint {
         memory: impl Into<Memory>,
         notice: Option<u64>,
     ) -> Started {
-        Ok(self.engine().operations().write(to.0, key, offset, memory.into(), notice)?)
+        let (memory, mut engine) = (memory.into(), self.engine());
+        if notice.is_none() && engine.write_directly(to.0, (key, offset), &memory) {
+            return Ok(engine.carried_out(to.0, memory)?);
+        }
+        Ok(engine.operations().write(to.0, key, offset, memory, notice)?)
     }
 
     /// Starts filling the memory from one that the peer has registered, beginning at `offset`
-    /// there.
+    /// there. Like a [write](Self::start_write), it is done at once where that memory is mapped.
     pub fn start_read(
         &self,
         from: Peer,
@@ -98,7 +106,11 @@ impl Endpoint {
         offset: u64,
         memory: impl Into<Memory>,
     ) -> Started {
-        Ok(self.engine().operations().read(from.0, key, offset, memory.into())?)
+        let (mut memory, mut engine) = (memory.into(), self.engine());
+        if engine.read_directly(from.0, (key, offset), &mut memory) {
+            return Ok(engine.carried_out(from.0, memory)?);
+        }
+        Ok(engine.operations().read(from.0, key, offset, memory)?)
     }
 
     /// Starts changing numbers of a memory that the peer has registered, from `offset` on. The
@@ -189,12 +201,21 @@ impl Endpoint {
 impl Endpoint {
     /// Lets peers that know its key use a memory. With [`Progress::Auto`](crate::Progress::Auto)
     /// they can at any time, else while this program makes calls that make progress.
+    ///
+    /// A [`SharedBuffer`](crate::SharedBuffer) is also mapped by neighbours
+    /// ([`Options::local`](crate::Options::local)) that use it, each at most 128 of one endpoint.
+    /// Then a read or write of theirs is one copy by them, at any time and without this endpoint.
+    /// With [`Rights::ATOMIC`], writes still come in frames, so that nothing comes between reading
+    /// and writing a number.
     pub fn register(
         &self,
         memory: impl Into<Memory>,
         rights: Rights,
     ) -> Result<RegionKey, OperationError> {
-        Ok(self.engine().operations().register(memory.into(), rights)?)
+        let mut engine = self.engine();
+        let key = engine.operations().register(memory.into(), rights)?;
+        engine.lend(key, rights);
+        Ok(key)
     }
 
     /// The same under a key of the program's choice, which any peer may guess. The memory comes
@@ -205,16 +226,20 @@ impl Endpoint {
         memory: impl Into<Memory>,
         rights: Rights,
     ) -> Result<(), OperationError> {
-        Ok(self.engine().operations().register_as(key, memory.into(), rights)?)
+        let mut engine = self.engine();
+        engine.operations().register_as(key, memory.into(), rights)?;
+        engine.lend(key, rights);
+        Ok(())
     }
 
     /// Takes a registered memory back at once: what peers do with it from now on is refused. Also
     /// returns the last number of [`region_writes`](Self::region_writes). `None` if no memory is
     /// registered under this key.
+    ///
+    /// Of a [`SharedBuffer`](crate::SharedBuffer): waits while a neighbour copies, some 0.1 ms, and
+    /// as long as the neighbour is stopped in the middle of that. To drop the endpoint does so, too.
     pub fn deregister(&self, key: RegionKey) -> Option<(Memory, u64)> {
-        let transfer = &mut self.engine().transfer;
-        let writes = transfer.writes(key)?;
-        Some((transfer.deregister(key)?, writes))
+        self.engine().deregister(key)
     }
 
     /// Copies bytes out of a registered memory; false if no memory is registered under the key, or
@@ -240,7 +265,7 @@ impl Endpoint {
     pub fn with_region<R>(&self, key: RegionKey, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
         match self.look().transfer.region(key)? {
             Memory::Vec(bytes) => Some(look(bytes)),
-            Memory::Other(_) => None,
+            Memory::Shared(_) | Memory::Other(_) => None,
         }
     }
 
@@ -257,14 +282,16 @@ impl Endpoint {
         }
     }
 
-    /// How many writes and atomic changes of peers in a registered memory were completed.
+    /// How many writes and atomic changes of peers in a registered memory were completed. Those of
+    /// neighbours that have mapped the memory are counted by the neighbours.
     pub fn region_writes(&self, key: RegionKey) -> Option<u64> {
-        self.look().transfer.writes(key)
+        self.look().region_writes(key)
     }
 
-    /// How often peers have used registered memories since the endpoint was opened. Two loads.
+    /// How often peers have used registered memories since the endpoint was opened. Some loads, and
+    /// two for each memory that a neighbour has mapped.
     pub fn accesses(&self) -> Accesses {
-        self.look().transfer.accesses()
+        self.look().accesses()
     }
 }
 

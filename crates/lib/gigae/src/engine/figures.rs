@@ -61,7 +61,7 @@ figures!(
 );
 
 figures!(OPERATIONS, operations, TransferCounters {
-    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, placed, misplaced, lent, fetched,
+    unasked, offered, unexpected, dropped => "unexpected_dropped", refused => "operations_refused", wrong_keys, placed, misplaced, lent, fetched, direct,
     invalid => "operations_invalid",
 });
 

@@ -6,6 +6,7 @@
 #[path = "../numbered/mod.rs"]
 mod numbered;
 mod processes;
+mod registered;
 mod tasks;
 
 use gigae::{
@@ -17,6 +18,7 @@ use gigae_observe::EndpointDescription;
 use gigae_wire::Kind;
 use numbered::body;
 use processes::*;
+use registered::*;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -448,6 +450,7 @@ const OF_ROOT: &[&str] = &[
     "one_that_is_killed_is_lost_in_time_others_go_on_and_its_successor_is_found",
     "processes_of_another_user_are_no_neighbours",
     "nothing_is_left_when_neighbours_are_gone",
+    "shared_memory_is_read_and_written_without_its_owner",
 ];
 
 fn main() {
@@ -474,5 +477,9 @@ fn main() {
         processes_of_another_user_are_no_neighbours,
         more_processes_than_processors_all_talk_to_all,
         nothing_is_left_when_neighbours_are_gone,
+        shared_memory_is_read_and_written_without_its_owner,
+        shared_memory_is_used_only_as_its_rights_say,
+        memory_that_was_taken_back_stays_as_it_is,
+        where_no_shared_memory_can_be_made_other_memory_does_the_same,
     ]);
 }

@@ -132,6 +132,22 @@ pub(crate) fn carry_out(task: &str) {
                 say(&format!("{} {}", counted.fetched, counted.lent));
             }
         }
+        // Has a registered memory, and does with it as it is told.
+        "own" => {
+            let end = options_for_long(word()).open().unwrap();
+            let bits: u8 = word().parse().unwrap();
+            let all = [(1, Rights::READ), (2, Rights::WRITE), (4, Rights::ATOMIC)];
+            let given = all.iter().filter(|(bit, _)| bits & bit != 0);
+            let rights = given.fold(Rights::NONE, |rights, &(_, right)| rights.with(right));
+            own_memory(&end, rights, read_line);
+        }
+        // The same where no shared memory can be made.
+        "none" => own_other_memory(&options_for_long(word()).open().unwrap(), read_line),
+        // Writes into the memory of another.
+        "write" => {
+            let end = options_for_long(word()).open().unwrap();
+            write_for_ever(&end, word().parse().unwrap());
+        }
         // Holds the name of an address and connects to another.
         "claim" => {
             let _name = gigae_shm::bind("gigae", word().parse().unwrap()).unwrap();

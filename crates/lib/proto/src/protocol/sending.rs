@@ -248,6 +248,12 @@ impl<T, R> Protocol<T, R> {
         self.session(peer).send.as_ref().is_some_and(|s| s.is_full())
     }
 
+    /// Whether everything that was sent to a peer is acknowledged.
+    #[inline]
+    pub fn is_acknowledged(&self, peer: PeerId) -> bool {
+        self.session(peer).send.as_ref().is_none_or(|send| send.len() == 0)
+    }
+
     /// Whether any message is not acknowledged yet.
     pub fn has_unacknowledged(&self) -> bool {
         self.memory.unacknowledged > 0

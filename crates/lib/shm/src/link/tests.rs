@@ -11,6 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 mod attackers;
+mod registered;
 
 /// Names of this test's own.
 fn scope() -> String {

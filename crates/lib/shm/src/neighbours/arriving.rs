@@ -82,8 +82,18 @@ impl Neighbours {
         let reads_memory = lender.is_some();
         debug!(peer = %hello.mac, reads_memory, "endpoint of this node sends through memory");
         let (key, reader) = (key(hello.mac.0), Reader::default());
-        let (ended, done) = (false, false);
-        self.incoming.push(IncomingRing { key, id, lender, socket, memory, reader, ended, done });
+        let (permits, ended, done) = (None, false, false);
+        self.incoming.push(IncomingRing {
+            key,
+            id,
+            lender,
+            socket,
+            memory,
+            reader,
+            permits,
+            ended,
+            done,
+        });
         // The neighbour is here: try to connect to it, if there was no ring yet.
         if matches!(self.known.get(&key), Some(AddressState::Absent { .. })) {
             self.forget(key);

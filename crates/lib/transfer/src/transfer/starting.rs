@@ -155,7 +155,7 @@ impl<M: Bytes> Transfer<M> {
     }
 }
 
-fn handed_back<M>(operation: Operation<M>) -> TooLong<M> {
+pub(super) fn handed_back<M>(operation: Operation<M>) -> TooLong<M> {
     match operation {
         Operation::Write { memory, .. }
         | Operation::Read { memory: Some(memory), .. }

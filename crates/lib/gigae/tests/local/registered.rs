@@ -1,0 +1,265 @@
+//! Registered memory that neighbours map: reads and writes without the owner's endpoint, and what
+//! becomes of them when the owner takes the memory back or one of the two is killed.
+
+use super::tasks::*;
+use super::*;
+use gigae::{OpError, Peer, RegionKey, SharedBuffer, Status};
+
+/// Bytes of a registered memory: not a multiple of a page, nor of a word.
+const LEN: usize = 3_000_001;
+
+/// The key of memory that is registered again and again.
+const KEY: RegionKey = RegionKey(0x6769_6761_6531);
+
+fn pattern(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (seed + i * 31 + (i >> 8) * 7) as u8).collect()
+}
+
+fn all_of(buffer: &SharedBuffer) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.len()];
+    buffer.read(0, &mut bytes);
+    bytes
+}
+
+fn ended(end: &Endpoint) -> Completion {
+    end.completion_timeout(PATIENCE).unwrap().expect("it ends in time")
+}
+
+/// Writes and reads until both take no frame. Returns how often it had to try.
+fn until_direct(end: &Endpoint, peer: Peer, key: RegionKey) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut before = end.counters().operations.direct;
+    for n in 0.. {
+        end.start_write(peer, key, 0, pattern(n, 100), None).unwrap();
+        ended(end).result.unwrap();
+        end.start_read(peer, key, 0, vec![0; 100]).unwrap();
+        let read = ended(end);
+        assert!(read.memory.and_then(gigae::Memory::into_vec).unwrap() == pattern(n, 100));
+        let direct = end.counters().operations.direct;
+        if direct == before + 2 {
+            return;
+        }
+        before = direct;
+        assert!(Instant::now() < deadline, "always by frames");
+    }
+}
+
+/// What a process does with a memory of its own, as it is told: see [`Task::send_line`].
+pub(crate) fn own_memory(end: &Endpoint, rights: Rights, mut line: impl FnMut() -> String) {
+    let buffer = SharedBuffer::new(LEN).unwrap();
+    let key = end.register(buffer.clone(), rights).unwrap();
+    println!("{} {}", end.identity().address, key.0);
+    loop {
+        let said = line();
+        let mut words = said.split(' ');
+        match words.next().unwrap() {
+            "same" => {
+                let seed = words.next().unwrap().parse().unwrap();
+                println!("{}", all_of(&buffer) == pattern(seed, LEN));
+            }
+            "counts" => {
+                let accesses = end.accesses();
+                let writes = end.region_writes(key).unwrap();
+                println!("{writes} {} {}", accesses.writes, accesses.reads);
+            }
+            "deregister" => {
+                let (_, writes) = end.deregister(key).unwrap();
+                buffer.write(0, &pattern(99, LEN));
+                println!("{writes}");
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The owner waits for a line and makes no call. A process that does not see the other cannot read
+/// its memory by other means.
+pub(crate) fn shared_memory_is_read_and_written_without_its_owner() {
+    let (_fabric, node, _inside) = node_with("shared", 2, 1500);
+    for (own, name, sees) in [("x0", "x1", true), ("x0", "y1", false), ("eth0", "eth0", true)] {
+        let end = on(&node, options_for_long(own));
+        let mut task = match sees {
+            true => Task::start(&node, &["own", name, "3"], None),
+            false => Task::start_unseeing(&node, &["own", name, "3"]),
+        };
+        let said = task.line();
+        let (at, key) = said.split_once(' ').unwrap();
+        let peer = end.peer(at.parse::<Address>().unwrap()).unwrap();
+        let key = RegionKey(key.parse().unwrap());
+        until_direct(&end, peer, key);
+        let before = end.counters().operations.direct;
+        // Parts of all lengths, one behind the other.
+        let (bytes, mut at, mut count) = (pattern(5, LEN), 0, 0);
+        for len in [1, 7, 8, 9, 4095, 4096, 65_537, LEN] {
+            let part = &bytes[at..LEN.min(at + len)];
+            end.start_write(peer, key, at as u64, part.to_vec(), None).unwrap();
+            let done = ended(&end);
+            assert_eq!((done.result, done.len), (Ok(()), part.len()), "{name}, {len} bytes");
+            end.start_read(peer, key, at as u64, vec![0; part.len()]).unwrap();
+            let read = ended(&end);
+            assert!(read.memory.and_then(gigae::Memory::into_vec).unwrap() == part, "{len} bytes");
+            (at, count) = (at + part.len(), count + 1);
+        }
+        assert_eq!(end.counters().operations.direct - before, 2 * count, "{name}: none by frames");
+        // Memory here that is shared, too, is no exception.
+        let own = SharedBuffer::new(LEN).unwrap();
+        end.start_read(peer, key, 0, own.clone()).unwrap();
+        ended(&end).result.unwrap();
+        assert!(all_of(&own) == bytes);
+        task.send_line("same 5");
+        assert_eq!(task.line(), "true", "{name}");
+        // What is outside, or not allowed, is refused as ever.
+        end.start_write(peer, key, LEN as u64 - 1, vec![1; 2], None).unwrap();
+        assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Bounds)));
+        end.start_fetch_add(peer, key, 0, 1).unwrap();
+        assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Rights)));
+        // A notice comes by a frame, with its write.
+        end.start_write(peer, key, 0, bytes[..100].to_vec(), Some(7)).unwrap();
+        ended(&end).result.unwrap();
+        task.send_line("counts");
+        let counted: Vec<u64> = task.line().split(' ').map(|n| n.parse().unwrap()).collect();
+        let [region, writes, reads] = counted[..] else { panic!("{counted:?}") };
+        assert!(region == writes && writes > count && reads > count, "{counted:?}");
+        assert_eq!(reads, writes, "one notice more, one read more");
+        task.send_line("deregister");
+        assert_eq!(task.line(), region.to_string(), "{name}");
+        end.start_write(peer, key, 0, vec![0; LEN], None).unwrap();
+        assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Key)), "{name}");
+        task.send_line("same 99");
+        assert_eq!(task.line(), "true", "{name}: nothing was written there");
+    }
+}
+
+/// Numbers that peers change atomically are written by frames only; and memory that may only be
+/// read is only read.
+pub(crate) fn shared_memory_is_used_only_as_its_rights_say() {
+    let (_fabric, node, _inside) = node_with("rights", 1, 1500);
+    for (rights, direct, refused) in [
+        (Rights::ALL, (0, 10), false),
+        (Rights::READ, (0, 10), true),
+        (Rights::WRITE.with(Rights::READ), (10, 10), false),
+    ] {
+        let end = on(&node, options_for_long("x0"));
+        let bits = [Rights::READ, Rights::WRITE, Rights::ATOMIC].map(|right| rights.has(right));
+        let bits = bits.iter().rev().fold(0, |bits, &bit| 2 * bits + u8::from(bit));
+        let mut task = Task::start(&node, &["own", "y0", &bits.to_string()], None);
+        let said = task.line();
+        let (at, key) = said.split_once(' ').unwrap();
+        let peer = end.peer(at.parse::<Address>().unwrap()).unwrap();
+        let key = RegionKey(key.parse().unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        let read = |n: u64| {
+            end.start_read(peer, key, 8 * n, vec![0; 8]).unwrap();
+            ended(&end).result.unwrap();
+        };
+        while end.counters().operations.direct == 0 {
+            assert!(Instant::now() < deadline, "always by frames");
+            read(0);
+        }
+        let before = end.counters().operations.direct;
+        (0..10).for_each(read);
+        assert_eq!(end.counters().operations.direct - before, direct.1, "{rights:?}");
+        let before = end.counters().operations.direct;
+        for n in 0..10 {
+            end.start_write(peer, key, 8 * n, vec![1; 8], None).unwrap();
+            let expected = if refused { Err(OpError::Refused(Status::Rights)) } else { Ok(()) };
+            assert_eq!(ended(&end).result, expected, "{rights:?}");
+        }
+        assert_eq!(end.counters().operations.direct - before, direct.0, "{rights:?}");
+    }
+}
+
+/// Writes the same memory of a peer again and again, until it is killed.
+pub(crate) fn write_for_ever(end: &Endpoint, to: Address) {
+    let peer = end.peer(to).unwrap();
+    let mut said = false;
+    for n in 0.. {
+        end.start_write(peer, KEY, 0, vec![n as u8; LEN], None).unwrap();
+        match ended(end).result {
+            Ok(()) | Err(OpError::Refused(Status::Key)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        if !said && end.counters().operations.direct > 0 {
+            said = true;
+            println!("direct");
+        }
+    }
+}
+
+/// Nobody writes where the owner has taken the memory back, also if it does so in the middle of a
+/// neighbour's write. In the end the neighbour is killed in the middle of one.
+pub(crate) fn memory_that_was_taken_back_stays_as_it_is() {
+    let (_fabric, node, _inside) = node_with("back", 1, 1500);
+    for round in 0..3 {
+        let end = on(&node, options_for_long("x0"));
+        let buffer = SharedBuffer::new(LEN).unwrap();
+        let rights = Rights::READ.with(Rights::WRITE);
+        let register = || end.register_as(KEY, buffer.clone(), rights).unwrap();
+        let at = address(&end).to_string();
+        let mut task = Task::start(&node, &["write", "y0", &at], None);
+        register();
+        assert_eq!(task.line(), "direct");
+        let (deadline, mut rounds, mut taken) = (Instant::now() + PATIENCE, 0, 0);
+        while rounds < 20 {
+            assert!(Instant::now() < deadline, "{rounds} rounds");
+            let before = end.accesses().writes;
+            while end.accesses().writes < before + 3 {
+                end.progress().unwrap();
+                assert!(Instant::now() < deadline, "it does not write");
+            }
+            let (_, writes) = end.deregister(KEY).unwrap();
+            taken += u64::from(writes > 0);
+            buffer.write(0, &pattern(rounds, LEN));
+            for _ in 0..5 {
+                end.recv_timeout(Duration::from_millis(1)).unwrap();
+                assert!(all_of(&buffer) == pattern(rounds, LEN), "somebody writes there");
+            }
+            register();
+            rounds += 1;
+        }
+        assert_eq!(taken, 20);
+        std::thread::sleep(Duration::from_millis(7 * round));
+        task.child.kill().unwrap();
+        // It may be inside, and is waited for until the kernel has ended it.
+        end.deregister(KEY).unwrap();
+        buffer.write(0, &pattern(77, LEN));
+        task.child.wait().unwrap();
+        assert!(all_of(&buffer) == pattern(77, LEN), "who was killed writes there");
+    }
+}
+
+/// It says so, and other memory does the same by frames.
+pub(crate) fn where_no_shared_memory_can_be_made_other_memory_does_the_same() {
+    let (_fabric, node, _inside) = node_with("none", 1, 1500);
+    let end = on(&node, options_for_long("x0"));
+    let mut task = Task::start(&node, &["none", "y0"], None);
+    let said = task.line();
+    let (at, key) = said.split_once(' ').unwrap();
+    let peer = end.peer(at.parse::<Address>().unwrap()).unwrap();
+    let key = RegionKey(key.parse().unwrap());
+    for n in 0..100 {
+        end.start_write(peer, key, 0, pattern(n, LEN), None).unwrap();
+        ended(&end).result.unwrap();
+    }
+    assert_eq!(end.counters().operations.direct, 0);
+    task.send_line("99");
+    assert_eq!(task.line(), "true");
+}
+
+/// See the test above.
+pub(crate) fn own_other_memory(end: &Endpoint, mut line: impl FnMut() -> String) {
+    let mut limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limits.current = Some(200);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limits).unwrap();
+    let null = || std::fs::File::open("/dev/null");
+    let all: Vec<_> = std::iter::from_fn(|| null().ok()).collect();
+    let error = SharedBuffer::new(LEN).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::MFILE.raw_os_error()), "{error}");
+    drop(all);
+    let key = end.register(vec![0; LEN], Rights::WRITE).unwrap();
+    println!("{} {}", end.identity().address, key.0);
+    let seed = line().parse().unwrap();
+    let (memory, _) = end.deregister(key).unwrap();
+    println!("{}", memory.into_vec().unwrap() == pattern(seed, LEN));
+    line();
+}
