@@ -7,6 +7,7 @@ use crate::abi::*;
 use crate::endpoint::*;
 use crate::error::*;
 use crate::info::*;
+use crate::memory::*;
 use crate::operation::*;
 use crate::options::*;
 use crate::peer::*;
@@ -379,12 +380,28 @@ impl<'a> Calls<'a> {
                 let code = gigae_deregister(handle, key);
                 self.answered(code);
             }
+            2 => self.allocated_region(handle, choice.into()),
             _ => {
                 // SAFETY: memory for a notice.
                 let code = unsafe { gigae_try_notice(handle, &mut notice) };
                 self.answered(code);
             }
         }
+    }
+
+    /// Memory of the library that is freed while it is registered.
+    fn allocated_region(&mut self, handle: *mut EndpointHandle, len: usize) {
+        let (mut memory, mut key) = (null_mut(), 0);
+        // SAFETY: a place for the address.
+        let code = unsafe { gigae_memory_alloc(len, &mut memory) };
+        self.answered(code);
+        // SAFETY: NULL, or memory of this length that stays until it is deregistered.
+        let code = unsafe { gigae_register(handle, memory, len, 3, &mut key) };
+        if self.answered(code) && self.keys.len() < MOST_HELD {
+            self.keys.push(key);
+        }
+        let code = gigae_memory_free(memory);
+        self.answered(code);
     }
 
     fn settings(&mut self) {

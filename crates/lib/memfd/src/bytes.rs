@@ -1,8 +1,10 @@
 //! Bytes of shared words. Whole words are copied by one load or store each, and a part of a word is
 //! changed by one compare-and-swap: others may change the word's other bytes at the same time.
+//!
+//! Who reads a number that was written sees, with its next read, what was written before that.
 
 use crate::SharedMemory;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Bytes of a word.
 const WORD: usize = size_of::<AtomicU64>();
@@ -28,6 +30,8 @@ impl SharedMemory {
             let last = last.load(Ordering::Relaxed).to_ne_bytes();
             rest.copy_from_slice(&last[..rest.len()]);
         }
+        // Pairs with the fence in `write`.
+        fence(Ordering::Acquire);
     }
 
     /// Copies bytes in, from this one on. An aligned number of up to 8 bytes is never torn.
@@ -35,6 +39,8 @@ impl SharedMemory {
     /// # Panics
     /// If they do not all fit into the memory.
     pub fn write(&self, at: usize, bytes: &[u8]) {
+        // Pairs with the fence in `read`.
+        fence(Ordering::Release);
         let (head, words) = self.split(at, bytes.len());
         let (first, bytes) = bytes.split_at(head);
         if let ([word, ..], false) = (self.from(at), first.is_empty()) {

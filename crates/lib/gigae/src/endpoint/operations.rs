@@ -237,7 +237,8 @@ impl Endpoint {
     /// registered under this key.
     ///
     /// Of a [`SharedBuffer`](crate::SharedBuffer): waits while a neighbour copies, some 0.1 ms, and
-    /// as long as the neighbour is stopped in the middle of that. To drop the endpoint does so, too.
+    /// as long as the neighbour is stopped in the middle of that. Dropping the endpoint does so,
+    /// too.
     pub fn deregister(&self, key: RegionKey) -> Option<(Memory, u64)> {
         self.engine().deregister(key)
     }
