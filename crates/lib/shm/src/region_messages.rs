@@ -120,7 +120,7 @@ impl Permit {
     /// Tells the neighbour how it may use a region, and passes the memory.
     pub(crate) fn send(&self, socket: &OwnedFd, memory: BorrowedFd<'_>) -> Result<(), Errno> {
         let Self { region, slot, number, start, len, words, rights } = *self;
-        let rights = u64::from(rights.read) * READ | u64::from(rights.write) * WRITE;
+        let rights = (u64::from(rights.read) * READ) | (u64::from(rights.write) * WRITE);
         let [slot, start, len, words] = [slot, start, len, words].map(|n| n as u64);
         let message = [ANSWER, region, slot, number, start, len, words, rights];
         send(socket, &message, Some(memory))

@@ -161,25 +161,25 @@ int gigae_deregister(gigae_endpoint *endpoint, uint64_t key);
  * Allocates `len` bytes, all zero, that processes of this node can map. Registered like any other
  * memory, whole or in parts, without GIGAE_RIGHT_ATOMIC: a write or read of a neighbour
  * (gigae_options_local) then is one copy by the neighbour, with no call, thread or frame of the
- * owner. With GIGAE_RIGHT_ATOMIC only reads are, so that nothing comes between reading and writing a
- * number. Frames are used for all else: by peers of other nodes, until the neighbour has mapped the
- * memory (some first accesses), for a write with a notice, while an earlier operation or message to
- * the peer goes on, and for more than 128 memories of an endpoint. gigae_counts.operations_direct
- * says how many took none.
+ * owner. With GIGAE_RIGHT_ATOMIC only reads are, so that nothing comes between reading and writing
+ * a number. All else goes in frames: what peers of other nodes do, the first accesses of a
+ * neighbour, until it has mapped the memory, a write with a notice, an access while an earlier
+ * operation or message to the peer goes on, and more than 128 memories of an endpoint.
+ * gigae_counts.operations_direct says how many took no frame.
  *
- * The neighbour maps all of the allocation, not only what is registered, and a program of the same
- * user that does not keep to the library's rules can use it for as long as it likes. So give what no
+ * The neighbour maps all of the allocation, not only what is registered. A program of the same user
+ * that does not keep to the library's rules can use it for as long as it likes. So give what no
  * neighbour may see an allocation of its own. A child of fork shares the memory with its parent.
  *
  * Each allocation takes a descriptor (memfd_create) and 5 system calls. The size of /dev/shm does
  * not matter. *memory is NULL after an error. Errors: GIGAE_INVALID, GIGAE_IO (no memory, no
- * descriptor, or a filter forbids it: memory of malloc does the same by frames).
+ * descriptor, or a filter forbids it: memory of malloc does the same in frames).
  */
 int gigae_memory_alloc(size_t len, void **memory);
 
 /*
- * Frees it. What is registered stays until gigae_deregister or gigae_close; the program must not use
- * it any more. Error: GIGAE_BAD_HANDLE (not the address of an allocation).
+ * Frees it. What is registered stays until gigae_deregister or gigae_close, but the program must
+ * not use it any more. Error: GIGAE_BAD_HANDLE (not the address of an allocation).
  */
 int gigae_memory_free(void *memory);
 

@@ -251,7 +251,7 @@ impl<T, R> Protocol<T, R> {
     /// Whether everything that was sent to a peer is acknowledged.
     #[inline]
     pub fn is_acknowledged(&self, peer: PeerId) -> bool {
-        self.session(peer).send.as_ref().is_none_or(|send| send.len() == 0)
+        self.session(peer).send.as_ref().is_none_or(|send| send.is_empty())
     }
 
     /// Whether any message is not acknowledged yet.
