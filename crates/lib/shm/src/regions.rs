@@ -212,21 +212,21 @@ enum RegionState {
 }
 
 impl NeighbourRegions {
-    /// Reads or writes bytes of a region, beginning at an offset. With `counts`, the owner counts
-    /// that. False, with no effect, if that is not possible now: the first time, the owner is asked
-    /// over the socket. One copy.
+    /// Reads or writes bytes of a region, beginning at an offset. `rest` bytes of the same access
+    /// are behind these; the owner counts the last part. False, with no effect, if that is not
+    /// possible now: the first time, the owner is asked over the socket. One copy.
     pub(crate) fn access(
         &mut self,
         region: u64,
         offset: u64,
         access: DirectAccess<'_>,
-        counts: bool,
+        rest: usize,
         (now, socket): (u32, &OwnedFd),
     ) -> bool {
         match (self.by_key.get(&region), &self.page) {
             (Some(RegionState::Mapped(memory, permit)), Some(page)) => {
                 let words = AccessWords::new(page.words());
-                let Some(at) = place(permit, offset, &access) else { return false };
+                let Some(at) = place(permit, offset, &access, rest) else { return false };
                 let Some(inside) = words.enter(permit.slot, permit.number) else {
                     // Deregistered. If it is registered again, the next access finds it.
                     self.by_key.remove(&region);
@@ -237,7 +237,7 @@ impl NeighbourRegions {
                     DirectAccess::Read(into) => memory.read(at, into),
                     DirectAccess::Write(from) => memory.write(at, from),
                 }
-                if counts {
+                if rest == 0 {
                     inside.count(is_write);
                 }
                 true
@@ -295,14 +295,15 @@ impl NeighbourRegions {
     }
 }
 
-/// Where an access begins in the memory. `None` if it is not permitted: the owner says why.
-fn place(permit: &Permit, offset: u64, access: &DirectAccess<'_>) -> Option<usize> {
+/// Where an access begins in the memory. `None` if it, or the rest of it, is not permitted: the
+/// owner says why.
+fn place(permit: &Permit, offset: u64, access: &DirectAccess<'_>, rest: usize) -> Option<usize> {
     let (allowed, len) = match access {
         DirectAccess::Read(into) => (permit.rights.read, into.len()),
         DirectAccess::Write(from) => (permit.rights.write, from.len()),
     };
     let offset = usize::try_from(offset).ok()?;
-    let within = offset.checked_add(len)? <= permit.len;
+    let within = offset.checked_add(len)?.checked_add(rest)? <= permit.len;
     (allowed && within).then(|| permit.start + offset)
 }
 

@@ -15,6 +15,9 @@ const PIECE: usize = 1 << 20;
 /// The same for memory here that is not in one piece: they are copied twice.
 const BETWEEN: usize = 4 << 10;
 
+/// Longest operation in bytes: a longer one is refused as if it went in frames.
+const LONGEST: usize = 1 << 30;
+
 impl Engine {
     /// Lets neighbours use a memory that was registered, if they can map it. Memory with the right
     /// to change it atomically is changed by frames only, and so are its writes: nothing must come
@@ -76,7 +79,7 @@ impl Engine {
         memory: &Memory,
     ) -> bool {
         let len = memory.len();
-        if len == 0 || !self.may_access(peer) {
+        if !(1..=LONGEST).contains(&len) || !self.may_access(peer) {
             return false;
         }
         let Self { links, proto, .. } = self;
@@ -85,8 +88,8 @@ impl Engine {
             let piece = unit.min(len - at);
             let mut write = |bytes: &[u8]| {
                 let place = (key, offset.wrapping_add(at as u64));
-                let last = at + piece == len;
-                links.access(proto, peer, place, DirectAccess::Write(bytes), last)
+                let rest = len - at - piece;
+                links.access(proto, peer, place, DirectAccess::Write(bytes), rest)
             };
             if let Some(bytes) = memory.slice(at, piece) {
                 return write(bytes);
@@ -118,7 +121,7 @@ impl Engine {
         memory: &mut Memory,
     ) -> bool {
         let len = memory.len();
-        if len == 0 || !self.may_access(peer) {
+        if !(1..=LONGEST).contains(&len) || !self.may_access(peer) {
             return false;
         }
         let Self { links, proto, .. } = self;
@@ -127,8 +130,8 @@ impl Engine {
             let piece = unit.min(len - at);
             let mut read = |bytes: &mut [u8]| {
                 let place = (key, offset.wrapping_add(at as u64));
-                let last = at + piece == len;
-                links.access(proto, peer, place, DirectAccess::Read(bytes), last)
+                let rest = len - at - piece;
+                links.access(proto, peer, place, DirectAccess::Read(bytes), rest)
             };
             if let Some(bytes) = memory.slice_mut(at, piece) {
                 return read(bytes);

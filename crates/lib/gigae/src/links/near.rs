@@ -23,8 +23,8 @@ impl Links {
         self.first.link.local().map_or(AccessCounts::default(), |local| local.uses(region))
     }
 
-    /// Reads or writes the registered memory of a peer on this node. False, with no effect, if that
-    /// is not possible now.
+    /// Reads or writes the registered memory of a peer on this node; `rest` bytes of the same
+    /// access are behind these. False, with no effect, if that is not possible now.
     #[inline]
     pub(crate) fn access<T, R>(
         &mut self,
@@ -32,9 +32,9 @@ impl Links {
         peer: PeerId,
         (region, offset): (u64, u64),
         access: DirectAccess<'_>,
-        counts: bool,
+        rest: usize,
     ) -> bool {
         let near = self.neighbour(proto, peer);
-        near.is_some_and(|(local, name)| local.access(name, (region, offset), access, counts))
+        near.is_some_and(|(local, name)| local.access(name, (region, offset), access, rest))
     }
 }

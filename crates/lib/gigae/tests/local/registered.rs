@@ -111,6 +111,12 @@ pub(crate) fn shared_memory_is_read_and_written_without_its_owner() {
         // What is outside, or not allowed, is refused as ever.
         end.start_write(peer, key, LEN as u64 - 1, vec![1; 2], None).unwrap();
         assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Bounds)));
+        for memory in [vec![0; LEN].into(), gigae::Memory::from(SharedBuffer::new(LEN).unwrap())] {
+            end.start_write(peer, key, 1, memory, None).unwrap();
+            assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Bounds)));
+        }
+        task.send_line("same 5");
+        assert_eq!(task.line(), "true", "{name}: nothing of what is refused was written");
         end.start_fetch_add(peer, key, 0, 1).unwrap();
         assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Rights)));
         // A notice comes by a frame, with its write.

@@ -29,17 +29,17 @@ impl<L: Link> ShmLink<L> {
         self.neighbours.uses(region)
     }
 
-    /// Reads or writes the registered memory of a neighbour, beginning at an offset. With `counts`,
-    /// the neighbour counts that. False, with no effect, if that is not possible now: the first
-    /// time for each memory, this asks the neighbour for it, which takes some system calls of both.
-    /// Later one copy.
+    /// Reads or writes the registered memory of a neighbour, beginning at an offset. `rest` bytes
+    /// of the same access are behind these; the neighbour counts the last part. False, with no
+    /// effect, if the access is not possible now: the first time for each memory, this asks the
+    /// neighbour for it, which takes some system calls of both. Later one copy.
     pub fn access(
         &mut self,
         mac: MacAddr,
         (region, offset): (u64, u64),
         access: DirectAccess<'_>,
-        counts: bool,
+        rest: usize,
     ) -> bool {
-        self.neighbours.access(key(mac.0), (region, offset), access, counts)
+        self.neighbours.access(key(mac.0), (region, offset), access, rest)
     }
 }

@@ -44,15 +44,15 @@ impl Neighbours {
         all
     }
 
-    /// Reads or writes a neighbour's registered memory. With `counts`, the neighbour counts that.
-    /// False, with no effect, if that is not possible now.
+    /// Reads or writes a neighbour's registered memory; `rest` bytes of the same access are behind
+    /// these. False, with no effect, if that is not possible now.
     #[inline]
     pub(crate) fn access(
         &mut self,
         peer: u64,
         (region, offset): (u64, u64),
         access: DirectAccess<'_>,
-        counts: bool,
+        rest: usize,
     ) -> bool {
         let Via::Ring(number) = self.via(peer) else { return false };
         if !self.is_welcome(number) {
@@ -62,7 +62,7 @@ impl Neighbours {
         let Some(OutgoingRing { regions, socket, .. }) = &mut self.outgoing[number] else {
             return false;
         };
-        regions.access(region, offset, access, counts, (now, socket))
+        regions.access(region, offset, access, rest, (now, socket))
     }
 
     /// Reads what a neighbour from which frames come has sent: doorbells, and questions for

@@ -9,7 +9,7 @@ const BOTH: DirectRights = DirectRights { read: true, write: true };
 const READ: DirectRights = DirectRights { read: true, write: false };
 
 fn write(at: &mut ShmLink<SimLink>, to: MacAddr, place: (u64, u64), bytes: &[u8]) -> bool {
-    at.access(to, place, DirectAccess::Write(bytes), true)
+    at.access(to, place, DirectAccess::Write(bytes), 0)
 }
 
 fn read(
@@ -19,7 +19,7 @@ fn read(
     len: usize,
 ) -> Option<Vec<u8>> {
     let mut bytes = vec![0; len];
-    at.access(from, place, DirectAccess::Read(&mut bytes), true).then_some(bytes)
+    at.access(from, place, DirectAccess::Read(&mut bytes), 0).then_some(bytes)
 }
 
 /// Asks for a region, and waits for the answer.
@@ -46,9 +46,11 @@ fn a_region_is_used_as_far_as_it_goes_and_its_rights_allow_until_it_is_taken_bac
     ask(&mut a, &mut b, 9);
     assert!(write(&mut a, at_b, (7, 45), b"hello") && !write(&mut a, at_b, (7, 46), b"hello"));
     assert!(!write(&mut a, at_b, (7, u64::MAX), b"hello"));
+    // With a rest that does not fit, nothing is written.
+    assert!(!a.access(at_b, (7, 0), DirectAccess::Write(b"hello"), 46));
     let mut bytes = [0; 50];
-    buffer.read(55, &mut bytes[..5]);
-    assert_eq!(&bytes[..5], b"hello");
+    buffer.read(10, &mut bytes);
+    assert_eq!((&bytes[..45], &bytes[45..]), (&[0; 45][..], &b"hello"[..]));
     assert_eq!(read(&mut a, at_b, (8, 0), 5).as_deref(), Some(&b"fixed"[..]));
     assert!(!write(&mut a, at_b, (8, 0), b"f") && read(&mut a, at_b, (8, 1), 5).is_none());
     assert!(read(&mut a, at_b, (9, 0), 1).is_none(), "nobody has it");
