@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use gigae_proto::PeerId;
 use gigae_shm::{AccessCounts, DirectAccess, DirectRights};
 use gigae_transfer::{Accesses, Bytes, OpId, RegionKey, Rights, TooLong};
+use gigae_wire::PathId;
 
 /// Bytes that are copied until the owner may take the memory back: some 0.1 ms.
 const PIECE: usize = 1 << 20;
@@ -61,6 +62,9 @@ impl Engine {
     /// Whether the next read or write of a peer's memory may go without frames.
     #[inline]
     fn may_access(&mut self, peer: PeerId) -> bool {
+        if !self.links[PathId::FIRST].link.is_local() {
+            return false;
+        }
         // What the last operation's answer acknowledged.
         if self.proto.acknowledged() > 0 {
             self.reap();
