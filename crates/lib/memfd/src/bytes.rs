@@ -1,7 +1,7 @@
 //! Bytes of shared words. Whole words are copied by one load or store each, and a part of a word is
 //! changed by one compare-and-swap: others may change the word's other bytes at the same time.
 //!
-//! Who reads a number that was written sees, with its next read, what was written before that.
+//! A reader that sees a number also sees, in its next read, what the writer had written before it.
 
 use crate::SharedMemory;
 use std::sync::atomic::{AtomicU64, Ordering, fence};

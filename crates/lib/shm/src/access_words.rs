@@ -81,8 +81,8 @@ impl<'a> AccessWords<'a> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the neighbour is inside a region. After [`revoke`](Self::revoke), once it is not, it
-    /// is done there.
+    /// Whether the neighbour is inside a region. After [`revoke`](Self::revoke), it does not enter
+    /// again.
     pub(crate) fn is_inside(self, slot: usize) -> bool {
         // Acquire: sees what the neighbour did inside.
         self.0[AT_INSIDE].load(Ordering::Acquire) == slot as u64 + 1

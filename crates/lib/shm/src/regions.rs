@@ -266,8 +266,8 @@ impl NeighbourRegions {
         Ok(())
     }
 
-    /// Maps what the neighbour has permitted, if it was asked for it. It is done, or goes the
-    /// ordinary way.
+    /// Maps what the neighbour has permitted, if it was asked for it. If that fails, accesses go in
+    /// frames.
     pub(crate) fn permitted(&mut self, permit: Permit, memory: OwnedFd) {
         let asked = matches!(self.by_key.get(&permit.region), Some(RegionState::Asked { .. }));
         let Some(memory) = asked.then(|| permit.map(memory).ok()).flatten() else { return };
@@ -317,7 +317,7 @@ mod tests {
 
     /// The neighbour is killed there, as far as the owner can know.
     #[test]
-    fn the_owner_waits_for_who_is_inside_until_it_is_out_or_gone() {
+    fn the_owner_waits_until_a_neighbour_is_outside_or_gone() {
         let flags = SocketFlags::CLOEXEC;
         for killed in [false, true] {
             let (here, there) =

@@ -44,7 +44,7 @@ fn until_direct(end: &Endpoint, peer: Peer, key: RegionKey) {
     }
 }
 
-/// What a process does with a memory of its own, as it is told: see [`Task::send_line`].
+/// A process with a registered memory. It does what each line of its input says.
 pub(crate) fn own_memory(end: &Endpoint, rights: Rights, mut line: impl FnMut() -> String) {
     let buffer = SharedBuffer::new(LEN).unwrap();
     let key = end.register(buffer.clone(), rights).unwrap();
@@ -230,7 +230,7 @@ pub(crate) fn memory_that_was_taken_back_stays_as_it_is() {
         end.deregister(KEY).unwrap();
         buffer.write(0, &pattern(77, LEN));
         task.child.wait().unwrap();
-        assert!(all_of(&buffer) == pattern(77, LEN), "who was killed writes there");
+        assert!(all_of(&buffer) == pattern(77, LEN), "the killed process writes there");
     }
 }
 

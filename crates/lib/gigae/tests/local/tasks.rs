@@ -132,7 +132,7 @@ pub(crate) fn carry_out(task: &str) {
                 say(&format!("{} {}", counted.fetched, counted.lent));
             }
         }
-        // Has a registered memory, and does with it as it is told.
+        // Has a registered memory. Does what each line says.
         "own" => {
             let end = options_for_long(word()).open().unwrap();
             let bits: u8 = word().parse().unwrap();
