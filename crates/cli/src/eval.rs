@@ -235,7 +235,7 @@ fn measure(
     findings::check(&whole, &args.plan)?;
     let plan = args.only.iter().try_fold(whole, |plan, only| plan.only(only))?;
     if args.remember {
-        remember::check(&plan)?;
+        remember::check(&plan, args.runs)?;
     }
     let peer = match &args.peer {
         Some(host) => {

@@ -12,7 +12,13 @@ use std::time::Duration;
 const SIZE: usize = 8;
 
 /// Refuses a plan in which nothing could be remembered, before it runs.
-pub(crate) fn check(plan: &Plan) -> Result<(), CommandError> {
+pub(crate) fn check(plan: &Plan, runs: u32) -> Result<(), CommandError> {
+    if runs > 1 {
+        return Err(CommandError::Error(
+            "--remember notes one run: leave out --runs, and compare runs before you remember one"
+                .into(),
+        ));
+    }
     let named = |backend| plan.gigae.values().any(|options| options.backend == backend);
     match named(Backend::Packet) && named(Backend::Generic) {
         true => Ok(()),
@@ -42,7 +48,7 @@ fn note(measured: MeasuredBackends, end: &EndEnvironment) -> String {
     };
     match measured.remember(driver, *mtu) {
         Ok(path) => format!(
-            "{measured}; {chosen}, where the driver ({driver}) has no better mode, with MTU {mtu} and Linux {kernel}, for 30 days or until the machine restarts; to forget it, remove {}\n",
+            "{measured}; {chosen}, where the driver ({driver}) has no better mode, with MTU {mtu} and Linux {kernel}, for 30 days at most; to forget it, remove {}\n",
             path.display()
         ),
         Err(error) => format!("nothing remembered about {driver}: {error}\n"),
@@ -140,8 +146,9 @@ mod tests {
         results.series.pop();
         assert!(decided(&results).unwrap_err().contains("generic mode was measured"));
         assert!(remember(&results).starts_with("nothing remembered about "));
-        assert!(check(&results.plan).is_ok());
+        assert!(check(&results.plan, 1).is_ok());
+        assert!(check(&results.plan, 2).is_err(), "one of several runs");
         results.plan.gigae.remove("generic");
-        assert!(check(&results.plan).is_err());
+        assert!(check(&results.plan, 1).is_err());
     }
 }

@@ -49,9 +49,14 @@ pub(super) fn gather(
         let why = format!("this takes {needed} processors, and the server has {cpus}");
         return Ok(Some(failed(&why)));
     }
-    let cpus = if cpus.is_empty() { &own_cpus } else { cpus };
+    // A client on this machine names some of the server's, and none that it does not have.
+    let is_for_them = |cpu: &usize| cpus.is_empty() || cpus.contains(cpu);
+    let cpus: Vec<usize> = own_cpus.into_iter().filter(is_for_them).collect();
+    if cpus.is_empty() {
+        return Ok(Some(failed("the client names processors that the server may not use")));
+    }
     let site_of = |number: usize| match parallel {
-        true => site.of_thread(number, cpus),
+        true => site.of_thread(number, &cpus),
         false => site.clone(),
     };
     let mut opened = Vec::new();

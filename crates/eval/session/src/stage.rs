@@ -180,7 +180,10 @@ impl Stage {
         match self.answering_cpu {
             None => (self.cpus.clone(), Vec::new()),
             Some(_) => {
-                let every_other = |from| self.cpus.iter().skip(from).step_by(2).copied().collect();
+                // With an odd number, one is left over: both ends have as many.
+                let each = (self.cpus.len() / 2).max(1);
+                let every_other =
+                    |from| self.cpus.iter().skip(from).step_by(2).take(each).copied().collect();
                 (every_other(0), every_other(1 % self.cpus.len()))
             }
         }

@@ -15,6 +15,9 @@ pub fn allowed() -> Vec<usize> {
 /// Keeps the calling thread to these CPUs.
 pub fn keep_to(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
+    if cpus.iter().any(|&cpu| cpu >= CpuSet::MAX_CPU) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     cpus.iter().for_each(|&cpu| set.set(cpu));
     Ok(sched_setaffinity(None, &set)?)
 }
@@ -66,5 +69,6 @@ mod tests {
         // What does not exist leaves the thread where it is.
         assert_eq!(pinned(Some(CpuSet::MAX_CPU - 1), || 7), 7);
         assert_eq!(allowed(), before);
+        assert!(keep_to(&[CpuSet::MAX_CPU]).is_err() && keep_to(&[usize::MAX]).is_err());
     }
 }

@@ -314,8 +314,10 @@ impl Options {
     fn choose_link(&self, i: usize, name: &str) -> Result<(AnyLink, Choice), OpenError> {
         let mut measured = None;
         let opened = match self.open_xdp(i, name, None, false) {
+            // Frames in IP may come by any queue of the NIC, and generic mode hears one.
             Err(refused @ OpenError::OnlyGeneric { .. }) => {
-                measured = MeasuredBackends::of(name);
+                let in_ethernet = matches!(self.envelope, Envelope::Ethernet { .. });
+                measured = MeasuredBackends::of(name).filter(|_| in_ethernet);
                 match measured.filter(MeasuredBackends::prefers_generic) {
                     Some(_) => self.open_xdp(i, name, None, true),
                     None => Err(refused),

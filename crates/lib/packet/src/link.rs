@@ -17,9 +17,9 @@ use rustix::net::sockopt;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Empty polls between looks at the interface. So a spinning caller learns that the interface is
-/// down, for three system calls in 65,536 polls. A caller that makes one of them in 64 looks
-/// ([`Link::has_arrived`]) learns it within some tens of milliseconds.
+/// Empty polls and looks ([`Link::has_arrived`]) between looks at the interface, some milliseconds
+/// of spinning. So a spinning caller learns that the interface is down, for three system calls in
+/// 65,536 polls.
 const POLLS_PER_CHECK: u32 = 1 << 16;
 
 /// How to open a [`PacketLink`].
@@ -254,7 +254,7 @@ impl Link for PacketLink {
             self.empty_polls = 0;
         } else {
             self.empty_polls += 1;
-            if self.empty_polls == POLLS_PER_CHECK {
+            if self.empty_polls >= POLLS_PER_CHECK {
                 self.empty_polls = 0;
                 self.interface.check()?;
                 // What an outage left keeps the socket readable for who sleeps outside.
@@ -266,7 +266,8 @@ impl Link for PacketLink {
 
     #[inline]
     fn has_arrived(&mut self) -> bool {
-        self.ring.ready()
+        self.empty_polls += 1;
+        self.ring.ready() || self.empty_polls >= POLLS_PER_CHECK
     }
 
     #[inline]

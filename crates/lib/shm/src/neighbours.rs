@@ -404,6 +404,9 @@ impl Neighbours {
         batch: &mut Vec<RxFrame>,
         max: usize,
     ) -> (u64, u64) {
+        if max == 0 {
+            return (0, 0);
+        }
         let rings = self.incoming.len();
         let (before, mut count, mut dropped, mut done) = (batch.len(), 0, 0, false);
         // A division takes longer than all else where there is one ring.

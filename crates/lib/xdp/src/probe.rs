@@ -384,7 +384,7 @@ fn load(
     let mut programs = shared::programs();
     let place = |source| OpenError::Io { what: "looking for the interface", source };
     if !stays && let Some(shared) = programs.on(interface.index).map_err(place)? {
-        return share(&shared, config, native, several);
+        return share(&shared, config, interface.mac, (native, several));
     }
     let program = Program::load(interface.mac, config.queue, several);
     let program = program.map_err(|e| match e.raw_os_error() {
@@ -396,7 +396,7 @@ fn load(
         false => program.attach(interface.index, native).map(Some),
     };
     let attached = attached.map_err(|e| attaching(e, interface, config))?;
-    let shared = SharedProgram::new(program, attached, native, several);
+    let shared = SharedProgram::new(program, attached, (native, several), interface.mac);
     if !stays {
         programs.add(interface.index, &shared).map_err(place)?;
     }
@@ -407,12 +407,15 @@ fn load(
 fn share(
     shared: &Arc<SharedProgram>,
     config: &XdpConfig,
-    native: bool,
-    several: bool,
+    mac: gigae_wire::MacAddr,
+    mode: (bool, bool),
 ) -> Result<ClaimedQueue, CandidateError> {
     const WHAT: &str = "sharing the interface's program";
     let queues = shared.program().queues();
-    if (shared.native, shared.several) != (native, several) {
+    if mac != shared.mac {
+        return Err(failed(WHAT, "the interface had another MAC address when it was attached"));
+    }
+    if (shared.native, shared.several) != mode {
         return Err(failed(WHAT, "another link of this process has attached it for another mode"));
     }
     if config.queue >= queues {

@@ -4,8 +4,10 @@
 //! loads and attaches the program, later ones add their filter and socket to its maps, and the last
 //! one detaches it. Links of other processes cannot share it: they have no descriptor of the maps.
 
+use crate::attached;
 use crate::bpf::Attached;
 use crate::program::Program;
+use gigae_wire::MacAddr;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,6 +18,8 @@ pub(crate) struct SharedProgram {
     /// In what mode: native in the driver, and for frames in several buffers.
     pub(crate) native: bool,
     pub(crate) several: bool,
+    /// The interface's address, to which frames must go.
+    pub(crate) mac: MacAddr,
     /// Queues that links have.
     queues: Mutex<BTreeSet<u32>>,
     /// Keeps it attached. `None` if the interface does.
@@ -51,12 +55,24 @@ pub(crate) fn programs() -> MutexGuard<'static, Programs> {
 }
 
 impl Programs {
-    /// The program on an interface of the calling thread's namespace.
+    /// The program on an interface of the calling thread's namespace, if it is still attached.
     pub(crate) fn on(&mut self, interface: u32) -> io::Result<Option<Arc<SharedProgram>>> {
         self.0.retain(|(_, program)| program.strong_count() > 0);
         let wanted = Place::of(interface)?;
-        let found = self.0.iter().find(|(place, _)| *place == wanted);
-        Ok(found.and_then(|(_, program)| program.upgrade()))
+        let Some(at) = self.0.iter().position(|(place, _)| *place == wanted) else {
+            return Ok(None);
+        };
+        let found = self.0[at].1.upgrade();
+        let is_there = |shared: &Arc<SharedProgram>| {
+            attached::program(interface) == Some(shared.program().id())
+        };
+        if found.as_ref().is_some_and(is_there) {
+            return Ok(found);
+        }
+        // Somebody detached it. The links that have it notice; new ones need a program of their
+        // own.
+        self.0.swap_remove(at);
+        Ok(None)
     }
 
     /// Takes in a program that was just attached there.
@@ -71,11 +87,11 @@ impl SharedProgram {
     pub(crate) fn new(
         program: Program,
         attached: Option<Attached>,
-        native: bool,
-        several: bool,
+        (native, several): (bool, bool),
+        mac: MacAddr,
     ) -> Arc<Self> {
         let (program, queues) = (Mutex::new(program), Mutex::default());
-        Arc::new(Self { program, native, several, queues, _attached: attached })
+        Arc::new(Self { program, native, several, mac, queues, _attached: attached })
     }
 
     /// The program itself.

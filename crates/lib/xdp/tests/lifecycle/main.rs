@@ -63,6 +63,10 @@ fn main() {
         ("the_program_goes_although_a_fork_has_a_copy", a_copy_does_not_keep_the_program),
         ("the_program_goes_when_the_process_is_killed", the_program_goes_with_the_process),
         ("a_program_that_is_taken_away_is_reported", a_program_that_is_taken_away),
+        (
+            "a_link_beside_one_whose_program_was_taken_away_has_its_own",
+            a_link_beside_a_detached_one,
+        ),
         ("a_program_that_is_replaced_is_reported", a_program_that_is_replaced),
         ("a_link_can_be_opened_again_at_once", a_link_can_be_opened_again_at_once),
         ("a_foreign_program_is_refused_and_left_alone", a_foreign_program_is_left_alone),

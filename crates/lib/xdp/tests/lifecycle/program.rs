@@ -83,6 +83,28 @@ pub(crate) fn a_program_that_is_taken_away() {
     }
 }
 
+/// A link of the same process still has the program that was taken away. A new one needs its own.
+pub(crate) fn a_link_beside_a_detached_one() {
+    let fabric = testing::fabric("beside", |config| config.queues = 2);
+    let on =
+        |queue| open(&fabric, XdpConfig { queue, mode: Some(Mode::XdpNative), ..config("eth0") });
+    let mut first = on(0).unwrap();
+    let former = program(&fabric);
+    foreign::detach(former);
+    let second = on(1).unwrap();
+    assert!(has_program(&fabric) && program(&fabric) != former);
+    assert!(matches!(until_error(|| first.wait(None).map(drop)), LinkError::Detached(_)));
+    drop(first);
+    assert!(has_program(&fabric), "the second one's");
+    let mac = ["link", "set", "eth0", "address", "02:00:00:00:0f:0f"];
+    assert!(fabric.node(1).command("ip").unwrap().args(mac).status().unwrap().success());
+    // The program takes frames to the former address only.
+    let refused = on(0).err().expect("it would hear nothing").to_string();
+    assert!(refused.contains("another MAC address"), "{refused}");
+    drop(second);
+    on(0).unwrap();
+}
+
 pub(crate) fn a_program_that_is_replaced() {
     let fabric = testing::fabric("replaced", |_| ());
     let mut link = open(&fabric, config("eth0")).unwrap();
