@@ -245,6 +245,9 @@ impl Options {
     /// acknowledged what was sent. Then it informs the peers that it closes and which messages have
     /// arrived here, and waits for their answers. With zero it does not wait. If its last
     /// acknowledgement is lost then, the peer reports as failed a message that has arrived.
+    ///
+    /// In any case it waits for a neighbour that is stopped in the middle of a copy
+    /// ([`Endpoint::deregister`](crate::Endpoint::deregister)).
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 const WORD: usize = size_of::<AtomicU64>();
 
 impl SharedMemory {
-    /// Copies bytes out, from this one on. An aligned number of up to 8 bytes is never torn.
+    /// Copies bytes out, from this one on. An aligned number of up to 8 bytes is never torn by
+    /// one call.
     ///
     /// # Panics
     /// If they are not all within the memory.
@@ -34,7 +35,8 @@ impl SharedMemory {
         fence(Ordering::Acquire);
     }
 
-    /// Copies bytes in, from this one on. An aligned number of up to 8 bytes is never torn.
+    /// Copies bytes in, from this one on. An aligned number of up to 8 bytes is never torn by
+    /// one call.
     ///
     /// # Panics
     /// If they do not all fit into the memory.

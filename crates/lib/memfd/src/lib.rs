@@ -41,7 +41,7 @@ unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// Creates memory of `len` words, all zeros. Returns it with the descriptor to pass on;
-    /// `/proc/PID/fd` shows the name. It takes up memory as it is written to. Five system calls.
+    /// `/proc/PID/fd` shows the name. It takes up memory as it is written to. Seven system calls.
     /// `len` must not be zero.
     pub fn create(name: &str, len: usize) -> io::Result<(Self, OwnedFd)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

@@ -93,10 +93,12 @@ impl<'a> AccessWords<'a> {
         self.0[AT_PERMITS + slot].load(Ordering::Relaxed) == permit
     }
 
-    /// The neighbour enters a region, if the permit is still good. Two loads, two stores, a fence.
+    /// The neighbour enters a region, if the permit is still good. One load, two stores, a fence.
     #[inline]
     pub(crate) fn enter(self, slot: usize, permit: u64) -> Option<Inside<'a>> {
-        self.0[AT_INSIDE].store(slot as u64 + 1, Ordering::Relaxed);
+        // Release: an owner that waits for another slot may read this, and not the 0 before it.
+        // Then it must see what was done in that slot.
+        self.0[AT_INSIDE].store(slot as u64 + 1, Ordering::Release);
         let inside = Inside { words: self, slot };
         // Pairs with the fence in `revoke`: see the module's description.
         fence(Ordering::SeqCst);

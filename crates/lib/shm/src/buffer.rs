@@ -13,10 +13,13 @@ const NAME: &str = "gigae-memory";
 const WORD: usize = 8;
 
 /// Memory that processes of this node can map, so that a remote read or write is one copy, without
-/// the owner. A copy of this value is the same memory, which is freed with the last one.
+/// the owner. A copy of this value is the same memory. It is freed with the last one, but not
+/// before the neighbours that have mapped it have made a call since, or are gone.
 ///
 /// Peers may write at any time, so its bytes are copied in and out. An aligned number of up to 8
-/// bytes is never torn. A child of fork(2) shares the memory with its parent.
+/// bytes is never torn by one [`read`](Self::read) or [`write`](Self::write). Long accesses of
+/// peers, and those in frames, may tear a number at the place where they are cut. A child of
+/// fork(2) shares the memory with its parent.
 #[derive(Clone)]
 pub struct SharedBuffer {
     allocation: Arc<Allocation>,
@@ -30,7 +33,7 @@ struct Allocation {
 }
 
 impl SharedBuffer {
-    /// Memory of `len` zeros, in a sealed memfd (memfd_create(2)): one descriptor and five system
+    /// Memory of `len` zeros, in a sealed memfd (memfd_create(2)): one descriptor and seven system
     /// calls. It takes up memory as it is written to. The size of `/dev/shm` does not matter.
     ///
     /// Fails without a free descriptor, and where a filter forbids the system call. Other memory
@@ -51,7 +54,8 @@ impl SharedBuffer {
     }
 
     /// A part of it, or `None` if it is not all within. Neighbours that may use a part can map all
-    /// of the memory.
+    /// of the memory. Atomic changes can lose updates where the same bytes, in this or another
+    /// part, are also registered without the right to change them atomically.
     pub fn part(&self, at: usize, len: usize) -> Option<Self> {
         let within = at <= self.len && len <= self.len - at;
         let allocation = Arc::clone(&self.allocation);

@@ -46,6 +46,10 @@ impl OwnRegions {
         self.by_key.insert(key, OwnRegion { buffer, rights, ended });
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     pub(crate) fn has(&self, key: u64) -> bool {
         self.by_key.contains_key(&key)
     }

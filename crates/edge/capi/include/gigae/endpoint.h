@@ -34,9 +34,10 @@ int gigae_open_with(const gigae_options *options, gigae_endpoint **endpoint);
  * Closes an endpoint. Waits, at most for the linger, until everything that was sent is acknowledged
  * and all peers know of the end; then frees everything. Returns GIGAE_BUSY, with no effect, while
  * the program holds buffers or messages of the endpoint. Also waits for operations within the same
- * linger, and ends the rest without a completion. After this call the library uses no memory of the
- * program. (An endpoint that returns GIGAE_PANICKED is closed in any case; do not touch its buffers
- * and messages any more.)
+ * linger, and ends the rest without a completion. In the end waits, without a limit, for a
+ * neighbour that is stopped in the middle of a copy (gigae_deregister). After this call the library
+ * uses no memory of the program. (An endpoint that returns GIGAE_PANICKED is closed in any case; do
+ * not touch its buffers and messages any more.)
  * Errors: GIGAE_BUSY, GIGAE_BAD_HANDLE, GIGAE_INVALID, GIGAE_IN_CALL.
  */
 int gigae_close(gigae_endpoint *endpoint);

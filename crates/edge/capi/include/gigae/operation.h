@@ -20,8 +20,9 @@ extern "C" {
  *
  * MEMORY of an operation stays the program's own, but the library may use it from the start until
  * the program takes the completion. Until then it must stay where it is. The program may only read
- * it if it is sent, and must not touch it if it is received into. gigae_close ends all such use.
- * Each byte is copied once at each end.
+ * it if it is sent, and must not touch it if it is received into. gigae_close ends all such use. It
+ * must not be in memory into which peers may write during the operation (gigae_register). Each byte
+ * is copied once at each end.
  *
  * Every start takes a `context`, any pointer, which the library returns in the completion and does
  * not use. It also takes a pointer for the operation's number, `id`, for gigae_cancel; NULL if that
@@ -33,7 +34,9 @@ extern "C" {
  *
  * Errors of all starts: GIGAE_INVALID (peer, data, place), GIGAE_TOO_LONG, GIGAE_TOO_MANY
  * (1,048,576 are in progress), GIGAE_PANICKED, GIGAE_BAD_HANDLE, GIGAE_IN_CALL. They allocate and
- * make no system call.
+ * make no system call. But gigae_start_write and gigae_start_read ask a neighbour for memory that
+ * is not mapped (gigae_memory_alloc), at most once in 8 seconds for each key: a sendmsg here and a
+ * recvmsg there.
  */
 
 /* Longest memory of one operation in bytes: 1 GiB. */
@@ -144,16 +147,17 @@ enum gigae_rights {
  * Lets peers use a memory of at most GIGAE_MAX_OPERATION bytes with these `rights`, a sum of
  * gigae_rights. The program may go on reading and writing it, but peers access it at any time, also
  * while the program computes: agree with them on who writes what when, or use atomic operations. It
- * must stay where it is until gigae_deregister or gigae_close. Give the key to
- * the peers that should use it, by a message for example. *key is 0 after an error. Allocates.
- * Errors: GIGAE_INVALID, GIGAE_TOO_LONG, GIGAE_TOO_MANY (1,048,576).
+ * must stay where it is until gigae_deregister or gigae_close. Give the key to the peers that
+ * should use it, by a message for example. *key is 0 after an error. Allocates.
+ * Errors: GIGAE_INVALID (also bytes that begin in an allocation of gigae_memory_alloc and end
+ * beyond it), GIGAE_TOO_LONG, GIGAE_TOO_MANY (1,048,576).
  */
 int gigae_register(gigae_endpoint *endpoint, void *data, size_t len, int rights, uint64_t *key);
 
 /*
  * Takes a memory back at once: the library does not use it any more, and refuses peers' operations
- * on it from now on. Of gigae_memory_alloc: waits while a neighbour copies (some 0.1 ms), and as
- * long as the neighbour is stopped in the middle of that. Error: GIGAE_BAD_HANDLE.
+ * on it from now on. Of gigae_memory_alloc: waits while a neighbour copies (usually some 0.1 ms),
+ * and as long as the neighbour is stopped in the middle of that. Error: GIGAE_BAD_HANDLE.
  */
 int gigae_deregister(gigae_endpoint *endpoint, uint64_t key);
 
@@ -162,16 +166,17 @@ int gigae_deregister(gigae_endpoint *endpoint, uint64_t key);
  * memory, whole or in parts, without GIGAE_RIGHT_ATOMIC: a write or read of a neighbour
  * (gigae_options_local) then is one copy by the neighbour, with no call, thread or frame of the
  * owner. With GIGAE_RIGHT_ATOMIC only reads are, so that nothing comes between reading and writing
- * a number. All else goes in frames: what peers of other nodes do, the first accesses of a
- * neighbour, until it has mapped the memory, a write with a notice, an access while an earlier
- * operation or message to the peer goes on, and more than 128 memories of an endpoint.
- * gigae_counts.operations_direct says how many took no frame.
+ * a number. That does not hold for bytes that are also registered without GIGAE_RIGHT_ATOMIC: a
+ * write to them may come in between. All else goes in frames: what peers of other nodes do, the
+ * first accesses of a neighbour, until it has mapped the memory, a write with a notice, an access
+ * while an earlier operation or message to the peer goes on, and more than 128 memories of an
+ * endpoint. gigae_counts.operations_direct says how many took no frame.
  *
  * The neighbour maps all of the allocation, not only what is registered. A program of the same user
  * that does not keep to the library's rules can use it for as long as it likes. So give what no
  * neighbour may see an allocation of its own. A child of fork shares the memory with its parent.
  *
- * Each allocation takes a descriptor (memfd_create) and 5 system calls. The size of /dev/shm does
+ * Each allocation takes a descriptor (memfd_create) and 7 system calls. The size of /dev/shm does
  * not matter. *memory is NULL after an error. Errors: GIGAE_INVALID, GIGAE_IO (no memory, no
  * descriptor, or a filter forbids it: memory of malloc does the same in frames).
  */
@@ -179,7 +184,8 @@ int gigae_memory_alloc(size_t len, void **memory);
 
 /*
  * Frees it. What is registered stays until gigae_deregister or gigae_close, but the program must
- * not use it any more. Error: GIGAE_BAD_HANDLE (not the address of an allocation).
+ * not use it any more. The memory stays taken up until the neighbours that have mapped it have made
+ * a call after that, or are gone. Error: GIGAE_BAD_HANDLE (not the address of an allocation).
  */
 int gigae_memory_free(void *memory);
 
@@ -205,7 +211,8 @@ int gigae_start_read(gigae_endpoint *endpoint, const gigae_place *from, void *da
 /*
  * Starts adding to the eight bytes at a place, a little-endian number. The completion has the
  * former value. No other peer's operation comes between reading and writing it; the owner's program
- * may change it in between.
+ * may change it in between, and so may a write to memory of gigae_memory_alloc that is also
+ * registered without GIGAE_RIGHT_ATOMIC.
  */
 int gigae_start_fetch_add(gigae_endpoint *endpoint, const gigae_place *place, uint64_t operand,
                           void *context, uint64_t *id);

@@ -133,6 +133,7 @@ int main(int argc, char **argv)
     IS(gigae_memory_alloc(100, &shared), 0);
     IS(gigae_memory_free((char *)shared + 1), GIGAE_BAD_HANDLE);
     IS(gigae_memory_free(memory), GIGAE_BAD_HANDLE);
+    IS(gigae_register(endpoint, (char *)shared + 1, 100, GIGAE_RIGHT_WRITE, &key), GIGAE_INVALID);
     IS(gigae_register(endpoint, (char *)shared + 1, 99, GIGAE_RIGHT_WRITE, &key), 0);
     IS(gigae_memory_free(shared), 0);
     IS(gigae_memory_free(shared), GIGAE_BAD_HANDLE);

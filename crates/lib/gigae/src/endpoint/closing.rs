@@ -82,7 +82,8 @@ impl Drop for Endpoint {
     /// Waits, at most for [`Options::linger`](crate::Options::linger), until the peers have
     /// acknowledged what was sent. Then informs all peers that this endpoint closes and which
     /// messages have arrived here. A peer that is there answers at once. For the others this waits
-    /// at most 127 ms, within the same linger.
+    /// at most 127 ms, within the same linger. In the end it waits, without a limit, for a
+    /// neighbour that is stopped in the middle of a copy ([`deregister`](Self::deregister)).
     ///
     /// In a child of fork(2) nothing happens: the links are the parent's.
     fn drop(&mut self) {

@@ -81,7 +81,8 @@ impl Endpoint {
     ///
     /// If the memory is mapped here ([`register`](Self::register)), no notice is wanted, and the
     /// peer has acknowledged and answered everything before, this call copies the bytes and the
-    /// operation is completed.
+    /// operation is completed. If it is not mapped, a neighbour is asked for it, at most once in 8
+    /// seconds for each key: a `sendmsg` here and a `recvmsg` there.
     pub fn start_write(
         &self,
         to: Peer,
@@ -206,7 +207,8 @@ impl Endpoint {
     /// ([`Options::local`](crate::Options::local)) that use it, each at most 128 of one endpoint.
     /// Then a read or write of theirs is one copy by them, at any time and without this endpoint.
     /// With [`Rights::ATOMIC`], writes still come in frames, so that nothing comes between reading
-    /// and writing a number.
+    /// and writing a number. That does not hold for bytes that are also registered without this
+    /// right: a write to them may come in between.
     pub fn register(
         &self,
         memory: impl Into<Memory>,
@@ -236,9 +238,9 @@ impl Endpoint {
     /// returns the last number of [`region_writes`](Self::region_writes). `None` if no memory is
     /// registered under this key.
     ///
-    /// Of a [`SharedBuffer`](crate::SharedBuffer): waits while a neighbour copies, some 0.1 ms, and
-    /// as long as the neighbour is stopped in the middle of that. Dropping the endpoint does so,
-    /// too.
+    /// Of a [`SharedBuffer`](crate::SharedBuffer): waits while a neighbour copies, usually some
+    /// 0.1 ms, and as long as the neighbour is stopped in the middle of that. Dropping the endpoint
+    /// does so, too.
     pub fn deregister(&self, key: RegionKey) -> Option<(Memory, u64)> {
         self.engine().deregister(key)
     }
@@ -289,8 +291,9 @@ impl Endpoint {
         self.look().region_writes(key)
     }
 
-    /// How often peers have used registered memories since the endpoint was opened. Some loads, and
-    /// two for each memory that a neighbour has mapped.
+    /// How often peers have used registered memories since the endpoint was opened. Some loads.
+    /// While a [`SharedBuffer`](crate::SharedBuffer) is registered, also a look at 128 places for
+    /// each neighbour that has ever asked for one, and two loads for each that it has mapped.
     pub fn accesses(&self) -> Accesses {
         self.look().accesses()
     }

@@ -10,7 +10,7 @@ use gigae_shm::{AccessCounts, DirectAccess, DirectRights};
 use gigae_transfer::{Accesses, Bytes, OpId, RegionKey, Rights, TooLong};
 use gigae_wire::PathId;
 
-/// Bytes that are copied until the owner may take the memory back: some 0.1 ms.
+/// Bytes that are copied until the owner may take the memory back: usually some 0.1 ms.
 const PIECE: usize = 1 << 20;
 
 /// The same for memory here that is not in one piece: they are copied twice.

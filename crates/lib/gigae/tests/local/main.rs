@@ -478,6 +478,7 @@ fn main() {
         more_processes_than_processors_all_talk_to_all,
         nothing_is_left_when_neighbours_are_gone,
         shared_memory_is_read_and_written_without_its_owner,
+        a_write_to_shared_memory_waits_for_a_message_before_it,
         shared_memory_is_used_only_as_its_rights_say,
         memory_that_was_taken_back_stays_as_it_is,
         where_no_shared_memory_can_be_made_other_memory_does_the_same,

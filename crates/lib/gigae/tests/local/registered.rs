@@ -25,7 +25,7 @@ fn ended(end: &Endpoint) -> Completion {
     end.completion_timeout(PATIENCE).unwrap().expect("it ends in time")
 }
 
-/// Writes and reads until both take no frame. Returns how often it had to try.
+/// Writes and reads until both take no frame.
 fn until_direct(end: &Endpoint, peer: Peer, key: RegionKey) {
     let deadline = Instant::now() + PATIENCE;
     let mut before = end.counters().operations.direct;
@@ -133,6 +133,55 @@ pub(crate) fn shared_memory_is_read_and_written_without_its_owner() {
         assert_eq!(ended(&end).result, Err(OpError::Refused(Status::Key)), "{name}");
         task.send_line("same 99");
         assert_eq!(task.line(), "true", "{name}: nothing was written there");
+    }
+}
+
+/// A write does not overtake a message before it, also where it could be done at once.
+pub(crate) fn a_write_to_shared_memory_waits_for_a_message_before_it() {
+    let (_fabric, node, _inside) = node_with("order", 2, 1500);
+    // Without the threads: an endpoint does nothing while nobody calls it.
+    let open = |name| on(&node, options(name, Backend::Packet).progress(Progress::Manual));
+    let (end, owner) = (open("x0"), open("x1"));
+    let peer = end.peer(address(&owner)).unwrap();
+    let buffer = SharedBuffer::new(100).unwrap();
+    let key = owner.register(buffer.clone(), Rights::READ.with(Rights::WRITE)).unwrap();
+    let direct = || end.counters().operations.direct;
+    let deadline = Instant::now() + PATIENCE;
+    let write = |seed| end.start_write(peer, key, 0, pattern(seed, 100), None).unwrap();
+    let until_completed = || loop {
+        if let Some(done) = end.try_completion().unwrap() {
+            done.result.unwrap();
+            break;
+        }
+        owner.progress().unwrap();
+        assert!(Instant::now() < deadline, "it does not end");
+    };
+    for round in 0..20 {
+        loop {
+            let before = direct();
+            write(2 * round);
+            until_completed();
+            if direct() > before {
+                break;
+            }
+        }
+        assert!(all_of(&buffer) == pattern(2 * round, 100));
+        let before = direct();
+        end.send(peer, b"first").unwrap();
+        write(2 * round + 1);
+        assert_eq!(direct(), before, "the write has overtaken the message");
+        assert!(all_of(&buffer) == pattern(2 * round, 100), "nothing is written so far");
+        let message = loop {
+            if let Some(message) = owner.try_recv().unwrap() {
+                break message;
+            }
+            end.progress().unwrap();
+            assert!(Instant::now() < deadline, "the message does not come");
+        };
+        assert_eq!(&message[..], b"first");
+        drop(message);
+        until_completed();
+        assert!(all_of(&buffer) == pattern(2 * round + 1, 100));
     }
 }
 

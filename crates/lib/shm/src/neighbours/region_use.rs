@@ -38,6 +38,10 @@ impl Neighbours {
     /// How often neighbours have used a region that is lent, or all regions so far.
     pub(crate) fn uses(&self, region: Option<u64>) -> AccessCounts {
         let mut all = self.own_regions.ended(region);
+        if self.own_regions.is_empty() {
+            // Then no permit is left.
+            return all;
+        }
         for permits in self.incoming.iter().filter_map(|from| from.permits.as_ref()) {
             all.add(permits.counts(region));
         }
