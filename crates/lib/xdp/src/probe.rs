@@ -111,8 +111,13 @@ pub(crate) fn open(config: &XdpConfig, lent: Option<&LentMemory>) -> Result<XdpL
         let (interface, mtu) = (found.name, found.mtu);
         return Err(OpenError::MtuTooSmall { interface, mtu, needed });
     }
-    if lent.is_some() || shared_on(&found)?.is_none() {
-        refuse_other_programs(&found, config.queue)?;
+    match shared_on(&found)?.filter(|_| lent.is_none()) {
+        Some(shared) if shared.is_claimed(config.queue) => {
+            let (interface, queue) = (found.name, config.queue);
+            return Err(OpenError::QueueBusy { interface, queue });
+        }
+        Some(_) => {}
+        None => refuse_other_programs(&found, config.queue)?,
     }
     let driver = found.driver().unwrap_or_default();
     let quirk = QUIRKS.iter().find(|quirk| quirk.driver == driver);

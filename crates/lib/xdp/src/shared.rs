@@ -103,6 +103,11 @@ impl SharedProgram {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a link has this queue.
+    pub(crate) fn is_claimed(&self, queue: u32) -> bool {
+        self.queues().contains(&queue)
+    }
+
     /// Has a queue for one link; `None` if another link has it.
     pub(crate) fn claim(self: &Arc<Self>, queue: u32) -> Option<ClaimedQueue> {
         let free = self.queues().insert(queue);

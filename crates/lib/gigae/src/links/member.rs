@@ -101,7 +101,7 @@ impl Member {
         }
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
         let posted = match &self.link {
-            AnyLink::Local(_) => {
+            AnyLink::Local(_) | AnyLink::Tapped(_) => {
                 post_perhaps_near(&mut self.link, &self.arena, route, buffer, header)
             }
             _ => buffer.post(&mut self.link, &self.arena, route, header),
