@@ -274,8 +274,8 @@ impl Options {
 
     /// Whether the checksum of sent frames covers the messages (default) or only the header. That
     /// saves 20 to 30 ns per KB at each end. Ethernet's own FCS covers every wire, but neither
-    /// memory, bus nor switch. What goes by the UDP socket for bulk data is covered always, and what
-    /// goes through memory within a node never.
+    /// memory, bus nor switch. What goes by the UDP socket for bulk data is covered always, and
+    /// what goes through memory within a node never.
     #[must_use]
     pub fn payload_checksum(mut self, payload_checksum: bool) -> Self {
         self.protocol.payload_checksum = payload_checksum;
