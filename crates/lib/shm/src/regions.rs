@@ -9,6 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -181,13 +183,32 @@ impl Permits {
     }
 }
 
-/// Whether the process at the other end has closed the connection or is gone. The kernel closes it
-/// after the last instruction of a process that is killed.
+/// Whether the process at the other end has closed the connection or is gone: whether it has run
+/// its last instruction. Forked children of it may hold the connection open, so this asks for the
+/// process itself, too, where its number is known here.
 fn is_gone(socket: &OwnedFd) -> bool {
-    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut polled = [PollFd::new(socket, PollFlags::empty())];
     let ended = PollFlags::HUP | PollFlags::ERR;
-    poll(&mut polled, Some(&none)).is_ok() && polled[0].revents().intersects(ended)
+    if returns(socket, PollFlags::empty()).intersects(ended) {
+        return true;
+    }
+    let Ok(peer) = sockopt::socket_peercred(socket) else { return false };
+    match pidfd_open(peer.pid, PidfdFlags::empty()) {
+        // Readable from the end of its last thread on.
+        Ok(process) => returns(&process, PollFlags::IN).contains(PollFlags::IN),
+        // Its number may belong to another process by now. That is not mistaken for the end of this
+        // one, whose connection still tells.
+        Err(why) => why == Errno::SRCH,
+    }
+}
+
+/// What poll(2) says at once about a descriptor.
+fn returns(fd: &OwnedFd, events: PollFlags) -> PollFlags {
+    let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::new(fd, events)];
+    match poll(&mut polled, Some(&none)) {
+        Ok(_) => polled[0].revents(),
+        Err(_) => PollFlags::empty(),
+    }
 }
 
 /// A read or a write of a neighbour's memory.

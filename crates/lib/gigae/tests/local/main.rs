@@ -481,6 +481,7 @@ fn main() {
         a_write_to_shared_memory_waits_for_a_message_before_it,
         shared_memory_is_used_only_as_its_rights_say,
         memory_that_was_taken_back_stays_as_it_is,
+        memory_is_taken_back_from_a_killed_neighbour_whose_child_lives_on,
         where_no_shared_memory_can_be_made_other_memory_does_the_same,
     ]);
 }

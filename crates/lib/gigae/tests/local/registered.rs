@@ -227,25 +227,43 @@ pub(crate) fn shared_memory_is_used_only_as_its_rights_say() {
 /// Writes the same memory of a peer again and again, until it is killed.
 pub(crate) fn write_for_ever(end: &Endpoint, to: Address) {
     let peer = end.peer(to).unwrap();
-    let mut said = false;
+    // The same memory again: to get a new one would take longer than to write it.
+    let (mut said, mut memory) = (false, vec![0; LEN]);
     for n in 0.. {
-        end.start_write(peer, KEY, 0, vec![n as u8; LEN], None).unwrap();
-        match ended(end).result {
+        memory[0] = n as u8;
+        end.start_write(peer, KEY, 0, memory, None).unwrap();
+        let done = ended(end);
+        match done.result {
             Ok(()) | Err(OpError::Refused(Status::Key)) => {}
             Err(error) => panic!("{error}"),
         }
+        memory = done.memory.and_then(gigae::Memory::into_vec).unwrap();
         if !said && end.counters().operations.direct > 0 {
             said = true;
+            leave_a_child();
             println!("direct");
         }
     }
 }
 
+/// Makes a child that holds all descriptors and does nothing until standard input ends.
+fn leave_a_child() {
+    // SAFETY: the child only reads and ends.
+    unsafe {
+        let pid = libc::fork();
+        assert!(pid >= 0);
+        if pid == 0 {
+            while libc::read(0, [0_u8; 8].as_mut_ptr().cast(), 8) > 0 {}
+            libc::_exit(0);
+        }
+    }
+}
+
 /// Nobody writes where the owner has taken the memory back, also if it does so in the middle of a
-/// neighbour's write. In the end the neighbour is killed in the middle of one.
+/// neighbour's write.
 pub(crate) fn memory_that_was_taken_back_stays_as_it_is() {
     let (_fabric, node, _inside) = node_with("back", 1, 1500);
-    for round in 0..3 {
+    for _ in 0..3 {
         let end = on(&node, options_for_long("x0"));
         let buffer = SharedBuffer::new(LEN).unwrap();
         let rights = Rights::READ.with(Rights::WRITE);
@@ -254,14 +272,17 @@ pub(crate) fn memory_that_was_taken_back_stays_as_it_is() {
         let mut task = Task::start(&node, &["write", "y0", &at], None);
         register();
         assert_eq!(task.line(), "direct");
-        let (deadline, mut rounds, mut taken) = (Instant::now() + PATIENCE, 0, 0);
-        while rounds < 20 {
-            assert!(Instant::now() < deadline, "{rounds} rounds");
+        let until_written = |deadline| {
             let before = end.accesses().writes;
             while end.accesses().writes < before + 3 {
                 end.progress().unwrap();
                 assert!(Instant::now() < deadline, "it does not write");
             }
+        };
+        let (deadline, mut rounds, mut taken) = (Instant::now() + PATIENCE, 0, 0);
+        while rounds < 20 {
+            assert!(Instant::now() < deadline, "{rounds} rounds");
+            until_written(deadline);
             let (_, writes) = end.deregister(KEY).unwrap();
             taken += u64::from(writes > 0);
             buffer.write(0, &pattern(rounds, LEN));
@@ -273,9 +294,24 @@ pub(crate) fn memory_that_was_taken_back_stays_as_it_is() {
             rounds += 1;
         }
         assert_eq!(taken, 20);
-        std::thread::sleep(Duration::from_millis(7 * round));
+    }
+}
+
+/// The owner does not wait for a neighbour that is killed in the middle of a write, also if a
+/// forked child of it lives on and holds its descriptors.
+pub(crate) fn memory_is_taken_back_from_a_killed_neighbour_whose_child_lives_on() {
+    let (_fabric, node, _inside) = node_with("killed", 1, 1500);
+    let end = on(&node, options_for_long("x0"));
+    let buffer = SharedBuffer::new(LEN).unwrap();
+    for round in 0..10 {
+        let rights = Rights::READ.with(Rights::WRITE);
+        end.register_as(KEY, buffer.clone(), rights).unwrap();
+        let at = address(&end).to_string();
+        let mut task = Task::start(&node, &["write", "y0", &at], None);
+        assert_eq!(task.line(), "direct");
+        // From now on it is nearly always in the middle of a write.
+        std::thread::sleep(Duration::from_micros(1000 + 70 * round));
         task.child.kill().unwrap();
-        // It may be inside, and is waited for until the kernel has ended it.
         end.deregister(KEY).unwrap();
         buffer.write(0, &pattern(77, LEN));
         task.child.wait().unwrap();

@@ -17,10 +17,10 @@ impl<L: Link> ShmLink<L> {
     }
 
     /// Takes a memory back, and returns how often neighbours have used it. `None` if it is not
-    /// lent. Waits while a neighbour is copying, which is usually some 100 us, or until its
-    /// connection is closed. If the process is stopped then, this waits until it goes on. If it is
-    /// killed then, this waits until also its forked children that run no other program have ended:
-    /// they keep the connection open. No system call otherwise.
+    /// lent. Waits while a neighbour is copying, which is usually some 100 us, or until its process
+    /// has ended. If the process is stopped then, this waits until it goes on. No system call
+    /// otherwise. In another PID namespace only the connection tells that a process has ended, and
+    /// its forked children that run no other program keep that open.
     pub fn take_back(&mut self, region: u64) -> Option<AccessCounts> {
         self.neighbours.take_back(region)
     }
