@@ -130,6 +130,9 @@ impl<M: Bytes> Transfer<M> {
         if state.wants_bytes() {
             self.grant_bytes(peer, false);
         }
+        if self.deliver_at_once(peer, label, data) {
+            return Ok(());
+        }
         let total = data.len() as u32;
         match self.match_with(peer, label, total) {
             Some(id) => {

@@ -85,12 +85,27 @@ impl Matching {
     /// The first receive that matches a message. It is taken out, unless it is one of several
     /// messages.
     pub(crate) fn receive_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
-        let at = self.posted.iter().position(|posted| posted.selector.wants(from, label))?;
+        let at = self.first_for(from, label)?;
         let Posted { id, several, .. } = self.posted[at];
         if !several {
             self.posted.remove(at);
         }
         Some(id)
+    }
+
+    /// The same, if that is a receive of one message; it is taken out.
+    #[inline]
+    pub(crate) fn single_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
+        let at = self.first_for(from, label)?;
+        let id = self.posted.get(at).filter(|posted| !posted.several)?.id;
+        // Mostly it is the first.
+        let _ = if at == 0 { self.posted.pop_front() } else { self.posted.remove(at) };
+        Some(id)
+    }
+
+    #[inline]
+    fn first_for(&self, from: PeerId, label: Label) -> Option<usize> {
+        self.posted.iter().position(|posted| posted.selector.wants(from, label))
     }
 
     /// What a posted receive matches.

@@ -260,18 +260,9 @@ impl<M: Bytes> Transfer<M> {
     /// A frame for a peer was acknowledged. Frames are acknowledged in the order in which they were
     /// filled.
     pub fn acknowledged(&mut self, peer: PeerId) {
-        let state = self.peer(peer);
-        state.acknowledged += 1;
-        while let Some(&(frame, id)) = self.peer(peer).going.front() {
-            let state = self.peer(peer);
-            // A frame counts once it is filled, so what ends with the first frame has number zero.
-            if frame >= state.acknowledged {
-                break;
-            }
-            state.going.pop_front();
-            if let Some(id) = id {
-                self.complete(id, Ok(()));
-            }
+        self.peer(peer).acknowledged += 1;
+        while let Some(id) = self.peer(peer).next_acknowledged() {
+            self.complete(id, Ok(()));
         }
         self.settle(peer);
     }

@@ -258,6 +258,20 @@ impl ActivePeer {
         !nothing || self.offered > 0 || self.asked > 0 || self.limit_due
     }
 
+    /// The next operation that has ended because all of its frames are acknowledged.
+    pub(crate) fn next_acknowledged(&mut self) -> Option<u32> {
+        // A frame counts once it is filled, so what ends with the first frame has number zero.
+        while let Some(&(frame, id)) = self.going.front()
+            && frame < self.acknowledged
+        {
+            self.going.pop_front();
+            if id.is_some() {
+                return id;
+            }
+        }
+        None
+    }
+
     /// Whether a message may be sent unasked.
     pub(crate) fn allows(&self, len: usize) -> bool {
         let left = self.until.wrapping_sub(self.sent);

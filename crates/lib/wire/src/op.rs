@@ -348,7 +348,25 @@ impl Op {
         if payload.is_empty() {
             return Ok(None);
         }
-        let mut reader = FieldReader(payload);
+        let copy;
+        let front = match payload.front(MAX_OP_HEADER) {
+            Some(front) => front,
+            None => {
+                copy = payload.copy_front::<MAX_OP_HEADER>();
+                &copy[..payload.len().min(MAX_OP_HEADER)]
+            }
+        };
+        let (op, header, len) = Self::parse(front)?;
+        payload.skip(header);
+        let data = payload.split(len).ok_or(Discard::Malformed)?;
+        Ok(Some((op, data)))
+    }
+
+    /// The operation whose header is at the front, the length of that header, and the bytes of data
+    /// behind it.
+    #[inline(always)]
+    fn parse(front: &[u8]) -> Result<(Self, usize, usize), Discard> {
+        let mut reader = FieldReader(front);
         let [code, flags, high, low] = reader.take::<4>()?;
         let len = usize::from(u16::from_be_bytes([high, low]));
         let id = reader.u32()?;
@@ -387,8 +405,7 @@ impl Op {
             LIMIT => Self::Limit { until: reader.u32()?, entries: reader.u32()? },
             _ => return Err(Discard::Malformed),
         };
-        let data = payload.split(len).ok_or(Discard::Malformed)?;
-        Ok(Some((op, data)))
+        Ok((op, front.len() - reader.0.len(), len))
     }
 }
 
@@ -428,25 +445,27 @@ impl FieldWriter<'_> {
     }
 }
 
-struct FieldReader<'a, 'b>(&'a mut Pieces<'b>);
+struct FieldReader<'a>(&'a [u8]);
 
-impl FieldReader<'_, '_> {
-    #[inline]
+impl FieldReader<'_> {
+    #[inline(always)]
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Discard> {
-        self.0.split_array().ok_or(Discard::Malformed)
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Discard::Malformed)?;
+        self.0 = rest;
+        Ok(*taken)
     }
 
-    #[inline]
+    #[inline(always)]
     fn u32(&mut self) -> Result<u32, Discard> {
         Ok(u32::from_be_bytes(self.take()?))
     }
 
-    #[inline]
+    #[inline(always)]
     fn u64(&mut self) -> Result<u64, Discard> {
         Ok(u64::from_be_bytes(self.take()?))
     }
 
-    #[inline]
+    #[inline(always)]
     fn label(&mut self, flags: u8) -> Result<Label, Discard> {
         if flags & !(UNTAGGED | DATA) != 0 {
             return Err(Discard::Malformed);

@@ -33,7 +33,7 @@ impl<'a> Pieces<'a> {
         let left = self.len.checked_sub(len)?;
         let taken = Self { len, ..*self };
         self.len = left;
-        self.skip(len);
+        self.turn_to(len);
         Some(taken)
     }
 
@@ -54,8 +54,33 @@ impl<'a> Pieces<'a> {
         Some(bytes)
     }
 
+    /// The first bytes, at most `most`, if they lie in one piece.
     #[inline]
-    fn skip(&mut self, mut bytes: usize) {
+    pub(crate) fn front(&self, most: usize) -> Option<&'a [u8]> {
+        self.front.get(..self.len.min(most))
+    }
+
+    /// A copy of the first bytes, with zeros behind the last.
+    #[cold]
+    pub(crate) fn copy_front<const N: usize>(&self) -> [u8; N] {
+        let (mut bytes, mut at) = ([0; N], 0);
+        for piece in *self {
+            let piece = &piece[..piece.len().min(N - at)];
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        bytes
+    }
+
+    /// Takes bytes off the front, of which there are as many at least.
+    #[inline]
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.len -= bytes;
+        self.turn_to(bytes);
+    }
+
+    #[inline]
+    fn turn_to(&mut self, mut bytes: usize) {
         while bytes > self.front.len() {
             bytes -= self.front.len();
             self.turn();

@@ -11,15 +11,6 @@ impl<M: Bytes> Transfer<M> {
     /// The next operation that has ended.
     #[inline]
     pub fn poll_completion(&mut self) -> Option<TransferCompletion<M>> {
-        // A program that spins finds none, mostly.
-        if self.completions.is_empty() && self.turns.is_empty() {
-            return None;
-        }
-        self.take_completion()
-    }
-
-    #[inline(never)]
-    fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
         if self.may_take_turns() {
             self.take_turns();
         }

@@ -4,8 +4,8 @@ use super::{LONGEST, MOST_COMPLETIONS, OWN_PARTS, Stalled, Start, TooLong, Trans
 use crate::matching::{Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
-    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpId, Operation, Receive,
-    ReceiveTarget,
+    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpError, OpId, Operation, Receive,
+    ReceiveTarget, TransferCompletion,
 };
 use crate::peer::{OperationReply, ReassemblyBuffer, cost};
 use crate::unexpected_queue::Taken;
@@ -262,6 +262,36 @@ impl<M: Bytes> Transfer<M> {
         let Some((peer, label, len)) = self.peek(&selector) else { return Ok(None) };
         let id = self.receive(selector, memory(len))?;
         Ok(Some((id, peer, label, len)))
+    }
+
+    /// Copies a whole message into the memory of the receive that takes it, and completes that.
+    /// False if there is no such receive, or it is one of several messages.
+    #[inline]
+    pub(crate) fn deliver_at_once(&mut self, peer: PeerId, label: Label, mut data: Pieces) -> bool {
+        if self.is_stalled(Stalled { peer, untagged: label.untagged }) {
+            return false;
+        }
+        let Some(id) = self.matching.single_for(peer, label) else { return false };
+        let Some(Operation::Receive(Receive {
+            target: ReceiveTarget::Own(mut memory), room, ..
+        })) = self.operations.remove(id)
+        else {
+            unreachable!("a posted receive has its memory")
+        };
+        let total = data.len();
+        let len = total.min(room as usize);
+        if let Some(fitting) = data.split(len) {
+            memory.write_pieces(0, fitting);
+        }
+        self.took(peer, total);
+        let result = if len < total { Err(OpError::Truncated) } else { Ok(()) };
+        let Label { tag, data, .. } = label;
+        let (id, peer, memory) = (OpId(id), Some(peer), Some(memory));
+        let (at, value) = (0, 0);
+        let completion =
+            TransferCompletion { id, peer, tag, data, len, total, at, value, memory, result };
+        self.completions.push_back(completion);
+        true
     }
 
     /// Bytes of a message arrive for a receive. Those beyond its memory are dropped.
