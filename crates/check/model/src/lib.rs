@@ -49,6 +49,7 @@ mod network;
 mod node;
 mod rule;
 mod system;
+mod usual;
 
 pub use check::check;
 pub use check_report::CheckReport;

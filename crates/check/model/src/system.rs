@@ -7,6 +7,7 @@ use crate::mutation::distort;
 use crate::network::{LinkDirection, Network, digest};
 use crate::node::{Frame, Node, Payload, Reported, address, addresses};
 use crate::rule::Rule;
+use crate::usual;
 use gigae_proto::{Arrival, Instant, PeerId, ProtocolConfig, ProtocolCounters};
 use gigae_wire::{Epoch, PathId};
 use std::sync::Arc;
@@ -265,6 +266,7 @@ impl System {
         let message = Message { flow: flow as u8, number };
         let node = self.node(from);
         let peer = node.peer(to);
+        usual::compare_sending(&node.proto, peer, message);
         node.proto.send(peer, 1, message).expect("it was asked whether there is room");
         self.serve(form, from);
     }
@@ -304,10 +306,9 @@ impl System {
             node.now = Instant(node.now.0 + 1);
             node.proto.advance(node.now);
         }
-        let taken = node.proto.handle(
-            Arrival { path, from: &address(from, path), header: &header, payload: &bytes },
-            &mut buffer,
-        );
+        let from_node = address(from, path);
+        let arrival = Arrival { path, from: &from_node, header: &header, payload: &bytes };
+        let taken = usual::handle(&mut node.proto, arrival, &mut buffer);
         if taken.is_ok() && header.kind.is_of_session() {
             let owns = node.owns(header.dst_epoch);
             let reported = &mut node.reported[from];

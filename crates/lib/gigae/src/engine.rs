@@ -9,6 +9,7 @@
 //! |---|---|---|---|---|
 //! | [`progress`](Engine::progress) | yes | at the end, and before the bulk socket is polled | first | receiving, waiting, `progress` |
 //! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `flush`, each `send` but the first after one of these |
+//! | [`send_at_once`](Engine::send_at_once) | no | its message, if nothing waits before it | no | `send` |
 //! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
 //! | [`look`](Engine::look) | if the clock was not read for long | the same | the same | calls that only look |
 //! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
@@ -24,6 +25,7 @@
 //! the engine is doing, use these together.
 
 mod accessing;
+mod at_once;
 mod cached_clock;
 mod deferral;
 mod delivering;

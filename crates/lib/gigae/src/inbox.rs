@@ -1,7 +1,9 @@
 //! Received frames: those that the protocol has, whose messages are being handed out, or which the
 //! program has messages of.
 //!
-//! A frame stays in one place here, by its slot; what moves is a number or a part of it.
+//! A frame with one message goes from hand to hand: to the protocol, to the program, and back to
+//! its link. A frame with several stays in one place here, by its number, while messages of it are
+//! in the program's hands.
 
 use crate::links::{Arenas, Links};
 use crate::outbound::MOST_SEGMENTS;
@@ -12,20 +14,22 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A received frame in the inbox, by its number among those of all links.
+/// A received data frame.
 #[derive(Debug)]
-pub(crate) struct Inbound(u32);
-
-impl Inbound {
-    #[inline]
-    pub(crate) fn number(&self) -> u32 {
-        self.0
-    }
+pub(crate) struct Inbound {
+    pub(crate) frame: RxFrame,
+    pub(crate) payload: PayloadRange,
+    /// The link that it came by.
+    pub(crate) path: PathId,
+    /// It may carry several messages, which were [checked](batch::check).
+    pub(crate) several: bool,
 }
 
 /// A message in the program's hands.
 pub(crate) enum InboxMessage {
-    /// In its frame, alone or with others.
+    /// The only one in its frame.
+    Alone(Delivery<Inbound>),
+    /// One of several in its frame.
     Part(RxPart),
     /// In a copy of its frame's payload: more frames are lent than the link can spare.
     Copy(Box<Copied>),
@@ -35,6 +39,9 @@ impl InboxMessage {
     #[inline]
     pub(crate) fn bytes<'a>(&'a self, arenas: &'a Arenas) -> &'a [u8] {
         match self {
+            Self::Alone(Delivery { buffer: Inbound { frame, payload, .. }, .. }) => {
+                &arenas.bytes(frame)[payload.bytes()]
+            }
             Self::Part(part) => arenas.part(part),
             Self::Copy(copied) => &copied.payload[copied.message.clone()],
         }
@@ -51,43 +58,29 @@ pub(crate) struct Copied {
 }
 
 /// Where in a frame its payload lies.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct PayloadRange {
     pub(crate) start: u16,
     pub(crate) len: u16,
 }
 
-/// A data frame that enters the inbox.
-pub(crate) struct InboxEntry {
-    /// The link that it came by, and its number among the frames of all links.
-    pub(crate) path: PathId,
-    pub(crate) number: u32,
-    pub(crate) frame: RxFrame,
-    pub(crate) payload: PayloadRange,
-    /// It may carry several messages.
-    pub(crate) several: bool,
-}
-
-/// A frame with one message or several, some of which may be in the program's hands.
-struct InboxFrame {
-    frame: SharedFrame,
-    /// The link that it came by.
-    path: PathId,
-    /// Where in the frame the payload lies.
-    start: u16,
-    len: u16,
-    /// Several messages, [checked](batch::check), of which not all were handed out yet.
-    open: bool,
-    /// The sender and the session, once it is delivered.
-    from: PeerId,
-    epoch: Epoch,
-}
-
-impl InboxFrame {
+impl PayloadRange {
     #[inline]
-    fn payload(&self) -> Range<usize> {
+    pub(crate) fn bytes(self) -> Range<usize> {
         usize::from(self.start)..usize::from(self.start) + usize::from(self.len)
     }
+}
+
+/// A frame with several messages, some of which may be in the program's hands.
+struct InboxFrame {
+    frame: SharedFrame,
+    payload: PayloadRange,
+    path: PathId,
+    /// Not all messages were handed out yet.
+    open: bool,
+    /// The sender and the session.
+    from: PeerId,
+    epoch: Epoch,
 }
 
 /// The frame whose messages are being handed out.
@@ -98,8 +91,8 @@ struct OpenFrame {
 }
 
 enum FrameSource {
-    /// The frame in this slot, with several messages.
-    Slot(u32),
+    /// The frame with this number, with several messages.
+    Frame(u32),
     /// A copy, and whether it is of several.
     Copy(Copied, bool),
 }
@@ -150,7 +143,7 @@ impl Segments {
 /// See the module's description.
 pub(crate) struct Inbox {
     open: Option<OpenFrame>,
-    /// By the frames' numbers.
+    /// Those with several messages, by their numbers.
     frames: Vec<Option<InboxFrame>>,
     /// The rest of those that were received in segments, by the number of the first.
     behind: HashMap<u32, Segments>,
@@ -168,7 +161,6 @@ impl Inbox {
         let least = infos.map(|info| info.rx_frames).min().unwrap_or(0);
         Self {
             open: None,
-            // Backends number their frames from zero; should one not, the table grows.
             behind: HashMap::new(),
             frames: std::iter::repeat_with(|| None).take(frames).collect(),
             lent: 0,
@@ -189,67 +181,40 @@ impl Inbox {
         self.open.is_some()
     }
 
-    /// Takes in a data frame.
-    #[inline]
-    pub(crate) fn enter(&mut self, entry: InboxEntry) -> Inbound {
-        let InboxEntry { path, number: slot, frame, payload, several } = entry;
-        let PayloadRange { start, len } = payload;
-        if slot as usize >= self.frames.len() {
-            self.frames.resize_with(slot as usize + 1, || None);
-        }
-        let frame = SharedFrame::new(frame);
-        let (from, epoch) = (PeerId(0), Epoch::UNKNOWN);
-        let shared = InboxFrame { frame, path, start, len, open: several, from, epoch };
-        self.frames[slot as usize] = Some(shared);
-        Inbound(slot)
-    }
-
-    /// The rest of a frame that was taken in and was received in segments.
-    pub(crate) fn enter_behind(&mut self, first: &Inbound, behind: Segments) {
-        self.behind.insert(first.0, behind);
+    /// The rest of a data frame that was received in segments.
+    pub(crate) fn enter_behind(&mut self, first: &Inbound, behind: Segments, arenas: &Arenas) {
+        self.behind.insert(arenas.number(&first.frame), behind);
     }
 
     /// A frame that is not delivered goes back to its link.
     #[inline]
     pub(crate) fn leave(&mut self, inbound: Inbound, links: &mut Links) {
-        let InboxFrame { frame, path, .. } = self.take(inbound.0);
-        links.recycle(path, frame.into_frame());
-        if !self.behind.is_empty()
-            && let Some(behind) = self.behind.remove(&inbound.0)
+        let Inbound { frame, path, .. } = inbound;
+        if frame.continues()
+            && let Some(behind) = self.behind.remove(&links.arenas.number(&frame))
         {
             behind.for_each(|frame| links.recycle(path, frame));
         }
+        links.recycle(path, frame);
     }
 
     /// Lets the caller read the payload of a frame that is not handed out, which then goes back to
     /// its link.
     #[inline]
     pub(crate) fn read(&mut self, inbound: Inbound, links: &mut Links, read: impl FnOnce(Pieces)) {
-        let shared = self.frames[inbound.0 as usize].as_ref().expect("the frame is there");
-        let place = shared.payload();
-        let first = links.arenas.bytes(shared.frame.frame());
-        match self.behind.get(&inbound.0).filter(|_| place.end > first.len()) {
-            None => read(first[place].into()),
-            Some(behind) => {
-                let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
-                let rest = behind.bytes(&links.arenas, &mut pieces);
-                let mut payload = Pieces::new(&first[place.start..], rest);
-                if let Some(payload) = payload.split(place.len()) {
-                    read(payload);
-                }
+        let place = inbound.payload.bytes();
+        let first = links.arenas.bytes(&inbound.frame);
+        if !inbound.frame.continues() {
+            read(first[place].into());
+        } else if let Some(behind) = self.behind.get(&links.arenas.number(&inbound.frame)) {
+            let mut pieces = [&[] as &[u8]; MOST_SEGMENTS];
+            let rest = behind.bytes(&links.arenas, &mut pieces);
+            let mut payload = Pieces::new(&first[place.start..], rest);
+            if let Some(payload) = payload.split(place.len()) {
+                read(payload);
             }
         }
         self.leave(inbound, links);
-    }
-
-    #[inline]
-    fn take(&mut self, slot: u32) -> InboxFrame {
-        self.frames[slot as usize].take().expect("the frame is there")
-    }
-
-    #[inline]
-    fn shared(&mut self, slot: u32) -> &mut InboxFrame {
-        self.frames[slot as usize].as_mut().expect("the frame is there")
     }
 
     /// Opens a delivered frame: its only message, or `None` if it holds several, which
@@ -259,36 +224,42 @@ impl Inbox {
         &mut self,
         delivery: Delivery<Inbound>,
         links: &mut Links,
-    ) -> Option<RxPart> {
-        let Delivery { peer, epoch, buffer: Inbound(slot) } = delivery;
-        let crowded = self.lent >= self.most_lent;
-        let shared = self.shared(slot);
-        shared.from = peer;
-        shared.epoch = epoch;
-        if crowded {
-            self.copy(slot, links);
+    ) -> Option<InboxMessage> {
+        if self.lent >= self.most_lent {
+            self.copy(delivery, links);
             return None;
         }
-        if shared.open {
-            self.lent += 1;
-            self.open = Some(OpenFrame { source: FrameSource::Slot(slot), at: 0 });
-            return None;
-        }
-        let payload = shared.payload();
-        let part = shared.frame.lend(payload);
         self.lent += 1;
-        Some(part)
+        if delivery.buffer.several {
+            self.open_several(delivery, &links.arenas);
+            return None;
+        }
+        Some(InboxMessage::Alone(delivery))
+    }
+
+    /// Opens a frame with several messages.
+    #[inline(never)]
+    fn open_several(&mut self, delivery: Delivery<Inbound>, arenas: &Arenas) {
+        let Delivery { peer: from, epoch, buffer } = delivery;
+        let Inbound { frame, payload, path, .. } = buffer;
+        let number = arenas.number(&frame);
+        // Backends number their frames from zero; should one not, the table grows.
+        if number as usize >= self.frames.len() {
+            self.frames.resize_with(number as usize + 1, || None);
+        }
+        let frame = SharedFrame::new(frame);
+        let shared = InboxFrame { frame, payload, path, open: true, from, epoch };
+        self.frames[number as usize] = Some(shared);
+        self.open = Some(OpenFrame { source: FrameSource::Frame(number), at: 0 });
     }
 
     /// Opens a copy of a frame's payload instead; the frame goes back at once.
     #[cold]
-    fn copy(&mut self, slot: u32, links: &mut Links) {
+    fn copy(&mut self, delivery: Delivery<Inbound>, links: &mut Links) {
         self.copied += 1;
-        let shared = self.take(slot);
-        let (payload, several) = (shared.payload(), shared.open);
-        let InboxFrame { frame, path, from, epoch, .. } = shared;
-        let frame = frame.into_frame();
-        let payload: Arc<[u8]> = links.arenas.bytes(&frame)[payload].into();
+        let Delivery { peer: from, epoch, buffer } = delivery;
+        let Inbound { frame, payload, path, several } = buffer;
+        let payload: Arc<[u8]> = links.arenas.bytes(&frame)[payload.bytes()].into();
         links.recycle(path, frame);
         let copied = Copied { message: 0..payload.len(), payload, from, epoch };
         self.open = Some(OpenFrame { source: FrameSource::Copy(copied, several), at: 0 });
@@ -296,12 +267,12 @@ impl Inbox {
 
     /// The next message of the open frame, unless that was copied.
     #[inline]
-    pub(crate) fn next(&mut self, arenas: &Arenas) -> Option<RxPart> {
-        let OpenFrame { source: FrameSource::Slot(slot), at } = self.open.as_mut()? else {
+    pub(crate) fn next(&mut self, arenas: &Arenas) -> Option<InboxMessage> {
+        let OpenFrame { source: FrameSource::Frame(number), at } = self.open.as_mut()? else {
             return None;
         };
-        let shared = self.frames[*slot as usize].as_mut().expect("the frame is there");
-        let place = shared.payload();
+        let shared = self.frames[*number as usize].as_mut().expect("the frame is there");
+        let place = shared.payload.bytes();
         let payload = &arenas.bytes(shared.frame.frame())[place.clone()];
         let message = batch::message_at(payload, *at)?;
         *at = message.end;
@@ -310,12 +281,12 @@ impl Inbox {
         if !shared.open {
             self.open = None;
         }
-        Some(part)
+        Some(InboxMessage::Part(part))
     }
 
     /// The next message of the open frame, if that was copied.
     #[cold]
-    pub(crate) fn next_copy(&mut self) -> Option<Box<Copied>> {
+    pub(crate) fn next_copy(&mut self) -> Option<InboxMessage> {
         let OpenFrame { source: FrameSource::Copy(copied, several), at } = self.open.as_mut()?
         else {
             return None;
@@ -327,13 +298,14 @@ impl Inbox {
         if next.message.end >= all.end {
             self.open = None;
         }
-        Some(Box::new(next))
+        Some(InboxMessage::Copy(Box::new(next)))
     }
 
     /// Who sent a message that is in the program's hands.
     #[inline]
     pub(crate) fn sender(&self, received: &InboxMessage, arenas: &Arenas) -> PeerId {
         match received {
+            InboxMessage::Alone(delivery) => delivery.peer,
             InboxMessage::Part(part) => {
                 let shared = self.frames[arenas.number_of_part(part) as usize].as_ref();
                 shared.expect("a frame stays while a part is lent").from
@@ -345,21 +317,32 @@ impl Inbox {
     /// A message has come back from the program: what is done with it, if that was the last of its
     /// frame.
     #[inline]
-    pub(crate) fn give_back(&mut self, part: RxPart, arenas: &Arenas) -> Option<Done> {
-        let slot = arenas.number_of_part(&part);
-        let shared = self.shared(slot);
+    pub(crate) fn give_back(&mut self, message: InboxMessage, arenas: &Arenas) -> Option<Done> {
+        match message {
+            InboxMessage::Alone(Delivery { peer: from, epoch, buffer }) => {
+                self.lent -= 1;
+                Some(Done { frame: Some((buffer.path, buffer.frame)), from, epoch })
+            }
+            InboxMessage::Part(part) => self.give_back_part(part, arenas),
+            InboxMessage::Copy(copied) => Self::give_back_copy(*copied),
+        }
+    }
+
+    #[inline(never)]
+    fn give_back_part(&mut self, part: RxPart, arenas: &Arenas) -> Option<Done> {
+        let place = &mut self.frames[arenas.number_of_part(&part) as usize];
+        let shared = place.as_mut().expect("a frame stays while a part is lent");
         shared.frame.give_back(part);
         if shared.open || shared.frame.lent() > 0 {
             return None;
         }
         self.lent -= 1;
-        let InboxFrame { frame, path, from, epoch, .. } = self.take(slot);
+        let InboxFrame { frame, path, from, epoch, .. } = place.take()?;
         Some(Done { frame: Some((path, frame.into_frame())), from, epoch })
     }
 
-    /// The same for a copy.
     #[cold]
-    pub(crate) fn give_back_copy(&mut self, copied: Copied) -> Option<Done> {
+    fn give_back_copy(copied: Copied) -> Option<Done> {
         let Copied { payload, from, epoch, .. } = copied;
         // The open frame holds the copy too until it is emptied.
         (Arc::strong_count(&payload) == 1).then_some(Done { frame: None, from, epoch })

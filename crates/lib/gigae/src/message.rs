@@ -70,6 +70,13 @@ impl<'a> SendBuffer<'a> {
         self.endpoint.check_len(len)?;
         let Some(frame) = self.frame.take() else { unreachable!("buffers are consumed once") };
         let mut engine = self.endpoint.engine();
+        let frame = match RING {
+            true => match engine.send_frame_at_once(to.0, frame, len) {
+                Ok(()) => return Ok(()),
+                Err(frame) => frame,
+            },
+            false => frame,
+        };
         match engine.queue_frame(to.0, frame, len) {
             Ok(()) => {
                 if RING {

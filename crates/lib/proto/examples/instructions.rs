@@ -258,11 +258,13 @@ fn proto_stream() {
     let mut pair = ProtocolPair::new();
     for round in 0..ROUNDS {
         let mut sent = [header(Flags::NONE); ROUND];
-        for header in &mut sent {
-            *header = measured_proto_send(&mut pair.near, pair.to_far, Buffer::default());
+        for two in sent.chunks_mut(2) {
+            two[0] = measured_proto_send(&mut pair.near, pair.to_far, Buffer::default());
+            two[1] = measured_proto_send_at_once(&mut pair.near, pair.to_far, Buffer::default());
         }
-        for header in &sent {
-            measured_proto_handle_data(&mut pair.far, header, Buffer::default());
+        for two in sent.chunks(2) {
+            measured_proto_handle_data(&mut pair.far, &two[0], Buffer::default());
+            measured_proto_handle_next(&mut pair.far, &two[1], Buffer::default());
         }
         let ack = measured_proto_send_ack(&mut pair.far);
         assert_eq!((ack.kind, ack.ack), (Kind::Ack, sent[ROUND - 1].seq + 1));
@@ -277,8 +279,10 @@ fn proto_stream() {
         pair.pass();
     }
     let messages = ROUNDS as usize * ROUND;
-    report("proto_send", messages);
-    report("proto_handle_data", messages);
+    report("proto_send", messages / 2);
+    report("proto_send_at_once", messages / 2);
+    report("proto_handle_data", messages / 2);
+    report("proto_handle_next", messages / 2);
     report("proto_send_ack", ROUNDS as usize);
     report("proto_handle_ack_of_16", ROUNDS as usize / 2);
     report("proto_handle_ack_of_1", messages / 2);
@@ -290,6 +294,12 @@ fn measured_proto_send(near: &mut Proto, to: PeerId, buffer: Buffer) -> Header {
     let admitted = near.send(to, 8, buffer).is_ok();
     debug_assert!(admitted);
     transmitted(near)
+}
+
+/// The same for a message that finds nothing waiting.
+#[inline(never)]
+fn measured_proto_send_at_once(near: &mut Proto, to: PeerId, buffer: Buffer) -> Header {
+    near.send_at_once(to, 8, buffer).expect("nothing waits").header
 }
 
 /// The header of the last frame that is transmitted now.
@@ -317,6 +327,16 @@ fn measured_proto_handle_data(far: &mut Proto, header: &Header, buffer: Buffer) 
         )
         .is_ok()
     );
+    let delivery = far.poll_delivery().expect("it was in order");
+    black_box(&delivery.buffer);
+    far.release(delivery.peer, delivery.epoch);
+}
+
+/// The same for a frame that is taken as the next of its session.
+#[inline(never)]
+fn measured_proto_handle_next(far: &mut Proto, header: &Header, buffer: Buffer) {
+    let arrival = Arrival { path: PathId::FIRST, from: &NEAR.into(), header, payload: &[] };
+    assert!(far.handle_next(&arrival, buffer).is_ok());
     let delivery = far.poll_delivery().expect("it was in order");
     black_box(&delivery.buffer);
     far.release(delivery.peer, delivery.epoch);

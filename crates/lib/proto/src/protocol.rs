@@ -7,6 +7,7 @@ mod ending;
 mod handshake;
 mod incoming;
 mod memory;
+mod next;
 mod outgoing;
 mod outputs;
 mod peer_table;
@@ -63,7 +64,8 @@ enum ReplyKind {
 /// 2. [`peer`](Protocol::peer) for each peer that the program knows, before the first message to
 ///    it.
 /// 3. Again and again, until the endpoint closes:
-///    1. [`handle`](Protocol::handle) for each frame that has arrived. Then
+///    1. [`handle`](Protocol::handle) for each frame that has arrived, or for data first
+///       [`handle_next`](Protocol::handle_next), which takes usual frames in fewer steps. Then
 ///       [`poll_replaced`](Protocol::poll_replaced): the sender may have got another peer's entry.
 ///    2. [`advance`](Protocol::advance): once per some tens of frames, before a sleep and after it.
 ///       A sleep ends at [`next_deadline`](Protocol::next_deadline) at the latest.

@@ -116,6 +116,7 @@ impl<R> ReceiveWindow<R> {
     }
 
     /// Whether a frame is the next in order, and within the credit.
+    #[inline]
     pub(crate) fn is_next(&self, seq: SeqNo) -> bool {
         seq == self.next && seq.is_before(self.granted)
     }
@@ -148,6 +149,20 @@ impl<R> ReceiveWindow<R> {
         }
         self.in_order(buffer.take().expect("a data frame comes with its buffer"), kind, deliver);
         Ok(())
+    }
+
+    /// The same for a frame that [is the next](Self::is_next), while none is kept: the caller
+    /// delivers it. An acknowledgement is due now or later, after `ack_every` frames at the latest.
+    #[inline]
+    pub(crate) fn take_next(&mut self, ack_every: u16) {
+        self.latest = self.next;
+        self.is_bulk = false;
+        self.advance();
+        if self.highest.is_before(self.next) {
+            self.highest = self.next;
+        }
+        self.gap = false;
+        self.schedule(ack_every);
     }
 
     #[inline]

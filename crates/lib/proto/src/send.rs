@@ -282,6 +282,16 @@ impl<T> SendWindow<T> {
         self.sent != self.next && self.sent.is_before(self.limit) && self.undeliverable == 0
     }
 
+    /// Whether a message that is admitted now can be transmitted at once, by the first path.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.sent == self.next
+            && (self.lost, self.undeliverable) == (0, 0)
+            && self.sent.is_before(self.limit)
+            && (self.further.is_empty() || self.has_bulk)
+            && self.first.has_room()
+    }
+
     /// The frame to transmit when [`can_transmit`](Self::can_transmit), marked as in flight. Lost
     /// frames come first, then new ones. `now` is the clock's last reading.
     #[inline(always)]

@@ -102,6 +102,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// Whether any mark of `other` is set.
+    #[inline]
+    pub const fn has_any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// How many of a frame's bytes the checksum covers, its own place included.
     #[inline]
     const fn covered(self, frame: usize) -> usize {

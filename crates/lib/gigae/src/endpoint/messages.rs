@@ -4,7 +4,6 @@ use super::Endpoint;
 use super::waiting::Pause;
 use crate::engine::{Engine, NotQueued};
 use crate::error::{RecvError, SendError, TrySendError};
-use crate::inbox::InboxMessage;
 use crate::message::{Failed, Message, OwnedMessage, SendBuffer};
 use crate::peer::Peer;
 use std::time::{Duration, Instant};
@@ -60,6 +59,9 @@ impl Endpoint {
         loop {
             let queued = {
                 let mut engine = self.engine();
+                if RING && engine.send_at_once(to.0, message) {
+                    return Ok(());
+                }
                 let queued = engine.queue(to.0, message);
                 if RING && queued.is_ok() {
                     engine.send_accepted();
@@ -79,6 +81,9 @@ impl Endpoint {
     pub fn try_send(&self, to: Peer, message: &[u8]) -> Result<(), TrySendError<()>> {
         self.check_len(message.len())?;
         let mut engine = self.engine();
+        if engine.send_at_once(to.0, message) {
+            return Ok(());
+        }
         match engine.queue(to.0, message) {
             Ok(()) => {
                 engine.send_accepted();
@@ -129,17 +134,12 @@ impl Endpoint {
         if engine.is_idle() {
             return Ok(None);
         }
-        let mut part = engine.next_part();
-        if part.is_none() && engine.progress()? > 0 {
-            part = engine.next_part();
+        let may_have = engine.has_messages() || engine.progress()? > 0;
+        if may_have && let Some(message) = engine.next_message() {
+            return Ok(Some(Message::new(self, message)));
         }
-        match part {
-            Some(part) => Ok(Some(Message::new(self, InboxMessage::Part(part)))),
-            None => {
-                let copied = engine.next_copy()?;
-                Ok(copied.map(|copied| Message::new(self, InboxMessage::Copy(copied))))
-            }
-        }
+        let copied = engine.next_copy()?;
+        Ok(copied.map(|copied| Message::new(self, copied)))
     }
 
     /// The next message; waits for it as the endpoint's waiting style says.

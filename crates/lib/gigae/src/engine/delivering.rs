@@ -4,29 +4,28 @@
 use super::Engine;
 use super::failures::FailedMessage;
 use crate::error::RecvError;
-use crate::inbox::{Copied, Done, InboxMessage};
-use gigae_link::RxPart;
+use crate::inbox::{Done, InboxMessage};
 
 impl Engine {
     /// The next message that has arrived, if any and if it lies in its frame.
-    #[inline]
-    pub(crate) fn next_part(&mut self) -> Option<RxPart> {
+    #[inline(always)]
+    pub(crate) fn next_message(&mut self) -> Option<InboxMessage> {
         let Self { inbox, proto, links, .. } = self;
-        let mut part = None;
+        let mut message = None;
         if !inbox.has_open() {
-            part = inbox.open(proto.poll_delivery()?, links);
+            message = inbox.open(proto.poll_delivery()?, links);
         }
-        if part.is_none() {
-            part = inbox.next(&links.arenas);
+        if message.is_none() {
+            message = inbox.next(&links.arenas);
         }
-        proto.counters_mut().messages_received += u64::from(part.is_some());
-        part
+        proto.counters_mut().messages_received += u64::from(message.is_some());
+        message
     }
 
     /// The next message that has arrived, if any and if it had to be copied; or the
     /// error that says that some have failed.
     #[cold]
-    pub(crate) fn next_copy(&mut self) -> Result<Option<Box<Copied>>, RecvError> {
+    pub(crate) fn next_copy(&mut self) -> Result<Option<InboxMessage>, RecvError> {
         let copied = self.inbox.next_copy();
         if copied.is_none() && self.has_failures() {
             return Err(RecvError::Failed);
@@ -36,6 +35,7 @@ impl Engine {
     }
 
     /// Whether there is a next message.
+    #[inline]
     pub(crate) fn has_messages(&self) -> bool {
         self.inbox.has_open() || self.proto.has_deliveries()
     }
@@ -43,10 +43,7 @@ impl Engine {
     /// The program is done with a message.
     #[inline]
     pub(crate) fn give_back(&mut self, message: InboxMessage) {
-        let done = match message {
-            InboxMessage::Part(part) => self.inbox.give_back(part, &self.links.arenas),
-            InboxMessage::Copy(copied) => self.inbox.give_back_copy(*copied),
-        };
+        let done = self.inbox.give_back(message, &self.links.arenas);
         if let Some(Done { frame, from, epoch }) = done {
             if let Some((path, frame)) = frame {
                 self.links.recycle(path, frame);

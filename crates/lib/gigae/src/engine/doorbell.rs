@@ -31,6 +31,12 @@ impl Doorbell {
         self.unposted >= DOORBELL_EVERY
     }
 
+    /// Whether frames or messages wait for one, or the last one failed.
+    #[inline]
+    pub(super) fn waits(&self) -> bool {
+        self.unposted > 0 || self.backlog || self.broken
+    }
+
     /// All that was queued is posted.
     #[inline]
     pub(super) fn posted(&mut self) {

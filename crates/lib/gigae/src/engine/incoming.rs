@@ -1,7 +1,7 @@
 //! Frames that arrived: opened, parsed and handed to the protocol, whole or in segments.
 
 use super::Engine;
-use crate::inbox::{InboxEntry, PayloadRange, Segments};
+use crate::inbox::{Inbound, PayloadRange, Segments};
 use crate::outbound::MOST_SEGMENTS;
 use gigae_link::RxFrame;
 use gigae_proto::{Arrival, ForeignFrame};
@@ -51,11 +51,22 @@ impl Engine {
             let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
             return self.receive_control(arrival, payload, frame);
         }
-        let number = self.links.arenas.number(&frame);
         let several = header.kind == Kind::Batch;
-        let entry = InboxEntry { path, number, frame, payload, several };
-        let mut inbound = Some(self.inbox.enter(entry));
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
+        let inbound =
+            match self.proto.handle_next(&arrival, Inbound { frame, payload, path, several }) {
+                Ok(None) => return,
+                Ok(Some(operations)) => return self.carry_out(operations),
+                Err(inbound) => inbound,
+            };
+        self.receive_unusual(arrival, inbound);
+    }
+
+    /// The same for a data frame that is not the next of its session, or comes with something else.
+    #[inline(never)]
+    fn receive_unusual(&mut self, arrival: Arrival<'_>, inbound: Inbound) {
+        let (path, from) = (arrival.path, *arrival.from);
+        let mut inbound = Some(inbound);
         // The protocol counts what it refuses.
         let taken = self.proto.handle(arrival, &mut inbound);
         if let Some(refused) = inbound {
@@ -92,10 +103,8 @@ impl Engine {
         let Parsed { from, header, payload } = parsed;
         let arrival = Arrival { path, from: &from, header: &header, payload: &[] };
         if header.kind == Kind::Op {
-            let number = arenas.number(&first);
-            let entry = InboxEntry { path, number, frame: first, payload, several: false };
-            let inbound = self.inbox.enter(entry);
-            self.inbox.enter_behind(&inbound, behind);
+            let inbound = Inbound { frame: first, payload, path, several: false };
+            self.inbox.enter_behind(&inbound, behind, arenas);
             let mut inbound = Some(inbound);
             // The protocol counts what it refuses.
             let _ = self.proto.handle(arrival, &mut inbound);
@@ -206,9 +215,7 @@ impl Engine {
             Ok(_) => return self.discard(Discard::Malformed, path, frame),
             Err(why) => return self.discard(why, path, frame),
         };
-        let number = self.links.arenas.number(&frame);
-        let entry = InboxEntry { path, number, frame, payload, several: false };
-        let mut inbound = Some(self.inbox.enter(entry));
+        let mut inbound = Some(Inbound { frame, payload, path, several: false });
         // The protocol counts what it refuses.
         let arrival = Arrival { header: &header, payload: &[], ..arrival };
         let _ = self.proto.handle_reassembled(arrival, &mut inbound);

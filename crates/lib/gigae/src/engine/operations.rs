@@ -2,6 +2,7 @@
 //! that were started here fill frames.
 
 use super::{ASK_PARTS, Engine};
+use crate::inbox::Inbound;
 use crate::memory::Memory;
 use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
 use gigae_link::LinkError;
@@ -76,6 +77,17 @@ impl Engine {
             0 => Instant::NEVER,
             _ => self.clock.now() + self.proto.config().peer_timeout / ASK_PARTS,
         };
+    }
+
+    /// Carries out the operations of a frame that was delivered as it came, before any other. One
+    /// copy of their data; the frame goes back at once.
+    #[inline]
+    pub(super) fn carry_out(&mut self, delivery: Delivery<Inbound>) {
+        let Self { proto, transfer, inbox, links, .. } = self;
+        let Delivery { peer, epoch, buffer } = delivery;
+        inbox.read(buffer, links, |payload| transfer.handle(peer, epoch, payload));
+        proto.release(peer, epoch);
+        self.provide_if_few();
     }
 
     /// Carries out the operations that have arrived. One copy of their data, unless the socket has

@@ -7,7 +7,7 @@
 use super::Engine;
 use super::incoming::{Parsed, parse_segments};
 use super::rx_frames::BATCH;
-use crate::inbox::{Inbound, InboxEntry};
+use crate::inbox::Inbound;
 use crate::link::AnyLink;
 use gigae_link::{LinkError, RxFrame};
 use gigae_proto::Arrival;
@@ -23,8 +23,8 @@ const FRAMES_WITHOUT: u32 = 4;
 
 /// A frame whose data lie where they belong, until it is delivered.
 pub(super) struct Placed {
-    /// Its number among the received frames.
-    number: u32,
+    /// Its number among the socket's.
+    slot: u32,
     expected: Expected,
     /// Bytes of data.
     len: usize,
@@ -42,7 +42,8 @@ pub(super) struct Placing {
 impl Placing {
     /// The description of a frame that is delivered now, if its data were placed.
     pub(super) fn take(&mut self, frame: &Inbound) -> Option<Placed> {
-        self.frame.take_if(|placed| placed.number == frame.number())
+        let by_socket = frame.path == PathId::SOCKET;
+        self.frame.take_if(|placed| by_socket && placed.slot == frame.frame.slot())
     }
 }
 
@@ -124,10 +125,8 @@ impl Engine {
         {
             return Err(frame);
         }
-        let number = links.arenas.number(&frame);
-        let entry = InboxEntry { path, number, frame, payload, several: false };
-        let mut inbound = Some(self.inbox.enter(entry));
-        self.placing.frame = Some(Placed { number, expected, len });
+        self.placing.frame = Some(Placed { slot: frame.slot(), expected, len });
+        let mut inbound = Some(Inbound { frame, payload, path, several: false });
         // The protocol counts what it refuses.
         let _ = self.proto.handle(arrival, &mut inbound);
         if let Some(refused) = inbound {

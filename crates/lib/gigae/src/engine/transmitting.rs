@@ -63,6 +63,16 @@ impl Engine {
         }
     }
 
+    /// Rings the doorbell of the first link for a message that was accepted and posted there. An
+    /// error shows with the next message.
+    #[inline]
+    pub(super) fn ring_for_accepted(&mut self) {
+        let left = self.ring(PathId::FIRST);
+        self.doorbell.broken = left.is_err();
+        self.doorbell.backlog = !matches!(left, Ok(0));
+        self.quiet &= !self.doorbell.backlog;
+    }
+
     /// Learns from the protocol where the paths to peers go.
     #[cold]
     #[inline(never)]

@@ -44,7 +44,13 @@ impl TxFrames {
     /// frames, and is named if it must be.
     #[inline]
     pub(super) fn may_queue(&self, is_within: impl FnOnce(usize, bool) -> bool) -> bool {
-        self.queued < self.most / 2 || self.may_queue_of_few(is_within)
+        self.has_plenty() || self.may_queue_of_few(is_within)
+    }
+
+    /// Whether any peer may queue another frame.
+    #[inline]
+    pub(super) fn has_plenty(&self) -> bool {
+        self.queued < self.most / 2
     }
 
     #[cold]
@@ -77,9 +83,12 @@ impl TxFrames {
     /// The frames of a message that the protocol is done with.
     #[inline]
     pub(super) fn release(&mut self, link: &mut AnyLink, message: Outbound) {
-        self.lent -= message.frames();
-        self.queued -= message.frames();
-        self.spare.extend(message.release(link));
+        let frames = message.frames();
+        self.lent -= frames;
+        self.queued -= frames;
+        if let Some(behind) = message.release(link) {
+            self.spare.push(behind);
+        }
     }
 
     /// Adds a segment to those behind a first frame.

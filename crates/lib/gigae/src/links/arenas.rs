@@ -72,7 +72,7 @@ impl Arenas {
         self.other_of_part(part).base + part.slot()
     }
 
-    #[inline(never)]
+    #[inline]
     fn other_of(&self, frame: &RxFrame) -> &Other {
         self.other(|arena| arena.has(frame))
     }
@@ -82,8 +82,18 @@ impl Arenas {
         self.other(|arena| arena.holds(part))
     }
 
+    /// Mostly there is one other.
+    #[inline]
     fn other(&self, is_there: impl Fn(&Arena) -> bool) -> &Other {
-        self.others.iter().find(|other| is_there(&other.arena)).expect("a frame of these links")
+        match &self.others[..] {
+            [other] => other,
+            several => Self::among(several, is_there),
+        }
+    }
+
+    #[inline(never)]
+    fn among(others: &[Other], is_there: impl Fn(&Arena) -> bool) -> &Other {
+        others.iter().find(|other| is_there(&other.arena)).expect("a frame of these links")
     }
 }
 

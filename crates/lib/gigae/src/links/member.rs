@@ -96,15 +96,22 @@ impl Member {
     #[inline]
     pub(crate) fn post(&mut self, to: PeerId, buffer: &mut Outbound, header: &Header) -> bool {
         let up = self.is_up();
-        if let Some(link) = self.link.bulk() {
-            link.set_numbered(self.uncoalesced.contains(&to));
-        }
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
-        let posted = match &self.link {
-            AnyLink::Local(_) | AnyLink::Tapped(_) => {
-                post_perhaps_near(&mut self.link, &self.arena, route, buffer, header)
+        let posted = match &mut self.link {
+            AnyLink::Local(local) => {
+                let header = header_to(local, route, header);
+                buffer.post(&mut **local, &self.arena, route, &header)
             }
-            _ => buffer.post(&mut self.link, &self.arena, route, header),
+            link @ (AnyLink::Tapped(_) | AnyLink::Bulk(_)) => {
+                let mut header = *header;
+                if let Some(bulk) = link.bulk() {
+                    bulk.set_numbered(self.uncoalesced.contains(&to));
+                } else if let Some(local) = link.local() {
+                    header = header_to(local, route, &header);
+                }
+                buffer.post(link, &self.arena, route, &header)
+            }
+            link => buffer.post(link, &self.arena, route, header),
         };
         self.due |= posted;
         posted
@@ -254,24 +261,13 @@ fn set_alone(link: &mut AnyLink, alone: bool) {
     }
 }
 
-/// Posts a data frame by a link that has memory for endpoints of this node. A frame that goes only
-/// through memory has no checksum of its payload: no wire can change it.
-#[inline(never)]
-fn post_perhaps_near(
-    link: &mut AnyLink,
-    arena: &Arena,
-    route: &Route,
-    buffer: &mut Outbound,
-    header: &Header,
-) -> bool {
-    let mut header = *header;
-    if let Some(local) = link.local()
-        && let Some(name) = name_within_node(local, route, &header)
-        && local.is_near(name)
-    {
-        header.flags = header.flags.with(Flags::HEADER_ONLY);
-    }
-    buffer.post(link, arena, route, &header)
+/// The header of a data frame by a link that has memory for endpoints of this node. A frame that
+/// goes only through memory has no checksum of its payload: no wire can change it.
+#[inline]
+fn header_to(local: &mut ShmLink<AnyLink>, route: &Route, header: &Header) -> Header {
+    let near = name_within_node(local, route, header).is_some_and(|name| local.is_near(name));
+    let also = if near { Flags::HEADER_ONLY } else { Flags::NONE };
+    Header { flags: header.flags.with(also), ..*header }
 }
 
 /// The name of the endpoint that frames with this header reach by a route, if it may be on this

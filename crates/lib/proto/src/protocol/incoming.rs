@@ -125,7 +125,7 @@ impl<T, R> Protocol<T, R> {
 
     /// Whether a frame belongs to the session with a peer, which is up.
     #[inline]
-    fn is_of(&self, peer: PeerId, arrival: &Arrival<'_>) -> bool {
+    pub(super) fn is_of(&self, peer: PeerId, arrival: &Arrival<'_>) -> bool {
         let &Arrival { path, from: node, header, .. } = arrival;
         self.sessions.get(peer.0 as usize).is_some_and(|s| {
             matches!(s.state, SessionState::Established)
@@ -237,6 +237,13 @@ impl<T, R> Protocol<T, R> {
         self.on_acknowledgement(peer, arrival)?;
         let handled =
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
+        self.after_frame(peer);
+        handled
+    }
+
+    /// A frame has changed what a session may send, or must.
+    #[inline]
+    pub(super) fn after_frame(&mut self, peer: PeerId) {
         self.watch_credit(peer);
         let session = &mut self.sessions[peer.0 as usize];
         if !session.unstamped {
@@ -247,7 +254,6 @@ impl<T, R> Protocol<T, R> {
             session.queued = true;
             self.schedule.transmit.push_back(peer);
         }
-        handled
     }
 
     #[inline]

@@ -124,7 +124,7 @@ impl<T, R> Protocol<T, R> {
     }
 
     #[inline(always)]
-    fn build_data(&mut self, peer: PeerId) -> DataFrame<'_, T> {
+    pub(super) fn build_data(&mut self, peer: PeerId) -> DataFrame<'_, T> {
         let session = &mut self.sessions[peer.0 as usize];
         if !session.unstamped {
             session.unstamped = true;

@@ -198,10 +198,23 @@ impl Node {
         });
         match parsed {
             Ok((from, header, payload)) => {
-                let mut buffer = Some(payload.clone());
-                // Refused frames are counted, which is what the tests look at.
                 let arrival = Arrival { path, from: &from, header: &header, payload: &payload };
-                let _ = self.proto.handle(arrival, &mut buffer);
+                let usual = match header.kind.is_data() {
+                    true => self.proto.handle_next(&arrival, payload.clone()),
+                    false => Err(payload.clone()),
+                };
+                let buffer = match usual {
+                    Ok(operations) => {
+                        self.holding.extend(operations);
+                        None
+                    }
+                    Err(payload) => {
+                        let mut buffer = Some(payload);
+                        // Refused frames are counted, which is what the tests look at.
+                        let _ = self.proto.handle(arrival, &mut buffer);
+                        buffer
+                    }
+                };
                 // A question whether a peer is still there is short; one whether a path works, as
                 // long as the longest frame.
                 let is_long = payload.len() > usize::from(LONGEST_BULK);
