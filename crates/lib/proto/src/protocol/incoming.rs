@@ -242,7 +242,7 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// A frame has changed what a session may send, or must.
-    #[inline]
+    #[inline(always)]
     pub(super) fn after_frame(&mut self, peer: PeerId) {
         self.watch_credit(peer);
         let session = &mut self.sessions[peer.0 as usize];

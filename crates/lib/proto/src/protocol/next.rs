@@ -3,10 +3,10 @@
 //! A message that is sent while nothing waits, and window, credit and flight have room, is numbered
 //! and transmitted as it is admitted.
 //!
-//! The usual frame that arrives: data, the next in order of the session that the last frame belonged to, while
-//! no frame is kept out of order. Nothing in it is refused, and nothing but its acknowledgement is
-//! to be answered. All other frames take the way of [`incoming`](super::incoming), on which each of
-//! these things is asked where it matters.
+//! The usual frame that arrives: data, the next in order of the session that the last frame
+//! belonged to, while no frame is kept out of order. Nothing in it is refused, and nothing but its
+//! acknowledgement is to be answered. All other frames take the way of
+//! [`incoming`](super::incoming), on which each of these things is asked where it matters.
 
 use super::Protocol;
 use super::memory::KEPT_WINDOWS;
