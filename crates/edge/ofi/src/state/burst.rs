@@ -1,4 +1,5 @@
-//! When the doorbell rings for what a program sends: at once, or once for several calls.
+//! When the doorbell rings for what a program sends: at once, or once for several calls. And when
+//! long messages that it received are acknowledged.
 //!
 //! A doorbell is a system call, and costs more than all else that a short message does. What one
 //! doorbell sends shares frames. So a call that follows another at once leaves its doorbell to the
@@ -8,6 +9,11 @@
 //! A program that starts several sends and then computes would wait for the library's progress
 //! thread, up to a millisecond. That is found out: after a doorbell that came late, the following
 //! sends ring at once.
+//!
+//! The sender of a long message waits for its acknowledgement. A program that has received such a
+//! message often answers at once, and the answer carries the acknowledgement. So that is left to
+//! the next call that sends or asks for progress. After a call that came late, here too, the
+//! following messages are acknowledged at once.
 
 use std::time::{Duration, Instant};
 
@@ -37,11 +43,23 @@ pub(crate) struct Burst {
     penalty: u32,
     /// The next penalty.
     next_penalty: u32,
+    /// A long message was not acknowledged, unless an answer did it.
+    owes: bool,
+    /// When it came. None if the program has made a call since.
+    owes_since: Option<Instant>,
 }
 
 impl Default for Burst {
     fn default() -> Self {
-        Self { last: None, calls: 0, bytes: 0, penalty: 0, next_penalty: LEAST_PENALTY }
+        Self {
+            last: None,
+            calls: 0,
+            bytes: 0,
+            penalty: 0,
+            next_penalty: LEAST_PENALTY,
+            owes: false,
+            owes_since: None,
+        }
     }
 }
 
@@ -56,6 +74,25 @@ impl Burst {
         self.calls > 0
     }
 
+    /// A long message came. Whether its acknowledgement can wait for the program's next call.
+    pub(crate) fn may_owe(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        if self.penalty > 0 {
+            self.penalty -= 1;
+            return false;
+        }
+        self.owes = true;
+        self.owes_since.get_or_insert_with(now);
+        true
+    }
+
+    /// The program asks for progress. Whether to acknowledge long messages now.
+    pub(crate) fn owed(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        if let Some(since) = self.owes_since.take() {
+            self.judge(since, now());
+        }
+        std::mem::take(&mut self.owes)
+    }
+
     /// A call that sends something is done but for its doorbell. Whether that can wait. Reads the
     /// clock only if no read of a queue came between it and the call before.
     pub(crate) fn may_wait(&mut self, now: impl FnOnce() -> Instant) -> bool {
@@ -63,7 +100,7 @@ impl Burst {
         let now = now();
         let follows = now.duration_since(last) < GAP;
         if self.waits() && !follows {
-            self.judge(now);
+            self.judge(last, now);
         }
         let waits =
             follows && self.penalty == 0 && self.bytes < MOST_BYTES && self.calls < MOST_CALLS;
@@ -77,6 +114,9 @@ impl Burst {
 
     /// The doorbell has rung after a call.
     pub(crate) fn rung(&mut self, now: Instant) {
+        if let Some(since) = self.owes_since.take() {
+            self.judge(since, now);
+        }
         (self.calls, self.bytes) = (0, 0);
         self.last = Some(now);
     }
@@ -84,18 +124,18 @@ impl Burst {
     /// The program asks for progress. Whether the doorbell is to ring for calls that waited.
     pub(crate) fn polled(&mut self, now: impl FnOnce() -> Instant) -> bool {
         let waits = self.waits();
-        if waits {
-            self.judge(now());
+        if let Some(last) = self.last.take()
+            && waits
+        {
+            self.judge(last, now());
         }
-        self.last = None;
         (self.calls, self.bytes) = (0, 0);
         waits
     }
 
-    /// Whether waiting was right.
-    fn judge(&mut self, now: Instant) {
-        let late = self.last.is_some_and(|last| now.duration_since(last) > LATE);
-        if late {
+    /// Whether waiting since then was right.
+    fn judge(&mut self, since: Instant, now: Instant) {
+        if now.duration_since(since) > LATE {
             self.penalty = self.next_penalty;
             self.next_penalty = (2 * self.next_penalty).min(MOST_PENALTY);
         } else {
@@ -135,6 +175,16 @@ mod tests {
 
         fn read(&mut self) -> bool {
             self.burst.polled(|| self.now)
+        }
+
+        /// Receives a long message; says whether it is acknowledged at once.
+        fn receive(&mut self) -> bool {
+            self.after(Duration::from_nanos(300));
+            !self.burst.may_owe(|| self.now)
+        }
+
+        fn acknowledges(&mut self) -> bool {
+            self.burst.owed(|| self.now)
         }
     }
 
@@ -184,6 +234,33 @@ mod tests {
             program.after(Duration::from_micros(10));
         }
         assert!((1..=10).contains(&late), "{late} late doorbells");
+    }
+
+    #[test]
+    fn a_long_message_is_acknowledged_by_the_answer_or_the_next_read() {
+        let mut program = Program::new();
+        for _ in 0..100 {
+            assert!(!program.receive());
+            assert!(program.send(8), "the answer is not delayed");
+            // The answer may have gone to another peer.
+            program.after(Duration::from_millis(1));
+            assert!(program.acknowledges());
+            assert!(!program.read());
+            assert!(!program.acknowledges());
+        }
+    }
+
+    #[test]
+    fn a_program_that_computes_after_a_long_message_soon_acknowledges_at_once() {
+        let mut program = Program::new();
+        let mut late = 0;
+        for _ in 0..10_000 {
+            late += u32::from(!program.receive());
+            program.after(Duration::from_millis(1));
+            program.acknowledges();
+            program.read();
+        }
+        assert!((1..=10).contains(&late), "{late} late acknowledgements");
     }
 
     #[test]

@@ -312,10 +312,14 @@ impl EndpointState {
         self.burst.rung(Instant::now());
     }
 
-    /// Rings for what waits for that: the program asks for progress.
+    /// Sends what waits for that: the program asks for progress. Errors are reported by the poll
+    /// that follows.
     fn ring_late(&mut self) {
         if self.burst.polled(Instant::now) {
             let _ = self.endpoint.ring();
+        }
+        if self.burst.owed(Instant::now) {
+            let _ = self.endpoint.acknowledge();
         }
     }
 
@@ -384,9 +388,8 @@ impl EndpointState {
         if count > 0 || self.held {
             self.hold_back();
         }
-        if std::mem::take(&mut self.receives.awaited) {
-            // The program may not call again for a long time.
-            self.endpoint.prepare_to_wait()?;
+        if std::mem::take(&mut self.receives.awaited) && !self.burst.may_owe(Instant::now) {
+            self.endpoint.acknowledge()?;
         }
         Ok(count)
     }

@@ -36,6 +36,13 @@ impl Endpoint {
         self.fd.as_ref().map(Descriptor::get)
     }
 
+    /// Sends the acknowledgements that are held back. A program calls this that makes no call for a
+    /// while and does not sleep: a peer may wait for them.
+    pub fn acknowledge(&self) -> Result<(), SendError> {
+        self.engine().acknowledge()?;
+        Ok(())
+    }
+
     /// Sends the acknowledgements that are held back, and returns how long the program may sleep on
     /// the [descriptor](Self::fd) before it must call [`progress`](Self::progress). It must be the
     /// last call before the sleep. `None`: without
@@ -269,6 +276,29 @@ mod tests {
         a.engine().attend(0, &|| false);
         assert!(!a.engine().is_owed());
         assert_eq!([looks_again(), looks_again()], [true, false]);
+    }
+
+    #[test]
+    fn acknowledgements_that_are_held_back_go_when_the_program_says_so() {
+        let net = Network::new(1, Faults::default());
+        let open = |n| Options::new("sim").open_simulated(&net, n).unwrap();
+        let (a, b) = (open(1), open(2));
+        let to = a.peer(b.identity().address).unwrap();
+        // The first message brings the session up; the second one is the only one under way.
+        for _ in 0..2 {
+            a.send(to, b"acknowledge me").unwrap();
+            let mut taken = false;
+            while !taken {
+                net.advance_to(net.now() + 10_000);
+                a.progress().unwrap();
+                taken = b.try_recv().unwrap().is_some();
+            }
+            assert!(a.engine().is_owed());
+            b.acknowledge().unwrap();
+            net.advance_to(net.now() + 10_000);
+            a.progress().unwrap();
+            assert!(!a.engine().is_owed());
+        }
     }
 
     /// The first frame after a long sleep is a stranger's proposal. The answer to it has the time
