@@ -1,5 +1,6 @@
 //! Reads from the environment how many of the job's processes are on this node.
 
+use rustix::process::Pid;
 use std::sync::OnceLock;
 
 /// Open MPI's `mpirun`, MPICH's `mpiexec` (Hydra).
@@ -20,9 +21,22 @@ pub(crate) fn local_processes() -> usize {
 pub(crate) fn is_crowded() -> bool {
     static CROWDED: OnceLock<bool> = OnceLock::new();
     *CROWDED.get_or_init(|| {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        local_processes() > processors
+        let own = std::thread::available_parallelism().map_or(1, usize::from);
+        local_processes() > processors(own, processors_of(rustix::process::getppid()))
     })
+}
+
+/// The processors of all the job's processes on this node. A launcher may bind each process to
+/// processors of its own, which are a part of the launcher's. What started this process is the
+/// launcher, or a script that it has bound.
+fn processors(own: usize, of_parent: Option<usize>) -> usize {
+    of_parent.map_or(own, |of_parent| own.max(of_parent))
+}
+
+/// The processors that a process may use, if the kernel says.
+fn processors_of(process: Option<Pid>) -> Option<usize> {
+    let set = rustix::thread::sched_getaffinity(Some(process?)).ok()?;
+    usize::try_from(set.count()).ok()
 }
 
 fn count(variable: impl Fn(&str) -> Option<String>) -> usize {
@@ -101,6 +115,17 @@ mod tests {
             ])
         };
         assert_eq!([on("0"), on("1")], [2, 1]);
+    }
+
+    #[test]
+    fn processes_that_the_launcher_has_bound_have_its_processors_together() {
+        assert_eq!(processors(1, Some(4)), 4);
+        assert_eq!(processors(4, Some(4)), 4);
+        assert_eq!(processors(4, Some(1)), 4);
+        assert_eq!(processors(2, None), 2);
+        let own = std::thread::available_parallelism().unwrap().get();
+        assert!(processors_of(Some(rustix::process::getpid())).unwrap() >= own);
+        assert_eq!(processors_of(None), None);
     }
 
     #[test]
