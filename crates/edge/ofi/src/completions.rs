@@ -1,14 +1,14 @@
 //! The entries of a completion queue: ended operations in the order of their ends. Endpoints write
-//! here; `cq.rs` reads.
+//! here, or straight into the array of the program that reads; `cq.rs` reads.
 
 use crate::address::NOT_AVAILABLE;
 use crate::error::{Code, OfiResult};
-use crate::object::lock;
+use crate::lock::{Lock, Threads};
+use crate::sys::fi_cq_tagged_entry;
 use crate::wait::WaitObject;
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// An operation has ended.
@@ -54,7 +54,7 @@ impl CompletionEntry {
 /// See the module's description. It grows if the reader is slow: nothing is ever lost. What peers
 /// can make of it is bounded ([`MOST_UNREAD`](crate::state::MOST_UNREAD)).
 pub(crate) struct Completions {
-    entries: Mutex<VecDeque<CompletionEntry>>,
+    entries: Lock<VecDeque<CompletionEntry>>,
     /// Number of entries, so a read of an empty queue takes no lock.
     count: AtomicUsize,
     /// An endpoint waits for a read with its doorbell.
@@ -64,8 +64,8 @@ pub(crate) struct Completions {
 
 impl Completions {
     /// With room for `room` entries.
-    pub(crate) fn new(room: usize, wait: Option<WaitObject>) -> Self {
-        let entries = Mutex::new(VecDeque::with_capacity(room));
+    pub(crate) fn new(room: usize, wait: Option<WaitObject>, threads: Threads) -> Self {
+        let entries = Lock::new(threads, VecDeque::with_capacity(room));
         let is_expected = AtomicBool::new(false);
         Self { entries, count: AtomicUsize::new(0), is_expected, wait }
     }
@@ -76,13 +76,14 @@ impl Completions {
     }
 
     /// Whether the read that begins now must make progress.
+    #[inline]
     pub(crate) fn was_expected(&self) -> bool {
         self.is_expected.load(Ordering::Relaxed) && self.is_expected.swap(false, Ordering::Acquire)
     }
 
     pub(crate) fn push(&self, entry: CompletionEntry) {
         {
-            let mut entries = lock(&self.entries);
+            let mut entries = self.entries.lock();
             entries.push_back(entry);
             self.count.store(entries.len(), Ordering::Release);
         }
@@ -92,47 +93,134 @@ impl Completions {
     }
 
     /// Number of entries. Takes no lock.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
+    /// Whether there are no entries. Takes no lock.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.entries).is_empty()
+        self.len() == 0
     }
 
-    /// Takes up to `count` entries without error and passes each to `hand` with its index. Holds
-    /// the lock for all of them.
-    pub(crate) fn take(
-        &self,
-        count: usize,
-        mut hand: impl FnMut(usize, CompletionEntry),
-    ) -> OfiResult<usize> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return Err(Code::AGAIN);
-        }
-        let mut entries = lock(&self.entries);
-        let mut taken = 0;
-        while taken < count {
-            match entries.front() {
-                Some(entry) if entry.error.is_none() => {}
-                Some(_) if taken == 0 => return Err(Code::AVAILABLE),
-                _ => break,
-            }
-            let Some(entry) = entries.pop_front() else { break };
-            hand(taken, entry);
-            taken += 1;
-        }
-        self.count.store(entries.len(), Ordering::Release);
-        if taken == 0 { Err(Code::AGAIN) } else { Ok(taken) }
+    /// The same for a program that is about to sleep. With the lock: an entry that comes after this
+    /// wakes the program.
+    pub(crate) fn is_empty_before_sleep(&self) -> bool {
+        self.entries.lock().is_empty()
     }
 
     /// Takes the first entry if it has an error.
     pub(crate) fn take_failed(&self) -> OfiResult<(CompletionEntry, CompletionFailure)> {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         let entry = *entries.front().ok_or(Code::AGAIN)?;
         let failure = entry.error.ok_or(Code::AGAIN)?;
         entries.pop_front();
         self.count.store(entries.len(), Ordering::Release);
         Ok((entry, failure))
+    }
+}
+
+/// The array of a program that reads a queue. While the queue is empty, what ends during that read
+/// goes straight there.
+pub(crate) struct ReadArray<'a> {
+    queue: Option<&'a Completions>,
+    place: *mut u8,
+    /// Bytes of an entry in the program's format.
+    entry_size: usize,
+    room: usize,
+    written: usize,
+    /// Where the senders' numbers go, or NULL.
+    sources: *mut u64,
+}
+
+impl<'a> ReadArray<'a> {
+    /// For progress by which the program reads nothing.
+    #[inline]
+    pub(crate) fn none() -> Self {
+        let (place, sources) = (null_mut(), null_mut());
+        Self { queue: None, place, entry_size: 0, room: 0, written: 0, sources }
+    }
+
+    /// # Safety
+    /// `place` has room for `room` entries of that size, and `sources` for as many numbers unless
+    /// it is NULL, as long as this is used. The size is that of one of the formats.
+    #[inline]
+    pub(crate) unsafe fn new(
+        queue: &'a Completions,
+        entry_size: usize,
+        place: *mut u8,
+        room: usize,
+        sources: *mut u64,
+    ) -> Self {
+        Self { queue: Some(queue), place, entry_size, room, written: 0, sources }
+    }
+
+    /// Entries so far.
+    #[inline]
+    pub(crate) fn written(&self) -> usize {
+        self.written
+    }
+
+    /// Reports to a queue.
+    #[inline]
+    pub(crate) fn report(&mut self, queue: &Completions, entry: CompletionEntry) {
+        let is_read = self.written < self.room
+            && self.queue.is_some_and(|read| std::ptr::eq(read, queue))
+            && queue.is_empty();
+        if is_read && entry.error.is_none() { self.write(&entry) } else { queue.push(entry) }
+    }
+
+    /// Takes entries without error from the queue, as long as there is room.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self) -> OfiResult<()> {
+        match self.queue {
+            Some(queue) if !queue.is_empty() => self.fill_from(queue),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn fill_from(&mut self, queue: &Completions) -> OfiResult<()> {
+        let mut entries = queue.entries.lock();
+        let mut failed = false;
+        while self.written < self.room
+            && let Some(entry) = entries.front()
+        {
+            failed = entry.error.is_some();
+            if failed {
+                break;
+            }
+            self.write(entry);
+            entries.pop_front();
+        }
+        queue.count.store(entries.len(), Ordering::Release);
+        if failed && self.written == 0 { Err(Code::AVAILABLE) } else { Ok(()) }
+    }
+
+    #[inline]
+    fn write(&mut self, entry: &CompletionEntry) {
+        let whole = fi_cq_tagged_entry {
+            op_context: entry.context,
+            flags: entry.flags,
+            len: entry.len,
+            buf: entry.buf,
+            data: entry.data,
+            tag: entry.tag,
+        };
+        // SAFETY: `written` is less than `room`, and there is that much room; each format is the
+        // beginning of the longest.
+        unsafe {
+            let place = self.place.add(self.written * self.entry_size);
+            if self.entry_size == size_of_val(&whole) {
+                place.cast::<fi_cq_tagged_entry>().write_unaligned(whole);
+            } else {
+                place.copy_from((&raw const whole).cast(), self.entry_size);
+            }
+            if !self.sources.is_null() {
+                self.sources.add(self.written).write(entry.source);
+            }
+        }
+        self.written += 1;
     }
 }

@@ -1,34 +1,40 @@
 //! The library's endpoint behind a lock, and how its completions reach the program.
 //!
-//! One lock per endpoint, taken once per operation and per poll for completions. The list of the
-//! endpoints that report to a queue or counter has a lock that is held while they make progress, so
-//! it comes before theirs. Entries of queues and values of counters have their own locks, which are
-//! taken while an endpoint's is held and never the other way round. A domain's lock comes before
-//! all of these.
+//! One [lock](crate::lock) per endpoint, taken once per operation and per poll for completions. The
+//! list of the endpoints that report to a queue or counter has a lock that is held while they make
+//! progress, so it comes before theirs. Entries of queues have their own lock, which is taken while
+//! an endpoint's is held and never the other way round. A domain's lock comes before all of these.
 
+use crate::completions::ReadArray;
 use crate::error::OfiResult;
-use crate::object::lock;
+use crate::lock::{Guard, Lock, Threads};
 use crate::state::EndpointState;
 use crate::wait::WaitObject;
 use gigae::{Address, Endpoint};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// See the module's description.
 pub(crate) struct Core {
-    state: Mutex<EndpointState>,
+    state: Lock<EndpointState>,
     pub(crate) address: Address,
 }
 
 impl Core {
-    pub(crate) fn new(endpoint: Endpoint) -> OfiResult<Arc<Self>> {
+    pub(crate) fn new(endpoint: Endpoint, threads: Threads) -> OfiResult<Arc<Self>> {
         let address = endpoint.identity().address;
-        let state = Mutex::new(EndpointState::new(endpoint));
+        let state = Lock::new(threads, EndpointState::new(endpoint));
         Ok(Arc::new(Self { state, address }))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, EndpointState> {
-        lock(&self.state)
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> Guard<'_, EndpointState> {
+        self.state.lock()
+    }
+
+    /// For a call that concerns all endpoints of the domain.
+    pub(crate) fn visit(&self) -> Guard<'_, EndpointState> {
+        self.state.visit()
     }
 
     /// Has a queue or counter wake for this endpoint, if it has a descriptor.
@@ -49,8 +55,9 @@ impl Core {
     }
 
     /// Takes in what has arrived and reports ended operations.
-    pub(crate) fn progress(&self) -> OfiResult<()> {
-        self.lock().progress()
+    #[inline(always)]
+    pub(crate) fn progress(&self, array: &mut ReadArray<'_>) -> OfiResult<()> {
+        self.lock().progress(array)
     }
 
     /// How long the program may sleep on the descriptor.

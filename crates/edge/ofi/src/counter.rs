@@ -1,8 +1,10 @@
 //! Counters of completions. Their values are in `count.rs`.
 
+use crate::completions::ReadArray;
 use crate::core::Core;
 use crate::count::Count;
 use crate::error::{Code, OfiResult, Stub, status};
+use crate::lock::Threads;
 use crate::object::{self, KeepAlive, descriptor, inner, table};
 use crate::sources::Sources;
 use crate::spin::Spin;
@@ -20,7 +22,7 @@ pub(crate) struct Counter {
     spin: Spin,
     /// What the program knows: each number at its last read, or when a call last said not to sleep.
     seen: Count,
-    _domain: KeepAlive,
+    pub(crate) domain: KeepAlive,
 }
 
 /// Empty polls of a wait before it begins to sleep briefly between polls.
@@ -47,7 +49,7 @@ impl Counter {
     /// Prepares for sleeping on the descriptor.
     pub(crate) fn prepare(&self) -> OfiResult<()> {
         let wait = self.wait().ok_or(Code::INVALID)?;
-        let progress = self.sources.progress();
+        let progress = self.sources.progress(&mut ReadArray::none());
         wait.prepare(|| progress.and_then(|()| self.sources.prepare()), || self.has_changed())
     }
 
@@ -63,7 +65,7 @@ impl Counter {
         let end = end_of(timeout);
         let mut polls = 0;
         loop {
-            let progress = self.sources.progress();
+            let progress = self.sources.progress(&mut ReadArray::none());
             if self.count.failed.load(Ordering::Acquire) != failed {
                 return Err(Code::AVAILABLE);
             }
@@ -107,6 +109,7 @@ static COUNTER_OPS: fi_ops_cntr = fi_ops_cntr {
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
     domain: KeepAlive,
+    threads: Threads,
     attr: *mut fi_cntr_attr,
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
@@ -119,10 +122,10 @@ pub(crate) unsafe fn open(
     };
     let counter = Counter {
         count: Arc::new(Count::new(wait)),
-        sources: Sources::default(),
+        sources: Sources::new(threads),
         spin: Spin::new(),
         seen: Count::new(None),
-        _domain: domain,
+        domain,
     };
     let fid = descriptor(sys::FI_CLASS_CNTR, context, &OPS);
     // SAFETY: the caller's promise: `cntr` is NULL or points to a pointer.
@@ -139,7 +142,7 @@ unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Count) -> &AtomicU64) -> u
     status(|| unsafe {
         let counter = inner::<_, Counter>(cntr)?;
         // Operations and waits report a link that stopped working.
-        let _ = counter.sources.progress();
+        let _ = counter.sources.progress(&mut ReadArray::none());
         number = which(&counter.count).load(Ordering::Acquire);
         match which(&counter.seen).swap(number, Ordering::Relaxed) == number {
             true => _ = counter.spin.empty_poll(),

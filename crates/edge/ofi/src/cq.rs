@@ -1,8 +1,9 @@
 //! Completion queues: ended operations in the order of their ends. The entries are in
 //! `completions.rs`. Reading makes progress at the endpoints that report here.
 
-use crate::completions::Completions;
+use crate::completions::{Completions, ReadArray};
 use crate::error::{Code, OfiResult, Stub, explain, explanation, guard, status};
+use crate::lock::Threads;
 use crate::object::{self, KeepAlive, descriptor, inner, table};
 use crate::sources::Sources;
 use crate::spin::Spin;
@@ -25,7 +26,7 @@ pub(crate) struct Queue {
     /// Bytes of an entry in the caller's format.
     entry_size: usize,
     spin: Spin,
-    _domain: KeepAlive,
+    pub(crate) domain: KeepAlive,
 }
 
 impl Queue {
@@ -38,72 +39,45 @@ impl Queue {
         if !self.completions.was_expected() && !self.completions.is_empty() {
             return Ok(true);
         }
-        let progress = self.sources.progress();
+        let progress = self.sources.progress(&mut ReadArray::none());
         if self.completions.is_empty() { progress.and(Ok(false)) } else { Ok(true) }
     }
 
-    /// Takes entries without error.
-    ///
     /// # Safety
     /// There is room for `count` entries at `to`, and for as many addresses at `sources` unless it
     /// is NULL.
-    unsafe fn take(&self, to: *mut u8, count: usize, sources: *mut u64) -> OfiResult<usize> {
-        self.completions.take(count, |at, entry| {
-            let whole = fi_cq_tagged_entry {
-                op_context: entry.context,
-                flags: entry.flags,
-                len: entry.len,
-                buf: entry.buf,
-                data: entry.data,
-                tag: entry.tag,
-            };
-            // SAFETY: the caller's promise; each format is the beginning of the longest.
-            unsafe {
-                let place = to.add(at * self.entry_size);
-                place.copy_from((&raw const whole).cast(), self.entry_size);
-                if !sources.is_null() {
-                    sources.add(at).write(entry.source);
-                }
-            }
-        })
-    }
-
-    /// # Safety
-    /// As for [`take`](Self::take).
     unsafe fn read(&self, to: *mut c_void, count: usize, sources: *mut u64) -> OfiResult<usize> {
         if to.is_null() && count > 0 {
             return Err(Code::INVALID);
         }
+        let queue = &*self.completions;
+        // SAFETY: the caller's promise.
+        let mut array =
+            unsafe { ReadArray::new(queue, self.entry_size, to.cast(), count, sources) };
+        let is_expected = queue.was_expected();
+        if !is_expected {
+            array.fill()?;
+        }
         // Entries go before errors.
         let mut progress = Ok(());
-        if self.completions.was_expected() {
-            progress = self.sources.progress();
+        if is_expected || array.written() == 0 {
+            progress = self.sources.progress(&mut array);
+            array.fill()?;
         }
-        // SAFETY: the caller's promise.
-        let taken = unsafe {
-            match self.take(to.cast(), count, sources) {
-                Err(Code::AGAIN) => {
-                    progress = progress.and(self.sources.progress());
-                    self.take(to.cast(), count, sources)
-                }
-                taken => taken,
-            }
-        };
-        match taken {
-            Err(Code::AGAIN) => {
-                progress?;
-                self.spin.empty_poll();
-            }
-            _ => self.spin.found(),
+        if array.written() == 0 {
+            progress?;
+            self.spin.empty_poll();
+            return Err(Code::AGAIN);
         }
-        taken
+        self.spin.found();
+        Ok(array.written())
     }
 
     pub(crate) fn prepare(&self) -> OfiResult<()> {
         let wait = self.wait().ok_or(Code::INVALID)?;
-        let progress = self.sources.progress();
+        let progress = self.sources.progress(&mut ReadArray::none());
         let time = || progress.and_then(|()| self.sources.prepare());
-        wait.prepare(time, || !self.completions.is_empty())
+        wait.prepare(time, || !self.completions.is_empty_before_sleep())
     }
 }
 
@@ -134,6 +108,7 @@ static CQ_OPS: fi_ops_cq = fi_ops_cq {
 /// Pointers are NULL or to what their types say.
 pub(crate) unsafe fn open(
     domain: KeepAlive,
+    threads: Threads,
     attr: *mut fi_cq_attr,
     cq: *mut *mut fid_cq,
     context: *mut c_void,
@@ -153,11 +128,11 @@ pub(crate) unsafe fn open(
     };
     let room = size.clamp(USUAL_SIZE, 1 << 16);
     let queue = Queue {
-        completions: Arc::new(Completions::new(room, wait)),
-        sources: Sources::default(),
+        completions: Arc::new(Completions::new(room, wait, threads)),
+        sources: Sources::new(threads),
         entry_size,
         spin: Spin::new(),
-        _domain: domain,
+        domain,
     };
     let fid = descriptor(sys::FI_CLASS_CQ, context, &OPS);
     // SAFETY: the caller's promise: `cq` is NULL or points to a pointer.

@@ -3,7 +3,8 @@
 //! it.
 
 use crate::core::Core;
-use crate::error::OfiResult;
+use crate::error::{Code, OfiResult};
+use crate::lock::Threads;
 use crate::object::{KeepAlive, lock};
 use crate::region::Region;
 use crate::request::Request;
@@ -17,6 +18,8 @@ pub(crate) type Opener = Box<dyn Fn() -> Result<Endpoint, OpenError> + Send + Sy
 pub(crate) struct Domain {
     opener: Opener,
     ports: Mutex<Ports>,
+    /// What the program's threads do at the same time.
+    pub(crate) threads: Threads,
     /// The program chooses the keys of registered memory.
     own_keys: bool,
     /// The fabric that opened it, unless a test did.
@@ -41,9 +44,10 @@ impl Ports {
     }
 
     /// Opens one more endpoint. Registered memory can also be used through it.
-    fn open(&mut self, opener: &Opener) -> OfiResult<Arc<Core>> {
+    fn open(&mut self, opener: &Opener, threads: Threads) -> OfiResult<Arc<Core>> {
         // The code that the program gets says little.
-        let core = Core::new(opener().inspect_err(|error| eprintln!("gigae: {error}"))?)?;
+        let endpoint = opener().inspect_err(|error| eprintln!("gigae: {error}"))?;
+        let core = Core::new(endpoint, threads)?;
         for region in self.regions.iter().filter_map(Weak::upgrade) {
             region.join(&core)?;
         }
@@ -54,8 +58,19 @@ impl Ports {
 
 impl Domain {
     /// A domain of a fabric, which stays open as long.
-    pub(crate) fn new(opener: Opener, own_keys: bool, fabric: Option<KeepAlive>) -> Self {
-        Self { opener, ports: Mutex::default(), own_keys, _fabric: fabric }
+    pub(crate) fn new(
+        opener: Opener,
+        threads: Threads,
+        own_keys: bool,
+        fabric: Option<KeepAlive>,
+    ) -> Self {
+        Self { opener, ports: Mutex::default(), threads, own_keys, _fabric: fabric }
+    }
+
+    /// Refuses an object of another domain: what the program promised of its threads may differ.
+    pub(crate) fn check(&self, of: &KeepAlive) -> OfiResult<()> {
+        let (own, of) = (&raw const *self, Arc::as_ptr(of));
+        if std::ptr::addr_eq(own, of) { Ok(()) } else { Err(Code::INVALID) }
     }
 
     /// The library's endpoint for one of the program's.
@@ -65,7 +80,7 @@ impl Domain {
         // From now on the program's endpoint keeps it.
         match ports.kept.take() {
             Some(core) => Ok(core),
-            None => ports.open(&self.opener),
+            None => ports.open(&self.opener, self.threads),
         }
     }
 
@@ -98,7 +113,7 @@ impl Domain {
         let first = match ports.all.iter().find_map(Weak::upgrade) {
             Some(core) => core,
             None => {
-                let core = ports.open(&self.opener)?;
+                let core = ports.open(&self.opener, self.threads)?;
                 ports.kept = Some(Arc::clone(&core));
                 core
             }

@@ -44,6 +44,7 @@ impl Ep {
         if flags & !known != 0 || flags & (sys::FI_TRANSMIT | sys::FI_RECV) == 0 {
             return Err(Code::INVALID);
         }
+        self.domain.check(&queue.domain)?;
         let selective = flags & sys::FI_SELECTIVE_COMPLETION != 0;
         {
             let reports = &mut self.core.lock().reports;
@@ -69,6 +70,7 @@ impl Ep {
         if flags & !known != 0 {
             return Err(Code::INVALID);
         }
+        self.domain.check(&counter.domain)?;
         {
             let mut state = self.core.lock();
             if flags & REMOTE != 0 {

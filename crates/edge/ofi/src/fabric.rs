@@ -13,6 +13,7 @@ use crate::ep;
 use crate::eq::{self, Events};
 use crate::error::{Code, OfiResult, Stub, status};
 use crate::info::source_of;
+use crate::lock::Threads;
 use crate::mr;
 use crate::object::{self, descriptor, inner, keep, table};
 use crate::poll;
@@ -149,7 +150,8 @@ unsafe extern "C" fn open_domain2(
             Ok(endpoint)
         });
         let own_keys = attr.mr_mode & sys::FI_MR_PROV_KEY as c_int == 0;
-        let inner = Domain::new(opener, own_keys, Some(Arc::clone(fabric) as _));
+        let threads = Threads::promised(attr.threading, info.caps);
+        let inner = Domain::new(opener, threads, own_keys, Some(Arc::clone(fabric) as _));
         put_domain(inner, domain, context)
     })
 }
@@ -209,7 +211,10 @@ unsafe extern "C" fn open_cq(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { cq::open(keep::<_, Domain>(domain)?, attr, cq, context) })
+    status(|| unsafe {
+        let domain = inner::<_, Domain>(domain)?;
+        cq::open(Arc::clone(domain) as _, domain.threads, attr, cq, context)
+    })
 }
 
 unsafe extern "C" fn open_counter(
@@ -219,7 +224,10 @@ unsafe extern "C" fn open_counter(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { counter::open(keep::<_, Domain>(domain)?, attr, counter, context) })
+    status(|| unsafe {
+        let domain = inner::<_, Domain>(domain)?;
+        counter::open(Arc::clone(domain) as _, domain.threads, attr, counter, context)
+    })
 }
 
 unsafe extern "C" fn open_poll(

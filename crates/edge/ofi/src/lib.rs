@@ -43,6 +43,7 @@ mod fabric;
 mod host;
 mod info;
 mod launcher;
+mod lock;
 mod mr;
 mod msg;
 mod object;

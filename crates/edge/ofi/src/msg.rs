@@ -1,6 +1,6 @@
 //! Untagged messages, and what they share with tagged ones.
 
-use crate::completions::{CompletionEntry, CompletionFailure};
+use crate::completions::{CompletionEntry, CompletionFailure, ReadArray};
 use crate::endpoint::Ep;
 use crate::error::{Code, OfiResult, guard};
 use crate::object::inner;
@@ -106,7 +106,7 @@ pub(crate) unsafe fn receive(
 
 /// Looks for a message without receiving it. Claims or discards it on request.
 fn peek(state: &mut EndpointState, wanted: Wanted, call: Call) -> OfiResult<()> {
-    state.progress()?;
+    state.progress(&mut ReadArray::none())?;
     let queue = state.reports.rx.clone().ok_or(Code::NO_CQ)?;
     let flags = sys::FI_RECV | class(wanted.untagged);
     let context = call.context;
@@ -151,7 +151,7 @@ fn claimed(state: &mut EndpointState, request: Box<Request>, call: Call) -> OfiR
             return Ok(());
         }
         Some((_, Claimed::Arrived(claim, ended))) if !discard => {
-            state.deliver(request, &claim, ended);
+            state.deliver(request, &claim, ended, &mut ReadArray::none());
             state.operations.give_back(claim);
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! Poll sets: return which queues and counters are ready, without sleeping.
 
+use crate::completions::ReadArray;
 use crate::counter::Counter;
 use crate::cq::Queue;
 use crate::error::{Code, OfiResult, guard, status};
@@ -37,7 +38,7 @@ impl PollSetMember {
         match &mut self.watched {
             Pollable::Queue(queue) => queue.is_ready(),
             Pollable::Counter(counter, seen) => {
-                let progress = counter.sources.progress();
+                let progress = counter.sources.progress(&mut ReadArray::none());
                 let before = std::mem::replace(seen, counter.count.values());
                 if *seen == before { progress.and(Ok(false)) } else { Ok(true) }
             }

@@ -7,6 +7,7 @@ use crate::core::Core;
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::error::{Code, OfiResult};
+use crate::lock::Threads;
 use crate::object::lock;
 use crate::request::Request;
 use gigae::{RegionKey, Rights};
@@ -40,7 +41,7 @@ impl Region {
             let region = Self { key, memory, rights, cores, counters, domain };
             return region.join(core).map(|()| region);
         }
-        let mut state = core.lock();
+        let mut state = core.visit();
         let key = state.register(None, memory.again().into_memory(), rights)?;
         let cores = Mutex::new(vec![Arc::clone(core)]);
         Ok(Self { key, memory: Mutex::new(memory), rights, cores, counters, domain })
@@ -48,7 +49,7 @@ impl Region {
 
     /// Registers the memory with one more endpoint.
     pub(crate) fn join(&self, core: &Arc<Core>) -> OfiResult<()> {
-        let mut state = core.lock();
+        let mut state = core.visit();
         if state.endpoint.region_writes(self.key).is_some() {
             return Err(Code::KEY);
         }
@@ -57,7 +58,7 @@ impl Region {
         drop(state);
         lock(&self.cores).push(Arc::clone(core));
         for counter in lock(&self.counters).iter() {
-            core.lock().watch(self.key, &counter.count);
+            core.visit().watch(self.key, &counter.count);
             counter.follow(core)?;
         }
         Ok(())
@@ -65,12 +66,17 @@ impl Region {
 
     /// Counts what peers write here from now on.
     pub(crate) fn count(&self, counter: &Arc<Counter>) -> OfiResult<()> {
+        self.domain.check(&counter.domain)?;
+        if self.domain.threads == Threads::Completion {
+            // The program did not ask for it: [`Threads::promised`].
+            return Err(Code::NO_SYS);
+        }
         self.domain.still(|| {
             lock(&self.counters).push(Arc::clone(counter));
             // Holds only one of these locks at a time.
             let cores = lock(&self.cores).clone();
             cores.iter().try_for_each(|core| {
-                core.lock().watch(self.key, &counter.count);
+                core.visit().watch(self.key, &counter.count);
                 counter.follow(core)
             })
         })
@@ -82,10 +88,10 @@ impl Region {
         let Some(at) = cores.iter().position(|known| Arc::ptr_eq(known, core)) else { return };
         cores.remove(at);
         drop(cores);
-        core.lock().deregister(self.key);
+        core.visit().deregister(self.key);
         // A counter of the endpoint itself still follows it.
         for counter in lock(&self.counters).iter() {
-            if !core.lock().is_counted_by(&counter.count) {
+            if !core.visit().is_counted_by(&counter.count) {
                 counter.leave(core);
             }
         }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Empty polls before that if the job's processes outnumber the processors: some microseconds, a
 /// round trip on a fast network.
-const CROWDED: u32 = 50;
+const CROWDED: u32 = 100;
 
 /// The same for all others: some fifty microseconds or more. They may also outnumber the processors
 /// without being known to, and yielding a processor that no other process wants costs less than a
 /// microsecond.
-const USUAL: u32 = 1024;
+const USUAL: u32 = 2048;
 
 /// Empty polls in a row. Threads that poll one object at a time count as one.
 pub(crate) struct Spin {

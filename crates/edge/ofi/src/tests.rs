@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::domain::{Domain, Opener};
 use crate::endpoint::Ep;
 use crate::error::Code;
+use crate::lock::Threads;
 use crate::object::inner;
 use crate::request::one;
 use crate::sys::*;
@@ -73,6 +74,8 @@ struct NodeOptions {
     own_keys: bool,
     /// The number of links to use as one, if there are several.
     links: usize,
+    /// What the program promises of its threads.
+    threads: Threads,
     /// No progress while the program makes none.
     manual: bool,
 }
@@ -95,7 +98,7 @@ impl TestEndpoint {
     /// One whose endpoint the opener opens.
     fn opened(opener: Opener, asked: NodeOptions) -> Self {
         let mut domain = null_mut();
-        let inner = Domain::new(opener, asked.own_keys, None);
+        let inner = Domain::new(opener, asked.threads, asked.own_keys, None);
         // SAFETY: a place to write to.
         unsafe { fabric::put_domain(inner, &mut domain, null_mut()).unwrap() };
         Self::within(domain, asked)
@@ -319,4 +322,5 @@ mod memory;
 mod messages;
 mod objects;
 mod paths;
+mod threads;
 mod waiting;

@@ -62,6 +62,10 @@ impl Wire {
         }
         Ok(frame)
     }
+
+    fn is_empty(&self) -> bool {
+        self.frames.lock().expect("nothing panics under this lock").is_empty()
+    }
 }
 
 /// One end of the cable.
@@ -195,6 +199,10 @@ impl Link for Cable {
         }
         self.counters.rx_frames += (batch.len() - before) as u64;
         Ok(batch.len() - before)
+    }
+
+    fn has_arrived(&mut self) -> bool {
+        !self.incoming.is_empty()
     }
 
     fn recycle(&mut self, frame: RxFrame) {

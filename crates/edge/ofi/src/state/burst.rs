@@ -74,6 +74,13 @@ impl Burst {
         self.calls > 0
     }
 
+    /// Whether the program has asked for progress since its last call that sends something, and
+    /// since a long message came.
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.last.is_none() && !self.owes
+    }
+
     /// A long message came. Whether its acknowledgement can wait for the program's next call.
     pub(crate) fn may_owe(&mut self, now: impl FnOnce() -> Instant) -> bool {
         if self.penalty > 0 {
@@ -241,12 +248,14 @@ mod tests {
         let mut program = Program::new();
         for _ in 0..100 {
             assert!(!program.receive());
+            assert!(!program.burst.is_over());
             assert!(program.send(8), "the answer is not delayed");
             // The answer may have gone to another peer.
             program.after(Duration::from_millis(1));
             assert!(program.acknowledges());
             assert!(!program.read());
             assert!(!program.acknowledges());
+            assert!(program.burst.is_over());
         }
     }
 

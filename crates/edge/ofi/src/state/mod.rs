@@ -21,7 +21,7 @@ mod remote;
 mod reports;
 
 use crate::address::UNSPECIFIED;
-use crate::completions::CompletionEntry;
+use crate::completions::{CompletionEntry, ReadArray};
 use crate::count::Count;
 use crate::error::{Code, OfiResult};
 use crate::provider::{INJECT_SIZE, MOST_SENDS};
@@ -33,7 +33,9 @@ use crate::state::receives::{Claimed, Receives};
 use crate::state::remote::Remote;
 use crate::state::reports::Reports;
 use crate::sys::{self, iovec};
-use gigae::{Endpoint, Label, Memory, OpId, OperationError, Peer, RegionKey, Rights, Wanted};
+use gigae::{
+    Completion, Endpoint, Label, Memory, OpId, OperationError, Peer, RegionKey, Rights, Wanted,
+};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -193,7 +195,7 @@ impl EndpointState {
         memory: IoVecs,
     ) -> OfiResult<Box<Request>> {
         if self.operations.outgoing >= MOST_SENDS {
-            self.progress()?;
+            self.progress(&mut ReadArray::none())?;
             return Err(Code::AGAIN);
         }
         // SAFETY: the caller's promise.
@@ -335,12 +337,12 @@ impl EndpointState {
     /// Cancels the first receive with a context, if it is not too late.
     pub(crate) fn cancel(&mut self, context: *mut c_void) -> OfiResult<()> {
         // Takes ended operations first: their numbers are not valid any more.
-        while self.look()? == BATCH {}
+        while self.look(&mut ReadArray::none())? == BATCH {}
         let op = self.operations.receive(context).ok_or(Code::NO_ENTRY)?;
         if !self.endpoint.cancel(op) {
             return Err(Code::NO_ENTRY);
         }
-        self.look().map(drop)
+        self.look(&mut ReadArray::none()).map(drop)
     }
 
     /// Cancels everything that would write to the program's memory, without a poll of the link.
@@ -348,43 +350,65 @@ impl EndpointState {
     pub(crate) fn detach(&mut self) {
         self.endpoint.cancel_incoming();
         while let Some(completion) = self.endpoint.take_completion() {
-            self.finish(completion);
+            self.finish(completion, &mut ReadArray::none());
         }
         self.count_remote();
-        while self.report_notice() {}
+        while self.report_notice(&mut ReadArray::none()) {}
         self.receives.claims.clear();
         (self.choice, self.reports) = (ProgramSettings::default(), Reports::default());
         self.peers.vector = None;
         self.remote.accesses = None;
     }
 
-    pub(crate) fn progress(&mut self) -> OfiResult<()> {
+    /// Whether there is nothing to do: the empty poll of a program that waits.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.burst.is_over() && !self.held && !self.remote.may_notify && self.endpoint.is_idle()
+    }
+
+    /// Takes in what has arrived and reports ended operations.
+    #[inline(always)]
+    pub(crate) fn progress(&mut self, array: &mut ReadArray<'_>) -> OfiResult<()> {
+        if self.is_idle() { Ok(()) } else { self.progress_busy(array) }
+    }
+
+    #[inline(never)]
+    fn progress_busy(&mut self, array: &mut ReadArray<'_>) -> OfiResult<()> {
         self.ring_late();
-        self.look()?;
+        self.look(array)?;
         if self.remote.may_notify {
-            self.count_remote();
-            while !self.held && self.report_notice() {
-                self.hold_back();
-            }
+            self.look_for_accesses(array);
         }
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(SWEEP_EVERY) {
-            while let Ok(Some(message)) = self.endpoint.try_recv() {
-                drop(message);
-            }
+            self.sweep();
         }
         Ok(())
     }
 
-    /// Takes completions of the library. Returns how many.
-    fn look(&mut self) -> OfiResult<usize> {
-        // One poll of the link. Further completions that it brought are taken without another poll.
-        let (mut count, mut next) = (0, self.endpoint.try_completion()?);
-        while let Some(completion) = next {
-            self.finish(completion);
-            count += 1;
-            next = if count < BATCH { self.endpoint.take_completion() } else { None };
+    /// Counts and reports what peers have done with memory here.
+    fn look_for_accesses(&mut self, array: &mut ReadArray<'_>) {
+        self.count_remote();
+        while !self.held && self.report_notice(array) {
+            self.hold_back();
         }
+    }
+
+    #[cold]
+    fn sweep(&mut self) {
+        while let Ok(Some(message)) = self.endpoint.try_recv() {
+            drop(message);
+        }
+    }
+
+    /// Takes completions of the library. Returns how many.
+    #[inline]
+    fn look(&mut self, array: &mut ReadArray<'_>) -> OfiResult<usize> {
+        // One poll of the link. Further completions that it brought are taken without another poll.
+        let count = match self.endpoint.try_completion()? {
+            Some(first) => self.finish_all(first, array),
+            None => 0,
+        };
         if count > 0 || self.held {
             self.hold_back();
         }
@@ -392,6 +416,17 @@ impl EndpointState {
             self.endpoint.acknowledge()?;
         }
         Ok(count)
+    }
+
+    /// Ends this operation, and those that the same poll ended.
+    fn finish_all(&mut self, first: Completion, array: &mut ReadArray<'_>) -> usize {
+        let (mut count, mut next) = (0, Some(first));
+        while let Some(completion) = next {
+            self.finish(completion, array);
+            count += 1;
+            next = if count < BATCH { self.endpoint.take_completion() } else { None };
+        }
+        count
     }
 
     /// Holds peers back once the queue for receives is full, until half of that is left. So a
@@ -458,7 +493,7 @@ impl EndpointState {
     }
 
     /// Reports the remote data of one write. False if there are no more.
-    fn report_notice(&mut self) -> bool {
+    fn report_notice(&mut self, array: &mut ReadArray<'_>) -> bool {
         let Some(notice) = self.endpoint.take_notice() else {
             self.remote.may_notify = self.remote.regions > 0;
             return false;
@@ -467,7 +502,8 @@ impl EndpointState {
         if let Some(queue) = &self.reports.rx {
             let flags = sys::FI_RMA | sys::FI_REMOTE_WRITE | sys::FI_REMOTE_CQ_DATA;
             let (len, data) = (notice.len as usize, notice.value);
-            queue.push(CompletionEntry { flags, len, data, source, ..CompletionEntry::NONE });
+            let entry = CompletionEntry { flags, len, data, source, ..CompletionEntry::NONE };
+            array.report(queue, entry);
         }
         true
     }

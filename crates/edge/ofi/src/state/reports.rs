@@ -1,6 +1,6 @@
 //! Where an endpoint reports: completion queues and counters.
 
-use crate::completions::{CompletionEntry, CompletionFailure, Completions};
+use crate::completions::{CompletionEntry, CompletionFailure, Completions, ReadArray};
 use crate::count::Count;
 use crate::error::Code;
 use crate::request::{ReceiveContext, Request, RequestKind};
@@ -64,16 +64,22 @@ impl Reports {
     }
 
     /// A message that was already reported as complete was lost.
-    pub(crate) fn lose_injected(&self, completion: &Completion) {
+    pub(crate) fn lose_injected(&self, completion: &Completion, array: &mut ReadArray<'_>) {
         self.count(sys::FI_SEND, false);
         if let (Some(queue), Err(error)) = (&self.tx, &completion.result) {
             let error = Some(failure(error, 0));
-            queue.push(CompletionEntry { flags: sys::FI_SEND, error, ..CompletionEntry::NONE });
+            let entry = CompletionEntry { flags: sys::FI_SEND, error, ..CompletionEntry::NONE };
+            array.report(queue, entry);
         }
     }
 
     /// A send or an access to remote memory has ended.
-    pub(crate) fn sent(&self, request: &mut Request, completion: &Completion) {
+    pub(crate) fn sent(
+        &self,
+        request: &mut Request,
+        completion: &Completion,
+        array: &mut ReadArray<'_>,
+    ) {
         let Completion { len, result, .. } = completion;
         if (request.kind, result) == (RequestKind::Atomic, &Ok(())) {
             request.fetched();
@@ -82,26 +88,25 @@ impl Reports {
         let which = flags & (sys::FI_SEND | sys::FI_READ | sys::FI_WRITE);
         self.count(which, result.is_ok());
         if let Some(queue) = &self.tx {
+            let entry = CompletionEntry { context, flags, ..CompletionEntry::NONE };
             match result {
-                Ok(()) if reported => {
-                    queue.push(CompletionEntry {
-                        context,
-                        flags,
-                        len: *len,
-                        ..CompletionEntry::NONE
-                    });
-                }
+                Ok(()) if reported => array.report(queue, CompletionEntry { len: *len, ..entry }),
                 Ok(()) => {}
                 Err(error) => {
                     let error = Some(failure(error, 0));
-                    queue.push(CompletionEntry { context, flags, error, ..CompletionEntry::NONE });
+                    array.report(queue, CompletionEntry { error, ..entry });
                 }
             }
         }
     }
 
     /// A receive has ended.
-    pub(crate) fn received(&self, receiver: ReceiveContext, ended: &ReceiveEnd) {
+    pub(crate) fn received(
+        &self,
+        receiver: ReceiveContext,
+        ended: &ReceiveEnd,
+        array: &mut ReadArray<'_>,
+    ) {
         let ReceiveContext { context, flags, reported, base } = receiver;
         self.count(sys::FI_RECV, ended.result.is_ok());
         if let Some(queue) = &self.rx
@@ -109,7 +114,7 @@ impl Reports {
         {
             let flags = flags | ended.data.map_or(0, |_| sys::FI_REMOTE_CQ_DATA);
             let beyond = ended.total.saturating_sub(ended.len);
-            queue.push(CompletionEntry {
+            let entry = CompletionEntry {
                 context,
                 flags,
                 len: ended.len,
@@ -118,7 +123,8 @@ impl Reports {
                 tag: ended.tag,
                 source: ended.source,
                 error: ended.result.as_ref().err().map(|error| failure(error, beyond)),
-            });
+            };
+            array.report(queue, entry);
         }
     }
 }

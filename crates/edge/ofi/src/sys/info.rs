@@ -14,6 +14,8 @@ pub(crate) const FI_PROGRESS_AUTO: fi_progress = 1;
 pub(crate) type fi_progress = c_uint;
 
 pub(crate) const FI_THREAD_SAFE: fi_threading = 1;
+pub(crate) const FI_THREAD_DOMAIN: fi_threading = 3;
+pub(crate) const FI_THREAD_COMPLETION: fi_threading = 4;
 pub(crate) type fi_threading = c_uint;
 
 pub(crate) const FI_RM_ENABLED: fi_resource_mgmt = 2;

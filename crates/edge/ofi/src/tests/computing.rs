@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Two endpoints on a cable. The pair's network carries nothing.
-fn pair() -> EndpointPair {
+pub(super) fn pair(asked: NodeOptions) -> EndpointPair {
     let options = Options::new("cable").peer_timeout(2 * PATIENCE);
     let ends = Cable::pair(0, &options.filter(), 512, 512).unwrap();
     let [a, b] = ends.map(|link| {
@@ -26,7 +26,7 @@ fn pair() -> EndpointPair {
             let link = link.lock().unwrap().take().expect("a domain's one endpoint");
             options.clone().open_on(vec![Box::new(link)])
         };
-        TestEndpoint::opened(Box::new(open), NodeOptions::default())
+        TestEndpoint::opened(Box::new(open), asked)
     });
     let (to_b, to_a) = (a.insert(&b.name()), b.insert(&a.name()));
     EndpointPair { net: Network::new(1, Faults::default()), a, b, to_b, to_a }
@@ -51,7 +51,7 @@ fn completed(end: &TestEndpoint, flags: u64, expected: *mut c_void) {
 #[test]
 fn remote_memory_of_a_program_that_makes_no_call_is_written_read_and_changed() {
     const LEN: usize = 50_000;
-    let p = pair();
+    let p = pair(NodeOptions::default());
     let mut memory = vec![0_u8; 8 + LEN];
     let mr = memory::register(&p, &mut memory, FI_REMOTE_READ | FI_REMOTE_WRITE);
     // SAFETY: an open region.

@@ -4,12 +4,12 @@ use super::*;
 
 /// A memory of `b` that `a` may use in all ways.
 pub(super) fn register(p: &EndpointPair, memory: &mut [u8], access: u64) -> *mut fid_mr {
-    register_as(p, memory, access, 0).unwrap()
+    register_in(p.b.domain, memory, access, 0).unwrap()
 }
 
 /// The same under a key, which matters only if keys are the program's.
-fn register_as(
-    p: &EndpointPair,
+pub(super) fn register_in(
+    domain: *mut fid_domain,
     memory: &mut [u8],
     access: u64,
     key: u64,
@@ -17,9 +17,9 @@ fn register_as(
     let mut mr = null_mut();
     let (data, len) = (memory.as_mut_ptr().cast(), memory.len());
     // SAFETY: an open domain; the memory outlives the region.
-    let reg = unsafe { (*(*p.b.domain).mr).reg.unwrap() };
+    let reg = unsafe { (*(*domain).mr).reg.unwrap() };
     // SAFETY: an open domain; the memory outlives the region.
-    match unsafe { reg(p.b.domain.cast(), data, len, access, 0, key, 0, &mut mr, null_mut()) } {
+    match unsafe { reg(domain.cast(), data, len, access, 0, key, 0, &mut mr, null_mut()) } {
         0 => Ok(mr),
         code => Err(Code(-code)),
     }
@@ -258,11 +258,15 @@ fn keys_are_the_programs_choice_if_it_asks_for_no_others() {
     let p = EndpointPair::having(NodeOptions { own_keys: true, ..NodeOptions::default() });
     let (mut first, mut second) = (vec![0_u8; 64], vec![0_u8; 64]);
     let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
-    let mr = register_as(&p, &mut first, access, 0xc0de).unwrap();
+    let mr = register_in(p.b.domain, &mut first, access, 0xc0de).unwrap();
     // SAFETY: an open region.
     assert_eq!(unsafe { (*mr).key }, 0xc0de);
-    assert_eq!(register_as(&p, &mut second, access, 0xc0de), Err(Code::KEY), "it is in use");
-    let other = register_as(&p, &mut second, access, 1).unwrap();
+    assert_eq!(
+        register_in(p.b.domain, &mut second, access, 0xc0de),
+        Err(Code::KEY),
+        "it is in use"
+    );
+    let other = register_in(p.b.domain, &mut second, access, 1).unwrap();
     let sent = body(64, 1);
     let data = sent.as_ptr().cast::<c_void>();
     for (key, n) in [(0xc0de, 1), (1, 2)] {
@@ -273,7 +277,7 @@ fn keys_are_the_programs_choice_if_it_asks_for_no_others() {
     assert_eq!(general!(mr, close), 0);
     assert_eq!(call!(p.a.ep, rma, write, data, 64, null_mut(), p.to_b, 0, 0xc0de, context(3)), 0);
     p.failed(&p.a, Code::KEY, context(3));
-    let again = register_as(&p, &mut first, access, 0xc0de).unwrap();
+    let again = register_in(p.b.domain, &mut first, access, 0xc0de).unwrap();
     for mr in [again, other] {
         assert_eq!(general!(mr, close), 0);
     }
@@ -459,7 +463,8 @@ fn memory_that_is_registered_before_there_is_an_endpoint_opens_one_once() {
     let (mut domain, mut memory) = (null_mut(), [0_u8; 64]);
     // SAFETY: a place to write to.
     unsafe {
-        fabric::put_domain(Domain::new(opener, false, None), &mut domain, null_mut()).unwrap()
+        fabric::put_domain(Domain::new(opener, Threads::Any, false, None), &mut domain, null_mut())
+            .unwrap()
     };
     for _ in 0..3 {
         let (mut mr, at) = (null_mut(), memory.as_mut_ptr().cast());

@@ -50,7 +50,9 @@ fn measured_tagged_64_kib(p: &EndpointPair, sent: &[u8], received: &mut [u8]) {
 
 #[test]
 fn tagged_messages_pass_from_queue_to_queue() {
-    let p = EndpointPair::new();
+    // As Open MPI asks.
+    let (caps, threads) = (FI_DIRECTED_RECV, Threads::Domain);
+    let p = EndpointPair::having(NodeOptions { caps, threads, ..NodeOptions::default() });
     let (sent, mut received) = (body(LONG, 1), vec![0; LONG]);
     for _ in 0..WARM {
         tagged(&p, &sent[..8], &mut received[..8]);

@@ -1,6 +1,7 @@
 //! Sleeping, polling, and progress by itself.
 
 use super::*;
+use crate::completions::ReadArray;
 use crate::counter::Counter;
 
 /// The fabric, which says whether a program may sleep.
@@ -69,7 +70,7 @@ fn a_counter_that_has_changed_since_its_program_looked_is_no_reason_to_sleep() {
     let inner = unsafe { inner::<_, Counter>(counter).ok().unwrap() };
     let wait = inner.count.wait.as_ref().unwrap();
     // The steps of `Counter::prepare`, and the thread between them.
-    assert_eq!(inner.sources.progress(), Ok(()));
+    assert_eq!(inner.sources.progress(&mut ReadArray::none()), Ok(()));
     memory::write_unseen(&p, key, None);
     let prepared = wait.prepare(|| inner.sources.prepare(), || inner.has_changed());
     assert_eq!(prepared, Err(Code::AGAIN));

@@ -327,6 +327,16 @@ impl Endpoint {
         Ok(ended.map(Completion::from))
     }
 
+    /// Whether [`try_completion`](Self::try_completion) would find nothing: no operation has
+    /// ended, nothing has arrived and nothing is due. Makes no progress. Some loads; a program that
+    /// spins calls this before anything else. Every 64th call in a row says no, so that the next
+    /// call reads the clock.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        let mut engine = self.engine();
+        !engine.transfer.has_ended() && engine.is_idle()
+    }
+
     /// The next operation that is known to have ended: after
     /// [`try_completion`](Self::try_completion) the rest of what that look has brought.
     pub fn take_completion(&self) -> Option<Completion> {

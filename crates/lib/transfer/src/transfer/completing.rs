@@ -11,6 +11,18 @@ impl<M: Bytes> Transfer<M> {
     /// The next operation that has ended.
     #[inline]
     pub fn poll_completion(&mut self) -> Option<TransferCompletion<M>> {
+        // A program that spins finds none, mostly.
+        if self.has_ended() { self.take_completion() } else { None }
+    }
+
+    /// Whether [`poll_completion`](Self::poll_completion) may return one.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        !self.completions.is_empty() || !self.turns.is_empty()
+    }
+
+    #[inline(never)]
+    fn take_completion(&mut self) -> Option<TransferCompletion<M>> {
         if self.may_take_turns() {
             self.take_turns();
         }
