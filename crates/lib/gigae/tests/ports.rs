@@ -13,6 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const OF_ROOT: &[&str] = &[
     "an_endpoint_on_the_second_queue_hears_that_one",
     "endpoints_of_one_process_share_a_nic_by_its_queues",
+    "endpoints_in_ip_have_udp_ports_and_queues_of_their_own",
 ];
 
 fn main() {
@@ -23,6 +24,7 @@ fn main() {
         ("what_is_down_or_missing_is_passed_over", what_is_down_or_missing_is_passed_over),
         ("an_endpoint_on_the_second_queue_hears_that_one", the_second_queue),
         ("endpoints_of_one_process_share_a_nic_by_its_queues", queues_of_one_process),
+        ("endpoints_in_ip_have_udp_ports_and_queues_of_their_own", queues_in_ip),
     ]);
 }
 
@@ -206,6 +208,25 @@ fn queues_of_one_process() {
     exchange_on(2, &second, &other);
     drop(second);
     on(&near, 0, Mode::XdpGeneric).unwrap();
+}
+
+/// The same with UDP ports instead of channels. So the flows of the pairs differ in both ports, and
+/// a NIC can spread or steer them by these.
+fn queues_in_ip() {
+    let fabric = two_queues("ipqueues");
+    let (near, far) = (fabric.node(1), fabric.node(2));
+    let on = |node, queue: u16| {
+        let options = Options::new("eth0").envelope(Envelope::Udp { port: 47_000 });
+        let options = options.port(32_768 + queue).queue(queue.into());
+        open(node, options.backend(Backend::XdpMode(Mode::XdpNative))).unwrap()
+    };
+    let pairs = [0, 1].map(|queue| (on(&near, queue), on(&far, queue)));
+    for (a, b) in &pairs {
+        exchange_on(0, a, b);
+    }
+    for end in pairs.iter().flat_map(|(a, b)| [a, b]) {
+        assert!(end.counters().link.rx_frames > 0);
+    }
 }
 
 /// Messages both ways on a channel.
