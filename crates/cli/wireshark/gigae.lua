@@ -11,7 +11,7 @@ local HEADER_LEN = 32
 local LONGEST_CRC = 128
 
 -- Flags of a header (1).
-local ASK, HEADER_ONLY, ANSWER = 1, 2, 4
+local ASK, HEADER_ONLY, ANSWER, STOPPED = 1, 2, 4, 8
 
 local KINDS = {
     [1] = "Data", [2] = "Ack", [3] = "Hello", [4] = "HelloAck", [5] = "Reset", [6] = "Batch",
@@ -69,6 +69,7 @@ local f = {
     ask = ProtoField.bool("gigae.flags.ask", "Ask", 16, nil, ASK),
     header_only = ProtoField.bool("gigae.flags.header_only", "Checksum of the header only", 16, nil, HEADER_ONLY),
     answer = ProtoField.bool("gigae.flags.answer", "Answer", 16, nil, ANSWER),
+    stopped = ProtoField.bool("gigae.flags.stopped", "Stopped", 16, nil, STOPPED),
     payload = ProtoField.bytes("gigae.payload", "Payload"),
     message = ProtoField.bytes("gigae.message", "Message"),
     message_len = ProtoField.uint16("gigae.message.length", "Message length"),
@@ -378,6 +379,7 @@ local function show_flags(buffer, tree)
     item:add(f.ask, buffer(30, 2))
     item:add(f.header_only, buffer(30, 2))
     item:add(f.answer, buffer(30, 2))
+    item:add(f.stopped, buffer(30, 2))
 end
 
 -- A payload of no bytes.
@@ -393,6 +395,7 @@ local function info_of(header, text)
     parts[#parts + 1] = "len=" .. header.length
     if has(header.flags, ASK) then parts[#parts + 1] = "ASK" end
     if has(header.flags, ANSWER) then parts[#parts + 1] = "ANSWER" end
+    if has(header.flags, STOPPED) then parts[#parts + 1] = "STOPPED" end
     if text and text ~= "" then parts[#parts + 1] = "[" .. text .. "]" end
     return table.concat(parts, " ")
 end

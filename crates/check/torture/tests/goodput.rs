@@ -5,7 +5,7 @@ const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/goo
 
 #[test]
 fn goodput_by_loss_window_and_recovery_mode_is_as_it_was() {
-    let table = gigae_torture::goodput::table();
+    let table = gigae_torture::goodput::tables();
     if std::env::var_os("UPDATE_SNAPSHOT").is_some() {
         std::fs::write(SNAPSHOT, &table).unwrap();
     }

@@ -42,6 +42,8 @@ pub(crate) struct ReceiveWindow<R> {
     held: u32,
     /// Frames for which credit may be given beyond what is held.
     window: u32,
+    /// By how much it may still grow because the sender was stopped.
+    wanted: u32,
     /// Frames kept out of order, by number. Empty until the first one arrives.
     kept: Box<[Option<KeptFrame<R>>]>,
     kept_count: u32,
@@ -94,6 +96,7 @@ impl<R> ReceiveWindow<R> {
             advertised: first + window,
             held: 0,
             window,
+            wanted: 0,
             kept: Box::default(),
             kept_count: 0,
             kept_bulk: 0,
@@ -231,9 +234,9 @@ impl<R> ReceiveWindow<R> {
 
     /// The application is done with one delivered frame. `most` is the largest window that the
     /// endpoint's receive frames allow this peer now. The window grows only while the sender uses
-    /// more than half of it. A peer that asks and waits for the answer then needs few frames, and
-    /// those stay in the cache. With several paths the window always grows: a slow path needs room
-    /// before it is seen to use it.
+    /// more than half of it, or after it [was stopped](Self::stopped_sender). A peer that asks and
+    /// waits for the answer then needs few frames, and those stay in the cache. With several paths
+    /// the window always grows: a slow path needs room before it is seen to use it.
     ///
     /// Returns by how much the window has changed.
     #[inline]
@@ -241,7 +244,9 @@ impl<R> ReceiveWindow<R> {
         self.held = self.held.saturating_sub(1);
         let before = self.window;
         let used = self.patient
+            || self.wanted > 0
             || self.advertised.ahead_of(self.next).cast_unsigned() < before - before / 2;
+        self.wanted = self.wanted.saturating_sub(1);
         self.window = (before + u32::from(used)).min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
@@ -255,6 +260,14 @@ impl<R> ReceiveWindow<R> {
             self.urgent = true;
         }
         self.window.cast_signed() - before.cast_signed()
+    }
+
+    /// The sender has used all credit that it knew of. So the window is too small for the time that
+    /// an acknowledgement takes, and doubles. What is left of it here does not show that: a frame
+    /// that is on its way and one that was never sent look the same.
+    #[inline]
+    pub(crate) fn stopped_sender(&mut self) {
+        self.wanted = self.window;
     }
 
     /// Frames for which credit may be given beyond what is held.
@@ -477,6 +490,20 @@ mod tests {
             AckReport::parse(&report[..len]).unwrap().unwrap().offsets().collect();
         assert_eq!(offsets, [2, 5]);
         assert_eq!(w.fields(true).0, SeqNo(u32::MAX - 2));
+    }
+
+    #[test]
+    fn the_window_doubles_once_for_a_sender_that_was_stopped() {
+        let mut w = window();
+        for i in 0..200 {
+            if i == 20 {
+                w.stopped_sender();
+            }
+            assert_eq!(take(&mut w, i, 8), (vec![i], None));
+            w.release(256);
+            w.fields(true);
+        }
+        assert_eq!(w.window(), 2 * INITIAL_WINDOW);
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub(crate) struct Rtt {
     /// Zero until the first sample.
     smoothed: u64,
     variation: u64,
+    /// The shortest sample, and whether the last one is less than twice as long.
+    shortest: u64,
+    short: bool,
     /// Bounds of the timeout.
     least: u64,
     most: u64,
@@ -19,7 +22,7 @@ pub(crate) struct Rtt {
 impl Rtt {
     pub(crate) fn new(config: &ProtocolConfig) -> Self {
         let (least, most) = (nanos(config.min_rto), nanos(config.max_rto));
-        Self { smoothed: 0, variation: 0, least, most, backoff: 0 }
+        Self { smoothed: 0, variation: 0, shortest: 0, short: false, least, most, backoff: 0 }
     }
 
     /// The timeout is no shorter than `nanos` nanoseconds.
@@ -31,6 +34,8 @@ impl Rtt {
     #[inline]
     pub(crate) fn sample(&mut self, sample: u64) {
         let sample = sample.clamp(1, u64::MAX / 8);
+        self.short = sample / 2 < self.shortest;
+        self.shortest = if self.smoothed == 0 { sample } else { self.shortest.min(sample) };
         if self.smoothed == 0 {
             self.smoothed = sample;
             self.variation = sample / 2;
@@ -82,6 +87,13 @@ impl Rtt {
         self.smoothed
     }
 
+    /// Whether frames hardly wait on their way: the last round trip took less than twice as long as
+    /// the shortest one. False before the second sample.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.short
+    }
+
     /// Half of the smoothed round-trip time. An answer that comes sooner cannot answer a frame that
     /// was just sent.
     #[inline]
@@ -105,6 +117,16 @@ mod tests {
             rtt.sample(20_000);
         }
         assert_eq!(rtt.timeout(), LEAST);
+    }
+
+    #[test]
+    fn a_round_trip_is_short_that_takes_less_than_twice_the_shortest() {
+        let mut rtt = Rtt::new(&ProtocolConfig::default());
+        assert!(!rtt.is_short());
+        for (sample, short) in [(20, false), (39, true), (40, false), (10, true), (20, false)] {
+            rtt.sample(1000 * sample);
+            assert_eq!(rtt.is_short(), short, "{sample}");
+        }
     }
 
     #[test]

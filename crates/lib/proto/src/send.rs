@@ -66,6 +66,9 @@ pub(crate) struct Transmission {
     pub(crate) path: PathId,
     /// It is longer than a frame of the path, so it goes in parts.
     pub(crate) in_parts: bool,
+    /// There is no credit for a new frame behind it, and more credit would not only make a queue on
+    /// the way longer.
+    pub(crate) stopped: bool,
 }
 
 impl<T> SendWindow<T> {
@@ -314,8 +317,9 @@ impl<T> SendWindow<T> {
         slot.path = path;
         slot.transmission = transmission;
         slot.sent_at = now;
-        let in_parts = path.is_first() && (slot.bulk || slot.too_long);
-        Transmission { seq, repeated, kind: slot.kind, path, in_parts }
+        let (kind, in_parts) = (slot.kind, path.is_first() && (slot.bulk || slot.too_long));
+        let stopped = self.sent == self.limit && self.path(path).rtt.is_short();
+        Transmission { seq, repeated, kind, path, in_parts, stopped }
     }
 
     /// The buffer of a message within the window.

@@ -86,8 +86,8 @@ pub struct Flags(u16);
 impl Flags {
     /// No mark.
     pub const NONE: Self = Self(0);
-    /// The sender asks for an acknowledgement at once: its window or the peer's credit is used up,
-    /// or it probes whether a GO was lost. On a Reset: the frame is a graceful close, its
+    /// The sender asks for an acknowledgement at once, for example because it probes whether a GO
+    /// was lost. On a Reset: the frame is a graceful close, its
     /// acknowledgement counts, and it wants an answer.
     pub const ASK: Self = Self(1);
     /// The checksum covers only the header.
@@ -95,6 +95,9 @@ impl Flags {
     /// On an Ack: it answers an Ack or Confirm with [`ASK`](Self::ASK) that came by the same path.
     /// On a Reset: it answers a Confirm, so the session is over.
     pub const ANSWER: Self = Self(4);
+    /// On a data frame: its sender is stopped now, because it has no credit for another one, and
+    /// the network would carry more.
+    pub const STOPPED: Self = Self(8);
 
     /// Whether all marks of `other` are set.
     #[inline]

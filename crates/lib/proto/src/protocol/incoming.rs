@@ -375,6 +375,9 @@ impl<T, R> Protocol<T, R> {
             queue.push_back(Delivery { peer, epoch, buffer });
         });
         receive.schedule(ack_every);
+        if header.flags.has(Flags::STOPPED) {
+            receive.stopped_sender();
+        }
         if taken.is_err() || receive.kept() != kept_before {
             self.not_next(peer, taken, kept_before);
         }

@@ -60,7 +60,7 @@ impl<T, R> Protocol<T, R> {
         let (peer, header) = (self.table.last, arrival.header);
         let is_usual = arrival.path.is_first()
             && header.dst_port == self.config.port
-            && !header.flags.has_any(Flags::ASK.with(Flags::ANSWER))
+            && !header.flags.has_any(Flags::ASK.with(Flags::ANSWER).with(Flags::STOPPED))
             && self.memory.kept == 0
             && self.outputs.deliveries.len() < self.config.receive_frames as usize
             && self.is_of(peer, arrival);

@@ -146,6 +146,9 @@ impl<T, R> Protocol<T, R> {
         if !self.config.payload_checksum && !by_socket && !sent.in_parts {
             header.flags = Flags::HEADER_ONLY;
         }
+        if sent.stopped {
+            header.flags = header.flags.with(Flags::STOPPED);
+        }
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");
