@@ -27,7 +27,7 @@ pub struct Device {
 
 impl Device {
     /// Both together.
-    fn and(&self, other: &Self) -> Self {
+    pub fn and(&self, other: &Self) -> Self {
         Self {
             rx_bytes: self.rx_bytes + other.rx_bytes,
             rx_frames: self.rx_frames + other.rx_frames,

@@ -13,6 +13,8 @@ pub struct Stat {
     pub parent: u32,
     /// CPU time of all its threads so far, in its own code and in the kernel for it.
     pub cpu_time: Duration,
+    /// The same of the processes that it has started and waited for, and of theirs.
+    pub children_time: Duration,
     /// When it was started, in clock ticks after boot: no other process of this number has the
     /// same.
     pub started: u64,
@@ -29,13 +31,16 @@ impl Stat {
         let field: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         // The manual page counts from one and begins two fields earlier.
         let number = |place: usize| field.get(place - 3)?.parse::<u64>().ok();
-        let ticks = number(14)? + number(15)?;
+        let time = |first: usize| {
+            let ticks = number(first)? + number(first + 1)?;
+            let each = rustix::param::clock_ticks_per_second().max(1);
+            Some(Duration::from_millis(ticks * 1000 / each))
+        };
         Some(Self {
             state: field.first()?.chars().next()?,
             parent: u32::try_from(number(4)?).ok()?,
-            cpu_time: Duration::from_millis(
-                ticks * 1000 / rustix::param::clock_ticks_per_second().max(1),
-            ),
+            cpu_time: time(14)?,
+            children_time: time(16)?,
             started: number(22)?,
         })
     }
@@ -69,11 +74,12 @@ mod tests {
 
     #[test]
     fn a_name_may_hold_anything_and_the_fields_behind_it_are_found() {
-        let rest = "S 7 1 1 0 -1 0 0 0 0 0 30 12 0 0 20 0 1 0 4711 0";
+        let rest = "S 7 1 1 0 -1 0 0 0 0 0 30 12 5 3 20 0 1 0 4711 0";
         let found = Stat::parse(&format!("9 (a) b ) c) {rest}")).unwrap();
         assert_eq!((found.state, found.parent, found.started), ('S', 7, 4711));
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(found.cpu_time, Duration::from_millis(42 * 1000 / ticks));
+        assert_eq!(found.children_time, Duration::from_millis(8 * 1000 / ticks));
         for text in ["", "9 (a)", "9 (a) S", "9 (a) S 7 1"] {
             assert_eq!(Stat::parse(text), None, "{text}");
         }
