@@ -61,7 +61,12 @@ help:
 	@echo "make reproducible  builds both twice, in different directories, and compares them (two release builds)"
 	@echo "make bpf     compile the BPF objects again (needs clang)"
 
+# Servers and clients of the plans that measure file services. A plan in a file names what is missing.
+SERVICES_ftp = vsftpd=vsftpd curl=curl
+SERVICES_memory = $(SERVICES_ftp)
+
 eval: build
+	@[ -z "$(SERVICES_$(PLAN))" ] || tools/need $(SERVICES_$(PLAN))
 	$(or $(CARGO_TARGET_DIR),target)/release/gigae eval --plan $(PLAN) --out $(OUT) $(ARGS)
 
 # A figure that is missed is a result and not an error, but for GATE=1.
@@ -140,6 +145,7 @@ test:
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind strace=strace tshark=tshark
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
 	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
+	@tools/need vsftpd=vsftpd curl=curl
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

@@ -59,6 +59,15 @@ pub fn grouped(number: u64, between: &str) -> String {
     groups.map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(between)
 }
 
+/// Bytes of a file: round ones in decimal units, as disks are sold: `80 MB`, `1,234 B`.
+pub fn file_size(bytes: u64) -> String {
+    let units = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "KB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", grouped(bytes / unit, ",")),
+        None => format!("{} B", grouped(bytes, ",")),
+    }
+}
+
 /// A share in whole percent, as most of them are said: `97 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)

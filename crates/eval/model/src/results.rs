@@ -9,6 +9,7 @@ use crate::doubt::{Code, Doubt};
 use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::experiment::Kind;
+use crate::file_figure::FileFigure;
 use crate::note::Note;
 use crate::plan::{Condition, Plan, Value};
 use crate::program_figure::ProgramFigure;
@@ -43,6 +44,9 @@ pub struct Results {
     /// Other programs' figures beside ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<ProgramFigure>,
+    /// What file services gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileFigure>,
     /// The settings that were tried, and what was measured with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<Tuning>,

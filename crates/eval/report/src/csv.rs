@@ -2,6 +2,7 @@
 //! line for each point, its columns named as in `results.json`.
 
 use gigae_eval_model::doubt::Doubt;
+use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, Series};
 
@@ -48,7 +49,31 @@ pub fn page(results: &Results) -> String {
             text += "\r\n";
         }
     }
+    for one in &results.files {
+        text += &file_line(one).map(|cell| quoted(&cell)).join(",");
+        text += "\r\n";
+    }
     text
+}
+
+/// A file service: the service is the transport, and the ground the experiment.
+fn file_line(one: &FileFigure) -> [String; COLUMNS.len()] {
+    let number = |value: f64| value.to_string();
+    COLUMNS.map(|column| match column {
+        "link" => one.link.clone(),
+        "experiment" => one.ground.name().to_owned(),
+        "transport" => one.cell.service.clone(),
+        "condition" => one.cell.title(),
+        "size" => one.cell.size.to_string(),
+        "unit" => one.unit.clone(),
+        "median" => number(one.median),
+        "ci95_low" => number(one.ci95[0]),
+        "ci95_high" => number(one.ci95[1]),
+        "coverage" => number(one.coverage),
+        "n" => one.repetitions.len().to_string(),
+        "limit" => one.limit.map_or_else(String::new, number),
+        _ => String::new(),
+    })
 }
 
 /// A comparison of ours with another program: two lines. The second names the program as its

@@ -7,6 +7,7 @@
 //! To add one: write the rule in a file here and name it in [`RULES`].
 
 mod cores;
+mod files;
 mod incast;
 mod load;
 mod machine;
@@ -52,6 +53,9 @@ pub const RULES: &[Rule] = &[
     Rule { name: "incast", find: incast::incast },
     Rule { name: "cores", find: cores::cores },
     Rule { name: "processors", find: cores::rates },
+    Rule { name: "files", find: files::files },
+    Rule { name: "login", find: files::login },
+    Rule { name: "memory", find: files::memory },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

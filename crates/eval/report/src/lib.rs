@@ -8,6 +8,7 @@ pub mod compare;
 pub mod compared;
 pub mod cores;
 pub mod csv;
+pub mod files;
 pub mod findings;
 pub mod found;
 pub mod html;

@@ -2,6 +2,7 @@
 
 use gigae_eval_measure::probe::ProbeError;
 use gigae_eval_measure::transport::TransportError;
+use gigae_eval_services::ServiceError;
 use gigae_eval_session::control::{ControlError, Reply};
 use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::stage::StageError;
@@ -25,6 +26,9 @@ pub enum RunError {
     /// Another program cannot be run beside.
     #[error(transparent)]
     Program(ProgramError),
+    /// File services cannot be measured.
+    #[error(transparent)]
+    Service(ServiceError),
     /// Settings cannot be changed safely here.
     #[error(transparent)]
     Tuning(TuneError),

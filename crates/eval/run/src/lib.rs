@@ -9,6 +9,7 @@
 
 mod config;
 mod error;
+mod files;
 mod gather;
 mod incast;
 mod programs;

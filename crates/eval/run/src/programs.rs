@@ -147,8 +147,13 @@ impl Running<'_> {
 /// (tcp(7)); it goes with the network.
 fn same_congestion_control(stage: &Stage) -> Result<(), String> {
     let Some(fabric) = &stage.fabric else { return Ok(()) };
-    let (peer, own) = (fabric.node(2).ipv4.to_string(), stage.site.ip.to_string());
-    let way = ["route", "add", &peer, "dev", &stage.site.interface, "src", &own];
+    let peer = fabric.node(2).ipv4.to_string();
+    route_as_ours(&stage.site.interface, &stage.site.ip.to_string(), &peer)
+}
+
+/// Gives the calling thread's route to a peer the congestion control of our TCP.
+pub(crate) fn route_as_ours(interface: &str, own: &str, peer: &str) -> Result<(), String> {
+    let way = ["route", "replace", peer, "dev", interface, "src", own];
     let failure = |why: &str| {
         format!(
             "programs that cannot choose a congestion control have the system's: 'ip route': {why}"

@@ -46,6 +46,14 @@ pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Op
     cell.experiment.is_goodput().then_some(limit * links as f64 / 1e6)
 }
 
+/// The same of a byte stream by TCP.
+pub(crate) fn limit_of_tcp(stage: &Stage) -> Option<f64> {
+    let (fabric, mtu) = (stage.fabric.as_ref()?, stage.site.mtu);
+    let part = transport::by_name("tcp")?.part_payload(mtu);
+    let header = u32::try_from(mtu + ETHERNET_HEADER - part).ok()?;
+    Some(fabric.payload_limit(u32::try_from(part).ok()?, header)? / 1e6)
+}
+
 /// Two addresses and an EtherType, which the MTU does not count.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 

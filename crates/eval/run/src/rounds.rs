@@ -9,11 +9,13 @@ use gigae_eval_measure::environment;
 use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
+use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{Cell, Plan};
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
 use gigae_eval_model::trials::Tuning;
+use gigae_eval_services::store::FileStore;
 use gigae_eval_session::programs::Program;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,6 +36,9 @@ pub(crate) struct Running<'a> {
     pub(crate) with_any: bool,
     pub(crate) pairs: u32,
     pub(crate) programs: Vec<ProgramFigure>,
+    pub(crate) files: Vec<FileFigure>,
+    /// The files of file services, once a link has needed them.
+    pub(crate) store: Option<FileStore>,
     pub(crate) timer: TimerCost,
     pub(crate) overhead: Overhead,
     pub(crate) random: oorandom::Rand32,
@@ -204,6 +209,7 @@ impl Running<'_> {
             plan: config.plan.clone(),
             series,
             programs,
+            files: self.files,
             tuning: self.tuning,
             skipped,
             doubts,

@@ -13,6 +13,7 @@ use gigae_eval_model::duration;
 use gigae_eval_model::environment::{EndEnvironment, LinkEnvironment, MEMORY, NETWORK};
 use gigae_eval_model::plan::{Cell, LinkPlan};
 use gigae_eval_model::results::{Results, Skipped};
+use gigae_eval_services as services;
 use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
 use gigae_eval_session::programs as others;
 use gigae_eval_session::stage::{Stage, StageError, measuring_cpus, run_cpus};
@@ -40,6 +41,8 @@ pub fn run(
         with_any: config.with.names.iter().any(|name| name == others::ALL),
         pairs: config.with.pairs,
         programs: Vec::new(),
+        files: Vec::new(),
+        store: None,
         plan: &config.plan,
         timer: clock::timer_cost(),
         overhead: clock::overhead(),
@@ -54,6 +57,7 @@ pub fn run(
         tuning: Vec::new(),
         skipped: Vec::new(),
     };
+    services::installed(&config.plan.files).map_err(RunError::Service)?;
     let links = planned_links(config);
     let cells = |(name, link): &(Option<String>, LinkPlan)| {
         let cells = config.plan.most_measured(name.as_deref(), link.mtu as usize);
@@ -192,7 +196,8 @@ impl Running<'_> {
         let interrupted = self.interrupted;
         let mut outcome = self
             .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
-            .and_then(|()| self.beside(&mut stage, name, planned));
+            .and_then(|()| self.beside(&mut stage, name, planned))
+            .and_then(|()| self.files(&stage, name, planned));
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }

@@ -46,6 +46,7 @@ impl Plan {
         }
         self.check_figures()?;
         self.check_tuning()?;
+        self.check_files()?;
         self.check_papers()
     }
 

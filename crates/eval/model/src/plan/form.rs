@@ -2,6 +2,7 @@
 
 use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
+use super::files::{FilePaperPlan, FilesPlan};
 use super::paper::{PaperPlan, QuotePlan};
 use super::settings::{GigaeOptions, TcpOptions, XdpOptions};
 use super::tune::TunePlan;
@@ -51,6 +52,9 @@ pub struct Plan {
     pub tune: Option<TunePlan>,
     /// What to measure.
     pub experiment: Vec<ExperimentPlan>,
+    /// Files that services transfer, on virtual links only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FilesPlan>,
     /// What to say about it, and what is asked of it.
     #[serde(default)]
     pub figure: Vec<FigurePlan>,
@@ -63,6 +67,9 @@ pub struct Plan {
     /// Figures that papers printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperPlan>,
+    /// Figures that papers printed of file services.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_paper: Vec<FilePaperPlan>,
     /// Sentences that papers printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<QuotePlan>,

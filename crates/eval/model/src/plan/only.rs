@@ -7,6 +7,7 @@
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};
 use super::error::PlanError;
+use super::files::FilesPlan;
 use super::form::{ExperimentPlan, LinkPlan, Plan};
 use crate::experiment::Experiment;
 use crate::size::Size;
@@ -108,6 +109,7 @@ impl Plan {
         }
         let mut part = Self {
             experiment: self.experiment.iter().filter_map(|one| one.only(self, only)).collect(),
+            files: self.files.iter().filter_map(|files| files.only(only)).collect(),
             figure: Vec::new(),
             row: Vec::new(),
             takes: String::new(),
@@ -124,6 +126,7 @@ impl Plan {
                     && paper.of.link.as_ref().is_none_or(|name| name == link)
             })
         });
+        part.leave_file_papers();
         if cells.is_empty() && part.memory_cells().is_empty() {
             return Err(refuse(format!(
                 "measures nothing that is all of {only}; leave one of them out"
@@ -146,6 +149,12 @@ impl Plan {
         }
     }
 
+    /// Leaves out what was printed of file services that it does not measure any more.
+    fn leave_file_papers(&mut self) {
+        let files = &self.files;
+        self.file_paper.retain(|paper| files.iter().any(|one| one.measures(&paper.of)));
+    }
+
     /// Its cells on its own links, each with the link's name.
     fn all_cells(&self) -> Vec<(String, Cell)> {
         let of = |(name, link): (&String, &LinkPlan)| {
@@ -166,6 +175,17 @@ impl Plan {
             }
         }
         all
+    }
+}
+
+impl FilesPlan {
+    /// What of it is on the links that are named; `None` if nothing is, or if something else is
+    /// named, which file services do not have.
+    fn only(&self, only: &CellFilter) -> Option<Self> {
+        let mut part = self.clone();
+        only.narrow("link", &mut part.links, Clone::clone);
+        let links_alone = only.0.iter().all(|pair| pair.key == "link");
+        (links_alone && !part.links.is_empty()).then_some(part)
     }
 }
 

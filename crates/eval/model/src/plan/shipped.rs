@@ -20,6 +20,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("link", include_str!("../../plans/link.toml")),
     ("backend", include_str!("../../plans/backend.toml")),
     ("large", include_str!("../../plans/large.toml")),
+    ("ftp", include_str!("../../plans/ftp.toml")),
+    ("memory", include_str!("../../plans/memory.toml")),
     ("cores", include_str!("../../plans/cores.toml")),
 ];
 

@@ -134,7 +134,7 @@ fn free_port(site: &Site, udp: bool) -> std::io::Result<u16> {
 
 /// Whether a program listens at this port in the calling thread's network (proc_net(5)). Asking by
 /// a connection would be taken for the client by programs that serve one.
-fn listens(port: u16, udp: bool) -> bool {
+pub fn listens(port: u16, udp: bool) -> bool {
     let files = if udp { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
     files.iter().any(|file| {
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));

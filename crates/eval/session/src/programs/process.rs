@@ -156,6 +156,11 @@ impl ProgramProcess {
         Ok(Self { name, child, group, said })
     }
 
+    /// The number of its first process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has ended by itself.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()

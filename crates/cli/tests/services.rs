@@ -1,0 +1,282 @@
+//! File services on virtual networks: the real servers and clients, and servers that do what none
+//! should.
+//!
+//! Called as `eval ...` or `serve ...`, this test binary plays `gigae`; called as `vsftpd`, a bad
+//! server; called by `cargo test`, it is the tests.
+
+mod program;
+
+use gigae_eval_model::results::Results;
+use gigae_eval_model::service::{Connection, Sink};
+use gigae_fabric::{Fabric, testing, tests};
+use gigae_host::proc::process::{command, is_alive};
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine; nothing is concluded from how long it really takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a server that is this program does: `dies`, or `hangs` with its port open.
+const FAKE: &str = "FAKE";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    if Path::new(&words[0]).file_name().is_some_and(|name| name == "vsftpd") {
+        return fake(&words[1..]);
+    }
+    if let Some(code) = program::play() {
+        return code;
+    }
+    testing::for_users_except(&[]).run(tests![
+        copies_are_verified_and_login_is_told_from_transfer_in_every_report,
+        a_server_that_dies_shows_the_end_of_its_log,
+        a_server_that_says_nothing_sensible_costs_its_cells_alone,
+        an_interrupted_run_leaves_no_server_no_client_and_no_file,
+        a_killed_run_leaves_no_server_and_the_next_one_removes_its_files,
+        a_program_that_is_not_installed_names_its_package
+    ]);
+}
+
+fn fake(words: &[String]) -> ExitCode {
+    if words[0] == "-v" {
+        println!("vsftpd: version of a test");
+        return ExitCode::SUCCESS;
+    }
+    if std::env::var(FAKE).is_ok_and(|how| how == "dies") {
+        println!("one\ntwo\n500 OOPS: \x1b[1mno\n");
+        return ExitCode::from(2);
+    }
+    let listener = TcpListener::bind(("0.0.0.0", 21)).unwrap();
+    loop {
+        // Neither a greeting nor an answer.
+        drop(listener.accept());
+    }
+}
+
+/// A plan with files of these sizes.
+fn plan(sizes: &str) -> String {
+    format!(
+        r#"
+name = "files"
+about = "a test: files"
+repetitions = 2
+max_repetitions = 2
+[link.gigabit]
+rate_mbit = 1000
+nodes = 3
+[[experiment]]
+kind = "stream"
+links = ["gigabit"]
+transports = ["tcp"]
+sizes = [65536]
+waits = ["sleep"]
+seconds = 0.05
+warmup = 0.02
+[[files]]
+service = "ftp"
+links = ["gigabit"]
+sizes = [{sizes}]
+to = ["null", "disk"]
+connections = ["new", "kept"]
+clients = [1, 3]
+"#
+    )
+}
+
+/// A place for a test's files.
+struct TestDirectory(tempfile::TempDir);
+
+impl TestDirectory {
+    fn new(sizes: &str) -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        std::fs::write(place.path("plan.toml"), plan(sizes)).unwrap();
+        std::fs::create_dir(place.path("tmp")).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A search path in which `vsftpd` is this program.
+    fn fake(&self) -> String {
+        let directory = self.path("bin");
+        std::fs::create_dir_all(&directory).unwrap();
+        symlink(std::env::current_exe().unwrap(), directory.join("vsftpd")).unwrap();
+        format!("{}:{}", directory.display(), std::env::var("PATH").unwrap())
+    }
+
+    fn eval(&self) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["eval", "--plan"]).arg(self.path("plan.toml")).arg("--out");
+        command.arg(self.path("out")).env("TMPDIR", self.path("tmp"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn results(&self) -> Results {
+        let text = std::fs::read_to_string(self.path("out/results.json")).unwrap();
+        let schema = include_str!("../../eval/model/schema/gigae.eval.2.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let value = serde_json::from_str(&text).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&value).map(|it| it.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        Results::parse(&text).unwrap()
+    }
+
+    /// What is left in the directory for temporary files.
+    fn left(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("tmp")).unwrap().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn copies_are_verified_and_login_is_told_from_transfer_in_every_report() {
+    let place = TestDirectory::new("3_000, 1_000_000");
+    let output = place.eval().output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    assert_eq!(results.files.len(), 16, "{:?}", results.skipped);
+    for one in &results.files {
+        assert!(one.before_ms > 0.0 && one.transfer_ms > 0.0, "{one:?}");
+        assert_eq!((one.repetitions.len(), one.shares.len()), (2, one.cell.clients as usize));
+        // Two connections, three clients, two repetitions of each.
+        assert_eq!(one.verified, 2 * (1 + 3) * 2, "{one:?}");
+        // What the server sent is more than the files, and what came back is less.
+        let bytes = one.cell.size * u64::from(one.cell.clients) * 2;
+        assert!(one.server.tx_bytes > bytes && one.client.rx_bytes > bytes, "{one:?}");
+        assert!(one.server.tx_frames > 0 && one.server.rx_frames > 0, "{one:?}");
+        assert!(one.version.contains("vsftpd") && one.command.contains("curl"), "{one:?}");
+    }
+    let kinds = |to, connection| {
+        let fits = |one: &&gigae_eval_model::file_figure::FileFigure| {
+            one.cell.to == to && one.cell.connection == connection
+        };
+        results.files.iter().filter(fits).count()
+    };
+    assert_eq!(kinds(Sink::Disk, Connection::Kept), 4);
+    let read = |name: &str| std::fs::read_to_string(place.path("out").join(name)).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for text in [read("report.md"), read("report.html"), said] {
+        for words in ["ground: transfer", "ftp 1 MB to disk, kept, 3 clients", "TCP alone has"] {
+            assert!(text.contains(words), "'{words}' is not in: {text}");
+        }
+    }
+    let lines = read("results.csv").lines().filter(|line| line.contains(",transfer,ftp,")).count();
+    assert_eq!(lines, 16);
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+fn a_server_that_dies_shows_the_end_of_its_log() {
+    let place = TestDirectory::new("3_000");
+    let output = place.eval().env("PATH", place.fake()).env(FAKE, "dies").output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    assert!(results.files.is_empty() && !results.series.is_empty());
+    let skipped = results.skipped.iter().find(|one| one.transport == "ftp").unwrap();
+    for words in ["vsftpd ended with exit status: 2", "'one' 'two' '500 OOPS: [1mno'"] {
+        assert!(skipped.reason.contains(words), "{skipped:?}");
+    }
+    assert_eq!(skipped.reason.lines().count(), 1);
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+fn a_server_that_says_nothing_sensible_costs_its_cells_alone() {
+    let place = TestDirectory::new("3_000");
+    let output = place.eval().env("PATH", place.fake()).env(FAKE, "hangs").output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    assert!(results.files.is_empty() && !results.series.is_empty());
+    let skipped: Vec<_> = results.skipped.iter().filter(|one| one.transport == "ftp").collect();
+    assert_eq!(skipped.len(), 8, "{skipped:?}");
+    assert!(skipped.iter().all(|one| one.reason.starts_with("curl ended with")), "{skipped:?}");
+}
+
+/// Waits until a run has a server and a client; the numbers of both.
+fn busy(run: &mut Child, place: &TestDirectory) -> Vec<u32> {
+    let deadline = Instant::now() + PATIENCE;
+    let own = place.path("tmp").display().to_string();
+    loop {
+        let numbers = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let ours = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains(&own)
+        };
+        let ours: Vec<u32> = numbers.filter(ours).collect();
+        let has = |name: &str| ours.iter().any(|pid| command(*pid) == name);
+        if has("vsftpd") && has("curl") {
+            return ours.into_iter().filter(|pid| *pid != run.id()).collect();
+        }
+        assert!(run.try_wait().unwrap().is_none(), "the run has ended");
+        assert!(Instant::now() < deadline, "neither server nor client: {ours:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn all_gone(pids: &[u32]) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(pid) = pids.iter().find(|&&pid| is_alive(pid)) {
+        assert!(
+            Instant::now() < deadline,
+            "{pid} ({}) of {pids:?} outlived the run",
+            command(*pid)
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Copies to disk are seen by their clients' arguments; large ones take a while.
+const LARGE: &str = "60_000_000";
+
+fn an_interrupted_run_leaves_no_server_no_client_and_no_file() {
+    let place = TestDirectory::new(LARGE);
+    let mut run = place.eval().spawn().unwrap();
+    let pids = busy(&mut run, &place);
+    let number = rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    all_gone(&pids);
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+    assert!(!place.path("out/results.json").exists());
+}
+
+fn a_killed_run_leaves_no_server_and_the_next_one_removes_its_files() {
+    let place = TestDirectory::new(LARGE);
+    let mut run = place.eval().spawn().unwrap();
+    let pids = busy(&mut run, &place);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    all_gone(&pids);
+    Fabric::down_abandoned().unwrap();
+    assert_eq!(place.left().len(), 1);
+    std::fs::write(place.path("plan.toml"), plan("3_000")).unwrap();
+    let output = place.eval().output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+fn a_program_that_is_not_installed_names_its_package() {
+    let place = TestDirectory::new("3_000");
+    let directory = place.path("few");
+    std::fs::create_dir(&directory).unwrap();
+    for tool in ["ip", "tc", "sh"] {
+        let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(Path::new);
+        let found = places.iter().map(|place| place.join(tool)).find(|file| file.exists());
+        symlink(found.unwrap(), directory.join(tool)).unwrap();
+    }
+    let output = place.eval().env("PATH", &directory).output().unwrap();
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("curl; try 'apt install"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(!place.path("out/results.json").exists());
+}

@@ -1,0 +1,160 @@
+//! What a file service gave: a cell of `[[files]]` and its figures.
+
+use crate::cost::Cost;
+use crate::demand::Demand;
+use crate::number::file_size;
+use crate::plan::Cpus;
+use crate::service::{Connection, Ground, Protection, Sink};
+use serde::{Deserialize, Serialize};
+
+/// A file that is transferred in one way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileCell {
+    /// The service.
+    pub service: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Where the copies go.
+    pub to: Sink,
+    /// Over which connection they come.
+    pub connection: Connection,
+    /// How many clients fetch it at once.
+    pub clients: u32,
+    /// What protects it on its way.
+    #[serde(default, skip_serializing_if = "Protection::is_off")]
+    pub protection: Protection,
+    /// Memory of the server in bytes, the page cache of its files included; absent: not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Bytes per second at which the server can read its disk; absent: not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_rate: Option<f64>,
+}
+
+impl FileCell {
+    /// Whether server and way are as usual.
+    pub fn is_plain(&self) -> bool {
+        self.protection.is_off() && self.memory.is_none()
+    }
+
+    /// All of it in a few words, for people: `ftp 80 MB to null, kept, 4 clients`.
+    pub fn title(&self) -> String {
+        let size = file_size(self.size);
+        let mut title = format!("{} {size} to {}", self.service, self.to.name());
+        let mut add = |words: String| title += &format!(", {words}");
+        if self.connection == Connection::Kept {
+            add("kept".to_owned());
+        }
+        if self.clients > 1 {
+            add(format!("{} clients", self.clients));
+        }
+        if !self.protection.is_off() {
+            add(self.protection.name().to_owned());
+        }
+        if let Some(memory) = self.memory {
+            add(format!("{} MiB of memory", memory >> 20));
+        }
+        title
+    }
+}
+
+/// The figures of such a file on a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileFigure {
+    /// How the client reaches the files.
+    pub ground: Ground,
+    /// The link.
+    pub link: String,
+    /// What was transferred how.
+    pub cell: FileCell,
+    /// Unit of the rates: `MB/s` (10^6 bytes per second).
+    pub unit: String,
+    /// The figure to quote: median over the repetitions of the rate of all clients together, from
+    /// the begin of the transfer to its end.
+    pub median: f64,
+    /// Confidence interval of `median`, from order statistics.
+    pub ci95: [f64; 2],
+    /// What `ci95` really covers; less than 0.95 for fewer than six repetitions.
+    pub coverage: f64,
+    /// The rate of each repetition, in the order in which they were made.
+    pub repetitions: Vec<f64>,
+    /// Median time before the transfer, in milliseconds: connection, login, commands.
+    pub before_ms: f64,
+    /// Median time of the transfer itself, in milliseconds; of several clients, from the begin of
+    /// the first one's to the end of the last one's.
+    pub transfer_ms: f64,
+    /// The rate of each client in the last repetition.
+    pub shares: Vec<f64>,
+    /// Bytes that the server read from its disk in each repetition; absent where the kernel does
+    /// not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_reads: Option<Vec<u64>>,
+    /// Costs of the server's processes, added up over the repetitions.
+    pub server: Cost,
+    /// Costs of the clients' processes.
+    pub client: Cost,
+    /// Rate that the shaped link allows TCP, in `unit`; absent: not shaped.
+    pub limit: Option<f64>,
+    /// How many copies of this file from this server were compared with it by their hashes, outside
+    /// of the measured time.
+    pub verified: u64,
+    /// What the server's program says about its version.
+    pub version: String,
+    /// A client's command line.
+    pub command: String,
+}
+
+impl FileFigure {
+    /// The rate in Mbit/s.
+    pub fn mbit(&self) -> f64 {
+        self.median * 8.0
+    }
+
+    /// Seconds of CPU per GB (10^9 bytes), at both ends together, interrupts included.
+    pub fn cpu_per_gigabyte(&self) -> Option<f64> {
+        let copies = self.repetitions.len() as f64 * f64::from(self.cell.clients);
+        let ends = [&self.server, &self.client];
+        let demand = Demand::of(Cpus::Two, ends, copies * self.cell.size as f64)?;
+        Some(demand.seconds_per_gigabyte())
+    }
+
+    /// How much of the file the server read from its disk, in the middle repetition.
+    pub fn read_share(&self) -> Option<f64> {
+        let mut reads = self.disk_reads.clone()?;
+        reads.sort_unstable();
+        let copies = self.cell.size * u64::from(self.cell.clients);
+        Some(*reads.get(reads.len() / 2)? as f64 / copies as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_names_what_is_unusual_and_nothing_else() {
+        let cell = FileCell {
+            service: "ftp".into(),
+            size: 80_000_000,
+            to: Sink::Null,
+            connection: Connection::New,
+            clients: 1,
+            protection: Protection::Off,
+            memory: None,
+            disk_rate: None,
+        };
+        assert_eq!(cell.title(), "ftp 80 MB to null");
+        let unusual = FileCell {
+            size: 1234,
+            connection: Connection::Kept,
+            clients: 7,
+            protection: Protection::Sign,
+            memory: Some(64 << 20),
+            ..cell
+        };
+        let title = "ftp 1,234 B to null, kept, 7 clients, sign, 64 MiB of memory";
+        assert_eq!(unusual.title(), title);
+    }
+}

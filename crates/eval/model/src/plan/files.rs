@@ -1,0 +1,217 @@
+//! `[[files]]`: which file services are measured how, and `[[file_paper]]`: what papers printed of
+//! such measurements.
+
+use super::form::Plan;
+use crate::file_figure::{FileCell, FileFigure};
+use crate::service::{self, Connection, Protection, Sink};
+use serde::{Deserialize, Serialize};
+
+/// Smallest and largest file in bytes: a run creates them.
+const SIZES: [u64; 2] = [1, 4 << 30];
+
+/// Most clients at once; a node's CPU has them all.
+const MOST_CLIENTS: u32 = 16;
+
+/// Memory of a server in MiB: less starts no server.
+const MEMORY: [u64; 2] = [16, 1 << 20];
+
+/// Files that a service transfers: the product of the lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesPlan {
+    /// The name of the service.
+    pub service: String,
+    /// Names of links of this plan.
+    pub links: Vec<String>,
+    /// Sizes of the files in bytes.
+    pub sizes: Vec<u64>,
+    /// Where the copies go; absent: to null.
+    #[serde(default = "usual")]
+    pub to: Vec<Sink>,
+    /// Over which connections they come; absent: new ones.
+    #[serde(default = "usual")]
+    pub connections: Vec<Connection>,
+    /// How many clients fetch the file at once, each on its own node as far as there are nodes;
+    /// absent: one.
+    #[serde(default = "one_client")]
+    pub clients: Vec<u32>,
+    /// What protects the copies; absent: nothing.
+    #[serde(default = "usual")]
+    pub protections: Vec<Protection>,
+    /// Memory of the server in MiB, the page cache of its files included; absent: all there is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_mib: Vec<u64>,
+    /// Rate in Mbit/s at which the server can read its disk; absent: as fast as the disk is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_mbit: Option<f64>,
+    /// Repetitions of each cell; absent: the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
+}
+
+/// A figure that a paper printed of a file service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilePaperPlan {
+    /// Which `[source]`.
+    pub source: String,
+    /// The table, figure or section.
+    pub at: String,
+    /// What was measured there.
+    pub what: String,
+    /// The rate that was printed, in Mbit/s.
+    pub mbit: f64,
+    /// The cell here that it compares with.
+    pub of: FileSelector,
+}
+
+/// The first cell of a single client, over a new connection to null and without protection, that
+/// has all of these.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSelector {
+    /// The service.
+    pub service: String,
+    /// The link.
+    pub link: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// The server's memory in MiB, where it is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+}
+
+impl FileSelector {
+    /// The figure of a run that it means.
+    pub fn find<'a>(&self, figures: &'a [FileFigure]) -> Option<&'a FileFigure> {
+        figures.iter().find(|one| self.fits(&one.cell) && one.link == self.link)
+    }
+
+    fn fits(&self, cell: &FileCell) -> bool {
+        let usual = (Sink::Null, Connection::New, 1, Protection::Off);
+        (cell.service.as_str(), cell.size, cell.memory) == (&self.service, self.size, self.memory())
+            && (cell.to, cell.connection, cell.clients, cell.protection) == usual
+    }
+
+    fn memory(&self) -> Option<u64> {
+        self.memory_mib.map(|mib| mib << 20)
+    }
+}
+
+fn usual<T: Default>() -> Vec<T> {
+    vec![T::default()]
+}
+fn one_client() -> Vec<u32> {
+    vec![1]
+}
+
+impl FilesPlan {
+    /// The product of its lists.
+    pub fn cells(&self) -> Vec<FileCell> {
+        let memories: Vec<Option<u64>> = match &self.memory_mib[..] {
+            [] => vec![None],
+            some => some.iter().map(|mib| Some(mib << 20)).collect(),
+        };
+        let mut cells = Vec::new();
+        for &memory in &memories {
+            for &protection in &self.protections {
+                for &size in &self.sizes {
+                    for &to in &self.to {
+                        for &connection in &self.connections {
+                            cells.extend(self.clients.iter().map(|&clients| FileCell {
+                                service: self.service.clone(),
+                                size,
+                                to,
+                                connection,
+                                clients,
+                                protection,
+                                memory,
+                                disk_rate: self.disk_mbit.map(|mbit| mbit * 1e6 / 8.0),
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+
+    /// Whether a cell of it is meant.
+    pub(super) fn measures(&self, of: &FileSelector) -> bool {
+        self.links.contains(&of.link) && self.cells().iter().any(|cell| of.fits(cell))
+    }
+
+    fn check(&self, plan: &Plan) -> Result<(), String> {
+        let Some(spec) = service::by_name(&self.service) else {
+            return Err(format!("unknown service, known: {}", service::names()));
+        };
+        if let Some(name) = self.links.iter().find(|name| !plan.link.contains_key(*name)) {
+            return Err(format!("unknown link '{name}'"));
+        }
+        if self.links.iter().any(|name| plan.is_loopback(name)) {
+            return Err("a loopback has no second node for the server".into());
+        }
+        if self.links.is_empty() || self.cells().is_empty() {
+            return Err("no list may be empty, but for memory_mib".into());
+        }
+        let within = |[least, most]: [u64; 2], value: &u64| (least..=most).contains(value);
+        if !self.sizes.iter().all(|size| within(SIZES, size)) {
+            return Err(format!("sizes must be from {} to {} bytes", SIZES[0], SIZES[1]));
+        }
+        if !self.clients.iter().all(|clients| (1..=MOST_CLIENTS).contains(clients)) {
+            return Err(format!("clients must be from 1 to {MOST_CLIENTS}"));
+        }
+        if !self.memory_mib.iter().all(|mib| within(MEMORY, mib)) {
+            return Err(format!("memory_mib must be from {} to {}", MEMORY[0], MEMORY[1]));
+        }
+        if self.disk_mbit.is_some_and(|mbit| !(1.0..=1e6).contains(&mbit)) {
+            return Err("disk_mbit must be from 1 to 1000000".into());
+        }
+        if self.disk_mbit.is_some() && self.memory_mib.is_empty() {
+            return Err("disk_mbit needs memory_mib, or the disk is never read".into());
+        }
+        if !spec.protects && self.protections.iter().any(|one| !one.is_off()) {
+            return Err("this service has no protections; leave them out".into());
+        }
+        if self.repetitions.is_some_and(|times| !(1..=1000).contains(&times)) {
+            return Err("repetitions must be from 1 to 1000".into());
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// The files that are transferred on a link, with the repetitions of each, in the plan's order;
+    /// `link` is `None` between two machines.
+    pub fn file_cells(&self, link: Option<&str>) -> Vec<(FileCell, u32)> {
+        let here = |files: &&FilesPlan| {
+            link.is_none_or(|link| files.links.iter().any(|name| name == link))
+        };
+        let mut all: Vec<(FileCell, u32)> = Vec::new();
+        for files in self.files.iter().filter(here) {
+            for cell in files.cells() {
+                if !all.iter().any(|(other, _)| *other == cell) {
+                    all.push((cell, files.repetitions.unwrap_or(self.repetitions)));
+                }
+            }
+        }
+        all
+    }
+
+    /// Checks services and what papers printed of them; the error names the one that is wrong.
+    pub(super) fn check_files(&self) -> Result<(), String> {
+        for files in &self.files {
+            files.check(self).map_err(|why| format!("files '{}': {why}", files.service))?;
+        }
+        for paper in &self.file_paper {
+            if !self.source.contains_key(&paper.source) {
+                return Err(format!("file_paper '{}': unknown source", paper.source));
+            }
+            if !self.files.iter().any(|files| files.measures(&paper.of)) {
+                let (source, at) = (&paper.source, &paper.at);
+                return Err(format!("file_paper '{source} {at}': no [[files]] measures it"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,411 @@
+//! File services on the link that is being measured: a server in its second node, clients in the
+//! others.
+//!
+//! Cells of one service, memory and disk have one server, one after the other. Within a server's
+//! time the cells come in rounds, in a new random order for each round. Of every size, one copy is
+//! compared with the file before anything is measured, and every copy that is a file is compared
+//! after its repetition.
+
+use crate::error::RunError;
+use crate::programs::route_as_ours;
+use crate::repetition::limit_of_tcp;
+use crate::rounds::{MOST_FAILURES, Running};
+use gigae_eval_model::cost::Cost;
+use gigae_eval_model::file_figure::{FileCell, FileFigure};
+use gigae_eval_model::results::Skipped;
+use gigae_eval_model::service::{Connection, Ground, Sink};
+use gigae_eval_model::stats;
+use gigae_eval_services::client::{self, Clients, Fetched};
+use gigae_eval_services::memory::{self, MemoryLimit};
+use gigae_eval_services::meter::EndMeter;
+use gigae_eval_services::server::FileServer;
+use gigae_eval_services::store::{FileStore, StoredFile};
+use gigae_eval_services::{ServiceError, by_name};
+use gigae_eval_session::stage::Stage;
+use gigae_fabric::{Fabric, Node};
+use std::sync::atomic::Ordering;
+
+/// With which a kept connection begins: little enough to be over at once.
+const SMALL: u64 = 1000;
+
+/// Why there are no file services on a link.
+const FABRIC_ONLY: &str =
+    "file services are measured on virtual links only; leave out --peer for them";
+
+/// A cell and what it has brought so far.
+struct Gathered {
+    cell: FileCell,
+    times: u32,
+    rates: Vec<f64>,
+    before: Vec<f64>,
+    seconds: Vec<f64>,
+    disk: Vec<Option<u64>>,
+    server: Cost,
+    client: Cost,
+    /// Compared copies of this cell, and of all cells of its size.
+    verified: u64,
+    verified_of_size: u64,
+    last: Option<Fetched>,
+    failures: u32,
+}
+
+/// The files and nodes of a link.
+struct FilesOnLink<'a> {
+    fabric: &'a Fabric,
+    /// Of the server and of the clients.
+    cpus: [Option<usize>; 2],
+    store: &'a FileStore,
+    files: Vec<StoredFile>,
+}
+
+impl FilesOnLink<'_> {
+    fn server(&self) -> Node {
+        self.fabric.node(2)
+    }
+
+    /// The clients' nodes: the measuring one, then all behind the server's.
+    fn clients(&self) -> Vec<Node> {
+        let nodes = self.fabric.config().nodes;
+        std::iter::once(1).chain(3..=nodes).map(|number| self.fabric.node(number)).collect()
+    }
+
+    fn file(&self, size: u64) -> &StoredFile {
+        self.files.iter().find(|file| file.size == size).expect("all sizes were created")
+    }
+}
+
+impl Running<'_> {
+    /// Measures all file services of a link.
+    pub(super) fn files(
+        &mut self,
+        stage: &Stage,
+        link: &str,
+        planned: Option<&str>,
+    ) -> Result<(), RunError> {
+        let cells = self.plan.file_cells(planned);
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let Some(fabric) = &stage.fabric else {
+            for service in services(&cells) {
+                self.skip_service(link, &service, None, FABRIC_ONLY);
+            }
+            return Ok(());
+        };
+        let mut store = match self.store.take() {
+            Some(store) => store,
+            None => {
+                FileStore::sweep();
+                memory::sweep();
+                let needed = needed(&self.plan.file_cells(None));
+                FileStore::new(needed).map_err(RunError::Service)?
+            }
+        };
+        let sizes = sizes(&cells);
+        let files: Result<Vec<StoredFile>, ServiceError> =
+            sizes.iter().map(|size| store.create(*size)).collect();
+        let files = files.map_err(RunError::Service)?;
+        let cpus = [stage.answering_cpu, stage.site.cpu];
+        let here = FilesOnLink { fabric, cpus, store: &store, files };
+        self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
+        let limit = limit_of_tcp(stage);
+        for mut group in by_server(cells) {
+            let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
+            let outcome = self.of_server(link, &here, &mut group);
+            self.done = done;
+            match outcome {
+                Ok(version) => self.keep_files(link, group, &version, limit),
+                Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
+                Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
+                Err(error) => {
+                    let first = &group[0].cell;
+                    let what = first.memory.map(|_| first.title());
+                    self.skip_service(link, &first.service.clone(), what, &error.to_string());
+                }
+            }
+        }
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// All cells of a server; what it says of its version.
+    fn of_server(
+        &mut self,
+        link: &str,
+        here: &FilesOnLink<'_>,
+        group: &mut [Gathered],
+    ) -> Result<String, ServiceError> {
+        let first = group[0].cell.clone();
+        let service = by_name(&first.service).expect("the plan was checked");
+        let limit = first.memory.map(MemoryLimit::new).transpose()?;
+        if first.memory.is_some() {
+            here.files.iter().try_for_each(|file| here.store.forget(file))?;
+        }
+        let [cpu, _] = here.cpus;
+        let server = here.server();
+        let mut server =
+            FileServer::start(service, &server, cpu, here.store, limit, self.interrupted)?;
+        self.same_congestion_control(link, here);
+        self.compare(here, &mut server, group)?;
+        if let (Some(rate), Some(limit)) = (first.disk_rate, server.limit()) {
+            limit.throttle(&here.store.export(), rate)?;
+        }
+        for round in 0.. {
+            let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
+            let mut order: Vec<usize> =
+                (0..group.len()).filter(|&index| wanted(&group[index])).collect();
+            if order.is_empty() {
+                break;
+            }
+            self.shuffle(&mut order);
+            for index in order {
+                let one = &mut group[index];
+                self.progress.step(self.done, self.total, &format!("{link} {}", one.cell.title()));
+                self.done += 1;
+                match self.file_repetition(here, &mut server, one) {
+                    Ok(()) => {}
+                    Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
+                    Err(error) => {
+                        // Without the server there is no further repetition.
+                        server.alive()?;
+                        one.failures += 1;
+                        if one.failures == MOST_FAILURES.min(one.times) {
+                            let what = Some(one.cell.title());
+                            let service = one.cell.service.clone();
+                            self.skip_service(link, &service, what, &error.to_string());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(server.version.clone())
+    }
+
+    /// Fetches one copy of every size and compares it. A server with little memory has read every
+    /// file once then.
+    fn compare(
+        &mut self,
+        here: &FilesOnLink<'_>,
+        server: &mut FileServer,
+        group: &mut [Gathered],
+    ) -> Result<(), ServiceError> {
+        let mut sizes: Vec<u64> = group.iter().map(|one| one.cell.size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        for size in sizes {
+            let mut same = group.iter_mut().filter(|one| one.cell.size == size);
+            let compared_anyway = |one: &Gathered| one.cell.to == Sink::Disk;
+            let Some(first) = same.next() else { continue };
+            if first.cell.memory.is_none()
+                && (compared_anyway(first) || same.any(|one| compared_anyway(one)))
+            {
+                continue;
+            }
+            let Some(first) = group.iter_mut().find(|one| one.cell.size == size) else { continue };
+            let cell = FileCell {
+                to: Sink::Disk,
+                connection: Connection::New,
+                clients: 1,
+                ..first.cell.clone()
+            };
+            let fetched = self.fetch(here, server, &cell)?;
+            let file = here.file(size);
+            let compared = client::verify(server.service, here.store, file, &fetched.copies)?;
+            first.verified += compared;
+        }
+        Ok(())
+    }
+
+    fn fetch(
+        &self,
+        here: &FilesOnLink<'_>,
+        server: &mut FileServer,
+        cell: &FileCell,
+    ) -> Result<Fetched, ServiceError> {
+        let (nodes, [_, cpu]) = (here.clients(), here.cpus);
+        let clients = Clients { nodes: &nodes, cpu, small: here.file(SMALL) };
+        let file = here.file(cell.size);
+        client::fetch(server, here.store, file, cell, &clients, self.interrupted)
+    }
+
+    fn file_repetition(
+        &self,
+        here: &FilesOnLink<'_>,
+        server: &mut FileServer,
+        one: &mut Gathered,
+    ) -> Result<(), ServiceError> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(gigae_eval_session::programs::ProgramError::Interrupted.into());
+        }
+        let [serving, fetching] = here.cpus;
+        let there = EndMeter::server(here.server(), serving, server.id());
+        let clients = EndMeter::clients(here.clients(), fetching);
+        let read = || -> Result<_, ServiceError> {
+            let failed =
+                |error: gigae_fabric::FabricError| ServiceError::Unavailable(error.to_string());
+            Ok((there.read().map_err(failed)?, clients.read().map_err(failed)?))
+        };
+        let begin = read()?;
+        let fetched = self.fetch(here, server, &one.cell)?;
+        let end = read()?;
+        one.server.add(&begin.0.until(&end.0));
+        one.client.add(&begin.1.until(&end.1));
+        one.disk.push(begin.0.disk_read(&end.0));
+        one.rates.push(fetched.rate() / 1e6);
+        one.before.push(fetched.before() * 1e3);
+        one.seconds.push(fetched.seconds * 1e3);
+        let file = here.file(one.cell.size);
+        one.verified += client::verify(server.service, here.store, file, &fetched.copies)?;
+        one.last = Some(fetched);
+        Ok(())
+    }
+
+    /// Gives the server's answers the congestion control of our TCP.
+    fn same_congestion_control(&mut self, link: &str, here: &FilesOnLink<'_>) {
+        let server = here.server();
+        let routes = || -> Result<(), String> {
+            let _inside = server.enter().map_err(|error| error.to_string())?;
+            here.clients().iter().try_for_each(|client| {
+                let (own, peer) = (server.ipv4.to_string(), client.ipv4.to_string());
+                route_as_ours(server.interface, &own, &peer)
+            })
+        };
+        if let Err(why) = routes() {
+            self.skip_service(link, "file services, TCP as ours", None, &why);
+        }
+    }
+
+    fn skip_service(&mut self, link: &str, service: &str, what: Option<String>, reason: &str) {
+        let skip = Skipped {
+            link: link.to_owned(),
+            transport: service.to_owned(),
+            what,
+            reason: reason.to_owned(),
+        };
+        if !self.skipped.contains(&skip) {
+            self.skipped.push(skip);
+        }
+    }
+
+    /// Takes the figures of a server into the results.
+    fn keep_files(
+        &mut self,
+        link: &str,
+        mut group: Vec<Gathered>,
+        version: &str,
+        limit: Option<f64>,
+    ) {
+        for index in 0..group.len() {
+            let same = group.iter().filter(|one| one.cell.size == group[index].cell.size);
+            group[index].verified_of_size = same.map(|one| one.verified).sum();
+        }
+        let figures = group.into_iter().filter_map(|one| one.figure(link, version, limit));
+        self.files.extend(figures);
+    }
+}
+
+impl Gathered {
+    fn new((cell, times): (FileCell, u32)) -> Self {
+        Self {
+            cell,
+            times,
+            rates: Vec::new(),
+            before: Vec::new(),
+            seconds: Vec::new(),
+            disk: Vec::new(),
+            server: Cost::default(),
+            client: Cost::default(),
+            verified: 0,
+            verified_of_size: 0,
+            last: None,
+            failures: 0,
+        }
+    }
+
+    /// `None` if no repetition brought anything.
+    fn figure(self, link: &str, version: &str, limit: Option<f64>) -> Option<FileFigure> {
+        let interval = stats::median_interval(&self.rates)?;
+        let last = self.last?;
+        Some(FileFigure {
+            ground: Ground::Transfer,
+            link: link.to_owned(),
+            unit: "MB/s".to_owned(),
+            median: stats::median(&self.rates)?,
+            ci95: [interval.low, interval.high],
+            coverage: interval.coverage,
+            before_ms: stats::median(&self.before)?,
+            transfer_ms: stats::median(&self.seconds)?,
+            shares: last.transfers.iter().map(|one| one.bytes as f64 / one.seconds / 1e6).collect(),
+            disk_reads: self.disk.into_iter().collect(),
+            repetitions: self.rates,
+            server: self.server,
+            client: self.client,
+            limit,
+            verified: self.verified_of_size,
+            version: version.to_owned(),
+            command: last.command,
+            cell: self.cell,
+        })
+    }
+}
+
+fn services(cells: &[(FileCell, u32)]) -> Vec<String> {
+    let mut names: Vec<String> = cells.iter().map(|(cell, _)| cell.service.clone()).collect();
+    names.dedup();
+    names
+}
+
+/// The sizes of all files, that of kept connections' first one included.
+fn sizes(cells: &[(FileCell, u32)]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = cells.iter().map(|(cell, _)| cell.size).chain([SMALL]).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Bytes of all files and of the most copies that there are at once.
+fn needed(cells: &[(FileCell, u32)]) -> u64 {
+    let copies = cells.iter().map(|(cell, _)| cell.size * u64::from(cell.clients)).max();
+    sizes(cells).iter().sum::<u64>() + copies.unwrap_or(0)
+}
+
+/// The cells of each server, in the plan's order.
+fn by_server(cells: Vec<(FileCell, u32)>) -> Vec<Vec<Gathered>> {
+    let mut groups: Vec<Vec<Gathered>> = Vec::new();
+    for cell in cells {
+        let same = |group: &&mut Vec<Gathered>| {
+            let of = |cell: &FileCell| (cell.service.clone(), cell.memory, cell.disk_rate);
+            of(&group[0].cell) == of(&cell.0)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(Gathered::new(cell)),
+            None => groups.push(vec![Gathered::new(cell)]),
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_eval_model::plan::Plan;
+
+    #[test]
+    fn cells_of_one_memory_share_a_server() {
+        let plan = Plan::load("memory").unwrap();
+        let link = plan.files[0].links[0].clone();
+        let cells = plan.file_cells(Some(&link));
+        let groups = by_server(cells.clone());
+        assert_eq!(groups.len(), plan.files[0].memory_mib.len());
+        assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), cells.len());
+    }
+
+    #[test]
+    fn room_is_needed_for_all_files_and_the_copies_of_one_repetition() {
+        let plan = Plan::load("ftp").unwrap();
+        let cells = plan.file_cells(Some(&plan.files[0].links[0]));
+        let sizes = sizes(&cells);
+        assert!(sizes.contains(&SMALL));
+        assert!(needed(&cells) > sizes.iter().sum::<u64>());
+    }
+}

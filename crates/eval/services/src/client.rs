@@ -1,0 +1,205 @@
+//! Fetches a file once, by one or several clients, and compares copies with the file.
+
+use crate::error::ServiceError;
+use crate::find;
+use crate::server::FileServer;
+use crate::service::{Fetch, Service, Transfer};
+use crate::store::{FileStore, StoredFile};
+use gigae_eval_model::file_figure::FileCell;
+use gigae_eval_model::service::{Connection, Sink};
+use gigae_eval_session::programs::ProgramError;
+use gigae_eval_session::programs::process::{ProgramProcess, last_line};
+use gigae_fabric::Node;
+use gigae_host::affinity;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// No copy may be slower than this many bytes per second, or its client is ended.
+const SLOWEST: u64 = 500_000;
+
+/// Beside that, for start and login.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether a client has ended.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Where clients are.
+pub struct Clients<'a> {
+    /// The nodes, of which each further client has the next one.
+    pub nodes: &'a [Node],
+    /// The CPU of all.
+    pub cpu: Option<usize>,
+    /// A small file, with which kept connections begin.
+    pub small: &'a StoredFile,
+}
+
+/// What a repetition brought.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// What each client saw.
+    pub transfers: Vec<Transfer>,
+    /// Seconds from the begin of the first transfer to the end of the last one.
+    pub seconds: f64,
+    /// A client's command line.
+    pub command: String,
+    /// The copies, if they are files.
+    pub copies: Vec<PathBuf>,
+}
+
+impl Fetched {
+    /// Bytes per second of all clients together.
+    pub fn rate(&self) -> f64 {
+        let bytes: u64 = self.transfers.iter().map(|one| one.bytes).sum();
+        bytes as f64 / self.seconds
+    }
+
+    /// Seconds before the transfer, of the client that waited longest.
+    pub fn before(&self) -> f64 {
+        self.transfers.iter().map(|one| one.before).fold(0.0, f64::max)
+    }
+}
+
+/// All clients fetch a file at once, each as the cell says.
+pub fn fetch(
+    server: &mut FileServer,
+    store: &FileStore,
+    file: &StoredFile,
+    cell: &FileCell,
+    clients: &Clients<'_>,
+    interrupted: &AtomicBool,
+) -> Result<Fetched, ServiceError> {
+    let service = server.service;
+    let (program, package) = *service.spec().programs.last().expect("a client");
+    let path = find(program).ok_or_else(|| ServiceError::Missing {
+        programs: program.into(),
+        packages: package.into(),
+    })?;
+    let copies: Vec<PathBuf> = match cell.to {
+        Sink::Null => Vec::new(),
+        Sink::Disk => {
+            (0..cell.clients).map(|number| store.copies().join(number.to_string())).collect()
+        }
+    };
+    let null = Path::new("/dev/null");
+    let fetches: Vec<Fetch<'_>> = (0..cell.clients as usize)
+        .map(|number| Fetch {
+            server: server.ip,
+            directory: &server.directory,
+            file: &file.name,
+            size: file.size,
+            before: (cell.connection == Connection::Kept).then_some(clients.small.name.as_str()),
+            to: copies.get(number).map_or(null, PathBuf::as_path),
+            protection: cell.protection,
+        })
+        .collect();
+    let start = |(number, fetch): (usize, &Fetch<'_>)| {
+        let node = &clients.nodes[number % clients.nodes.len()];
+        let failed = |error| ProgramError::Start { program, source: std::io::Error::other(error) };
+        let _inside = node.enter().map_err(failed)?;
+        let begun = Instant::now();
+        let arguments = service.fetch(fetch);
+        affinity::pinned(clients.cpu, || ProgramProcess::start(program, &path, &arguments))
+            .map(|process| Client { process, begun, ended: None })
+    };
+    let started: Result<Vec<_>, ProgramError> = fetches.iter().enumerate().map(start).collect();
+    let patience = PATIENCE + Duration::from_secs(file.size * u64::from(cell.clients) / SLOWEST);
+    let mut ends = Vec::new();
+    let finish = |(client, fetch): (Client, &Fetch<'_>)| {
+        let ended = client.ended.unwrap_or_else(Instant::now);
+        let said = client.process.finish(patience, interrupted)?;
+        let seen = transfer(service, program, fetch, &said, ended - client.begun)?;
+        ends.push((ended, seen.seconds));
+        Ok(seen)
+    };
+    let transfers: Result<Vec<Transfer>, ProgramError> = started.and_then(|mut all| {
+        wait(&mut all, patience, interrupted);
+        all.into_iter().zip(&fetches).map(finish).collect()
+    });
+    let transfers = match transfers {
+        Ok(transfers) => transfers,
+        Err(ProgramError::Interrupted) => return Err(ProgramError::Interrupted.into()),
+        Err(error) => {
+            // A server that has died says more than its client.
+            server.alive()?;
+            return Err(error.into());
+        }
+    };
+    let command = format!("{program} {}", service.fetch(&fetches[0]).join(" "));
+    Ok(Fetched { transfers, seconds: span(&ends), command, copies })
+}
+
+/// A client that runs, or has ended.
+struct Client {
+    process: ProgramProcess,
+    begun: Instant,
+    ended: Option<Instant>,
+}
+
+/// Notes when each client ends. Those that are still there after so long, or when the run is
+/// interrupted, are ended by whoever asks for their output.
+fn wait(clients: &mut [Client], patience: Duration, interrupted: &AtomicBool) {
+    let deadline = Instant::now() + patience;
+    while clients.iter().any(|client| client.ended.is_none()) {
+        for client in clients.iter_mut().filter(|client| client.ended.is_none()) {
+            client.ended = client.process.ended().map(|_| Instant::now());
+        }
+        if interrupted.load(Ordering::Relaxed) || Instant::now() > deadline {
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Seconds from the begin of the first transfer to the end of the last one. A client ends right
+/// after its transfer, and says how long that took.
+fn span(ends: &[(Instant, f64)]) -> f64 {
+    let Some((last, _)) = ends.iter().max_by_key(|(ended, _)| *ended) else { return 0.0 };
+    let since = |(ended, seconds): &(Instant, f64)| (*last - *ended).as_secs_f64() + seconds;
+    ends.iter().map(since).fold(0.0, f64::max)
+}
+
+/// What the client saw, if it got all.
+fn transfer(
+    service: &dyn Service,
+    program: &'static str,
+    fetch: &Fetch<'_>,
+    said: &str,
+    whole: Duration,
+) -> Result<Transfer, ProgramError> {
+    let found = service.read(fetch, said, whole).filter(|found| found.bytes == fetch.size);
+    found.ok_or_else(|| ProgramError::Garbled { program, last: last_line(said, "") })
+}
+
+/// Compares copies with the file, and removes them; how many there were.
+pub fn verify(
+    service: &dyn Service,
+    store: &FileStore,
+    file: &StoredFile,
+    copies: &[PathBuf],
+) -> Result<u64, ServiceError> {
+    for copy in copies {
+        if !store.verify(file, copy)? {
+            return Err(ServiceError::Wrong { service: service.spec().title, size: file.size });
+        }
+    }
+    Ok(copies.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_do_not_overlap_have_no_more_than_the_link() {
+        let now = Instant::now();
+        let after = |millis| now + Duration::from_millis(millis);
+        assert_eq!(span(&[(now, 1.5)]), 1.5);
+        // One from 0 to 100 ms, the other one from 150 to 250 ms.
+        let both = span(&[(after(100), 0.1), (after(250), 0.1)]);
+        assert!((both - 0.25).abs() < 1e-9, "{both}");
+        // The later one began first.
+        let within = span(&[(after(100), 0.02), (after(120), 0.09)]);
+        assert!((within - 0.09).abs() < 1e-9, "{within}");
+    }
+}

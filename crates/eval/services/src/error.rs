@@ -1,0 +1,89 @@
+//! Why a file service gave nothing.
+
+use gigae_eval_session::programs::ProgramError;
+use std::io;
+
+/// A service could not be measured. The text is one line and says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Programs are not installed.
+    #[error("not installed here: {programs}; try 'apt install {packages}'")]
+    Missing {
+        /// The programs.
+        programs: String,
+        /// Debian's packages.
+        packages: String,
+    },
+    /// The temporary directory cannot be used.
+    #[error("cannot {what} in {directory}: {source}; set TMPDIR to a directory on a disk")]
+    Store {
+        /// What failed.
+        what: &'static str,
+        /// Where.
+        directory: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is too little room for the files.
+    #[error(
+        "{directory} has room for {free} MB and the files need {needed}; make room, or set TMPDIR"
+    )]
+    Full {
+        /// Where.
+        directory: String,
+        /// What there is, in 10^6 bytes.
+        free: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// The server ended although it was needed.
+    #[error("{program} ended with {status}; its last lines: {last}")]
+    Died {
+        /// The server's program.
+        program: &'static str,
+        /// How it ended.
+        status: String,
+        /// The end of its log.
+        last: String,
+    },
+    /// The server did not open its port.
+    #[error("{program} opened no port in time and was ended; its last lines: {last}")]
+    Late {
+        /// The server's program.
+        program: &'static str,
+        /// The end of its log.
+        last: String,
+    },
+    /// Server or client could not be run, or did not do what they should.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// A copy is not the file.
+    #[error(
+        "{service}: a copy of {size} bytes differs from the file; check memory and disk, then repeat"
+    )]
+    Wrong {
+        /// The service.
+        service: &'static str,
+        /// Bytes of the file.
+        size: u64,
+    },
+    /// This host cannot do what the plan wants.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl ServiceError {
+    /// Whether the run was interrupted.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, Self::Program(ProgramError::Interrupted))
+    }
+
+    /// Whether the whole run has to end: the same would happen to every service, or the figures of
+    /// the others could not be trusted.
+    pub fn is_fatal(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing { .. } | Self::Store { .. } | Self::Full { .. } | Self::Wrong { .. }
+        )
+    }
+}

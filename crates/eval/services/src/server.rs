@@ -1,0 +1,187 @@
+//! A file server in a node of the virtual network: configured, started, watched and ended.
+
+use crate::error::ServiceError;
+use crate::find;
+use crate::memory::MemoryLimit;
+use crate::service::{ServerPlace, Service, words};
+use crate::store::FileStore;
+use gigae_eval_session::programs::ProgramError;
+use gigae_eval_session::programs::answer::listens;
+use gigae_eval_session::programs::process::ProgramProcess;
+use gigae_fabric::Node;
+use gigae_host::affinity;
+use std::fs::{self, DirBuilder};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time for a server to open its port. Samba makes its databases first; the machine may be busy.
+const START: Duration = Duration::from_secs(30);
+
+/// How often it is looked for the port.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Time for a server to say its version.
+const VERSION: Duration = Duration::from_secs(10);
+
+/// Of a server's log, this many last lines are shown.
+const LINES: usize = 3;
+
+/// A server that runs. It ends with this value, with all that it has started.
+pub struct FileServer {
+    /// The service.
+    pub service: &'static dyn Service,
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// The directory of its configuration.
+    pub directory: PathBuf,
+    /// What its program says of its version.
+    pub version: String,
+    process: Option<ProgramProcess>,
+    log: PathBuf,
+    /// After the process, which is in it.
+    limit: Option<MemoryLimit>,
+}
+
+impl Drop for FileServer {
+    fn drop(&mut self) {
+        self.process = None;
+    }
+}
+
+impl FileServer {
+    /// Starts a server in a node, on a CPU, with this memory, and waits until it can be reached.
+    /// The calling thread must live as long as the server.
+    pub fn start(
+        service: &'static dyn Service,
+        node: &Node,
+        cpu: Option<usize>,
+        store: &FileStore,
+        limit: Option<MemoryLimit>,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, ServiceError> {
+        let (program, _) = service.spec().programs[0];
+        let path = find(program).ok_or_else(|| missing(service))?;
+        let failed = |source| ProgramError::Start { program, source };
+        let directory = store.directory().join(service.spec().name);
+        // A former server's state says nothing to this one.
+        let _ = fs::remove_dir_all(&directory);
+        let made = DirBuilder::new().mode(0o700).create(&directory);
+        made.map_err(|source| store.failed("make a directory", source))?;
+        let (log, export) = (directory.join("log"), store.export());
+        let place =
+            ServerPlace { directory: &directory, log: &log, export: &export, ip: node.ipv4 };
+        let arguments = service.configure(&place);
+        let arguments = arguments.map_err(|source| store.failed("configure a server", source))?;
+        let version = version(service, program, &path, interrupted)?;
+        let inside = node.enter().map_err(|error| failed(std::io::Error::other(error)))?;
+        let process = affinity::pinned(cpu, || match &limit {
+            None => ProgramProcess::start(program, &path, &arguments),
+            Some(limit) => {
+                let mut all = words(["-c", limit.script(), "sh"]);
+                all.extend(limit.groups().iter().map(|file| file.display().to_string()));
+                all.push(path);
+                all.extend(arguments);
+                ProgramProcess::start(program, "sh", &all)
+            }
+        })?;
+        let ip = node.ipv4;
+        let process = Some(process);
+        let mut server = Self { service, ip, directory, version, process, log, limit };
+        server.wait(interrupted)?;
+        drop(inside);
+        Ok(server)
+    }
+
+    /// Waits until the port is open. The calling thread is in the server's node.
+    fn wait(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+        let deadline = Instant::now() + START;
+        while !listens(self.service.port(), false) {
+            self.alive()?;
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(ProgramError::Interrupted.into());
+            }
+            if Instant::now() > deadline {
+                let program = self.program();
+                let said = self.process.take().map(ProgramProcess::end).unwrap_or_default();
+                return Err(ServiceError::Late { program, last: last_lines(&self.log, &said) });
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// An error if it has ended, with the end of its log.
+    pub fn alive(&mut self) -> Result<(), ServiceError> {
+        let program = self.program();
+        let status = match self.process.as_mut().map(ProgramProcess::ended) {
+            Some(None) => return Ok(()),
+            Some(Some(status)) => status.to_string(),
+            None => "an error before".to_owned(),
+        };
+        let said = self.process.take().map(ProgramProcess::end).unwrap_or_default();
+        Err(ServiceError::Died { program, status, last: last_lines(&self.log, &said) })
+    }
+
+    /// The number of its first process; `None` after its end.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(ProgramProcess::id)
+    }
+
+    /// Its memory, where it is limited.
+    pub fn limit(&mut self) -> Option<&mut MemoryLimit> {
+        self.limit.as_mut()
+    }
+
+    fn program(&self) -> &'static str {
+        self.service.spec().programs[0].0
+    }
+}
+
+fn missing(service: &dyn Service) -> ServiceError {
+    let (program, package) = service.spec().programs[0];
+    ServiceError::Missing { programs: program.into(), packages: package.into() }
+}
+
+fn version(
+    service: &dyn Service,
+    program: &'static str,
+    path: &str,
+    interrupted: &AtomicBool,
+) -> Result<String, ServiceError> {
+    let arguments = words(["-c", service.version(), "sh", path]);
+    let said = ProgramProcess::start(program, "sh", &arguments)?.finish(VERSION, interrupted)?;
+    Ok(said.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// The last lines of a log and of what its program printed, in one line.
+fn last_lines(log: &Path, said: &[String]) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let texts = text.iter().chain(said);
+    let plain = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
+    let lines: Vec<String> = texts
+        .flat_map(|text| text.lines())
+        .map(|line| plain(line).trim().to_owned())
+        .filter(|line| !line.is_empty())
+        .collect();
+    match &lines[lines.len().saturating_sub(LINES)..] {
+        [] => "(it said nothing)".to_owned(),
+        last => format!("'{}'", last.join("' '")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_of_log_and_output_are_one_line() {
+        let place = tempfile::tempdir().unwrap();
+        let log = place.path().join("log");
+        assert_eq!(last_lines(&log, &[]), "(it said nothing)");
+        fs::write(&log, "one\ntwo\n\nthree \u{1b}[1m\n").unwrap();
+        assert_eq!(last_lines(&log, &["four\n".into()]), "'two' 'three [1m' 'four'");
+    }
+}
