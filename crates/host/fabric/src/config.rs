@@ -160,6 +160,9 @@ pub struct FabricConfig {
     pub queues: u16,
     /// Rates of the second network and those after it, where they differ from `rate`.
     pub network_rates: Vec<Rate>,
+    /// Rates of the first network's links from the switch to the first nodes, node 1's first, where
+    /// nodes differ; the rest have `rate`. So a server can have a faster link than its clients.
+    pub node_rates: Vec<Rate>,
     /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
     /// 400 Gbit/s.
     pub rate: Option<Rate>,
@@ -213,10 +216,25 @@ impl FabricConfig {
         (1..=self.nodes).map(|node| self.mtu_of(node)).max().unwrap_or(self.mtu)
     }
 
-    /// Rate of the links of a network, counted from 0; `None` leaves them unshaped.
-    pub fn rate_of(&self, network: u16) -> Option<Rate> {
-        let place = usize::from(network).checked_sub(1);
-        place.and_then(|place| self.network_rates.get(place)).copied().or(self.rate)
+    /// Rate of the link from the switch of a network, counted from 0, to a node, counted from 1;
+    /// `None` leaves it unshaped.
+    pub fn rate_of(&self, network: u16, node: u16) -> Option<Rate> {
+        let (rates, number) = match network {
+            0 => (&self.node_rates, node),
+            further => (&self.network_rates, further),
+        };
+        let place = usize::from(number).checked_sub(1);
+        place.and_then(|place| rates.get(place)).copied().or(self.rate)
+    }
+
+    /// Whether any link is shaped.
+    pub(crate) fn is_shaped(&self) -> bool {
+        self.rates().next().is_some()
+    }
+
+    /// All rates that links have.
+    fn rates(&self) -> impl Iterator<Item = &Rate> {
+        self.rate.iter().chain(&self.network_rates).chain(&self.node_rates)
     }
 
     /// The impairments among these settings.
@@ -239,7 +257,8 @@ impl FabricConfig {
 
     /// The most payload, in bytes per second, that a shaped link lets through in one direction:
     /// frames of `payload` bytes behind (and in front of) `header` other bytes, Ethernet's 14
-    /// included, the frame check sequence not. `None` when the link is not shaped.
+    /// included, the frame check sequence not. `None` when the link is not shaped. The link is one
+    /// without a rate of its own (`node_rates`).
     ///
     /// Every frame is charged its length plus 24 bytes, and 84 bytes at least, as on the wire of a
     /// real Ethernet.
@@ -271,14 +290,19 @@ impl FabricConfig {
                 "node_mtus names {mtus} nodes of {nodes}; give an MTU for each node at most"
             )));
         }
-        let rates = || self.rate.iter().chain(&self.network_rates);
-        let shaped = rates().next().is_some() || self.switch_mtu.is_some();
+        if self.node_rates.len() > usize::from(self.nodes) {
+            let (rates, nodes) = (self.node_rates.len(), self.nodes);
+            return Err(FabricError::config(format!(
+                "node_rates names {rates} nodes of {nodes}; give a rate for each node at most"
+            )));
+        }
+        let shaped = self.is_shaped() || self.switch_mtu.is_some();
         if self.cable && (self.nodes != 2 || shaped || !self.impairments().is_none()) {
             return Err(FabricError::config(
                 "a cable joins two nodes and is neither shaped nor impaired; leave out 'cable'",
             ));
         }
-        for rate in rates() {
+        for rate in self.rates() {
             within("rate", rate.bits(), 64_000, 400_000_000_000)?;
             let frame = u64::from(self.longest_mtu() + ETHERNET_HEADER + WIRE_OVERHEAD);
             within("burst", u64::from(self.burst), frame, 16 << 20)?;
@@ -297,6 +321,7 @@ impl Default for FabricConfig {
             networks: 1,
             queues: 1,
             network_rates: Vec::new(),
+            node_rates: Vec::new(),
             rate: None,
             mtu: 1500,
             node_mtus: Vec::new(),
@@ -362,7 +387,9 @@ mod tests {
     #[test]
     fn what_cannot_be_built_is_refused_by_name() {
         type Spoil = fn(&mut FabricConfig);
-        let cases: [(&str, Spoil); 16] = [
+        let cases: [(&str, Spoil); 18] = [
+            ("node_rates", |c| c.node_rates = vec![Rate::GIGABIT; 3]),
+            ("cable", |c| (c.cable, c.node_rates) = (true, vec![Rate::GIGABIT])),
             ("networks", |c| c.networks = 9),
             ("network_rates", |c| c.network_rates = vec![Rate::GIGABIT]),
             ("cable", |c| (c.cable, c.networks, c.network_rates) = (true, 2, vec![Rate::GIGABIT])),

@@ -341,12 +341,7 @@ fn attach_impairments(state: &mut FabricState) -> Result<(), FabricError> {
 fn set_sending(config: &FabricConfig) -> Result<(), FabricError> {
     let sending = match config {
         _ if config.corrupt > 0.0 => Sending::Checksummed,
-        _ if config.rate.is_some()
-            || !config.network_rates.is_empty()
-            || !config.impairments().is_none() =>
-        {
-            Sending::Segmented
-        }
+        _ if config.is_shaped() || !config.impairments().is_none() => Sending::Segmented,
         _ => Sending::AsFound,
     };
     (0..config.networks)

@@ -184,7 +184,7 @@ pub(crate) fn shape(config: &FabricConfig) -> String {
     let ports =
         (0..config.networks).flat_map(|n| (1..=config.nodes).map(move |number| (n, number)));
     for (network, number) in ports {
-        let Some(rate) = config.rate_of(network) else { continue };
+        let Some(rate) = config.rate_of(network, number) else { continue };
         let _ = writeln!(
             script,
             "qdisc add dev {} root tbf rate {}bit burst {} limit {} overhead {WIRE_OVERHEAD} mpu {WIRE_MINIMUM}",
@@ -251,5 +251,19 @@ mod tests {
     #[test]
     fn an_unshaped_fabric_has_no_token_bucket() {
         assert_eq!(shape(&FabricConfig::default()), "");
+    }
+
+    #[test]
+    fn a_server_can_have_a_faster_port_than_its_clients() {
+        let rate = crate::Rate::bits_per_second;
+        let config = FabricConfig {
+            nodes: 3,
+            rate: Some(rate(100_000_000)),
+            node_rates: vec![rate(100_000_000), rate(1_000_000_000)],
+            ..FabricConfig::default()
+        };
+        let script = shape(&config);
+        let rates = script.lines().filter_map(|line| line.split(' ').nth(7));
+        assert_eq!(rates.collect::<Vec<_>>(), ["100000000bit", "1000000000bit", "100000000bit"]);
     }
 }
