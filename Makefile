@@ -64,6 +64,7 @@ help:
 # Servers and clients of the plans that measure file services. A plan in a file names what is missing.
 SERVICES_ftp = vsftpd=vsftpd curl=curl
 SERVICES_memory = $(SERVICES_ftp)
+SERVICES_smb = smbd=samba pdbedit=samba smbclient=smbclient $(SERVICES_ftp)
 
 eval: build
 	@[ -z "$(SERVICES_$(PLAN))" ] || tools/need $(SERVICES_$(PLAN))
@@ -145,7 +146,7 @@ test:
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind strace=strace tshark=tshark
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
 	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
-	@tools/need vsftpd=vsftpd curl=curl
+	@tools/need vsftpd=vsftpd curl=curl smbd=samba pdbedit=samba smbclient=smbclient
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

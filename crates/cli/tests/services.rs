@@ -22,6 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// What a server that is this program does: `dies`, or `hangs` with its port open.
 const FAKE: &str = "FAKE";
 
+/// Samba becomes other users, and control groups belong to root.
+const OF_ROOT: &[&str] = &[
+    "a_server_of_samba_signs_and_encrypts_for_several_clients",
+    "a_server_with_little_memory_reads_its_disk_for_each_copy",
+];
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     if Path::new(&words[0]).file_name().is_some_and(|name| name == "vsftpd") {
@@ -30,8 +36,10 @@ fn main() -> ExitCode {
     if let Some(code) = program::play() {
         return code;
     }
-    testing::for_users_except(&[]).run(tests![
+    testing::for_users_except(OF_ROOT).run(tests![
         copies_are_verified_and_login_is_told_from_transfer_in_every_report,
+        a_server_of_samba_signs_and_encrypts_for_several_clients,
+        a_server_with_little_memory_reads_its_disk_for_each_copy,
         a_server_that_dies_shows_the_end_of_its_log,
         a_server_that_says_nothing_sensible_costs_its_cells_alone,
         an_interrupted_run_leaves_no_server_no_client_and_no_file,
@@ -198,6 +206,66 @@ fn a_server_that_says_nothing_sensible_costs_its_cells_alone() {
     let skipped: Vec<_> = results.skipped.iter().filter(|one| one.transport == "ftp").collect();
     assert_eq!(skipped.len(), 8, "{skipped:?}");
     assert!(skipped.iter().all(|one| one.reason.starts_with("curl ended with")), "{skipped:?}");
+}
+
+/// The plan with another list of files.
+fn with_files(files: &str) -> TestDirectory {
+    let place = TestDirectory::new("3_000");
+    let text = plan("3_000");
+    let head = text.split("[[files]]").next().unwrap();
+    std::fs::write(place.path("plan.toml"), format!("{head}[[files]]\n{files}")).unwrap();
+    place
+}
+
+fn a_server_of_samba_signs_and_encrypts_for_several_clients() {
+    let place = with_files(
+        r#"
+service = "smb"
+links = ["gigabit"]
+sizes = [2_000_000]
+to = ["null", "disk"]
+protections = ["off", "sign", "encrypt"]
+clients = [1, 2]
+"#,
+    );
+    let output = place.eval().output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    assert_eq!(results.files.len(), 12, "{:?}", results.skipped);
+    for one in &results.files {
+        let word = format!("--client-protection={}", one.cell.protection.name());
+        assert!(one.command.contains(&word) && one.version.contains("Version"), "{one:?}");
+        // Three protections, one and two clients, two repetitions.
+        assert_eq!(one.verified, 3 * (1 + 2) * 2, "{one:?}");
+    }
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+fn a_server_with_little_memory_reads_its_disk_for_each_copy() {
+    let place = with_files(
+        r#"
+service = "ftp"
+links = ["gigabit"]
+sizes = [40_000_000]
+memory_mib = [20, 128]
+"#,
+    );
+    // A file system in memory has no disk to read from.
+    let output = place.eval().env_remove("TMPDIR").output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    let reads: Vec<&Option<Vec<u64>>> = results.files.iter().map(|one| &one.disk_reads).collect();
+    if results.skipped.iter().any(|one| one.reason.contains("cannot be limited here")) {
+        let in_ci = std::env::var("CI").is_ok_and(|text| !text.is_empty());
+        assert!(!in_ci, "no control groups here: {:?}", results.skipped);
+        return;
+    }
+    assert_eq!(reads.len(), 2, "{:?}", results.skipped);
+    let [Some(little), Some(much)] = reads[..] else { panic!("{reads:?}") };
+    assert!(little.iter().all(|bytes| *bytes > 20_000_000), "{reads:?}");
+    assert!(much.iter().all(|bytes| *bytes < 1_000_000), "{reads:?}");
+    let text = std::fs::read_to_string(place.path("out/report.md")).unwrap();
+    assert!(text.contains("does not fit") && text.contains("The file fits"), "{text}");
 }
 
 /// Waits until a run has a server and a client; the numbers of both.

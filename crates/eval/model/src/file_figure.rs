@@ -95,7 +95,7 @@ pub struct FileFigure {
     pub server: Cost,
     /// Costs of the clients' processes.
     pub client: Cost,
-    /// Rate that the shaped link allows TCP, in `unit`; absent: not shaped.
+    /// Rate that the shaped links of the clients' nodes allow TCP, in `unit`; absent: not shaped.
     pub limit: Option<f64>,
     /// How many copies of this file from this server were compared with it by their hashes, outside
     /// of the measured time.

@@ -21,14 +21,24 @@ pub struct ServiceSpec {
 }
 
 /// All services.
-pub const SERVICES: &[ServiceSpec] = &[ServiceSpec {
-    name: "ftp",
-    title: "FTP",
-    about: "vsftpd and curl: passive transfers of an anonymous user, sent by sendfile(2)",
-    programs: &[("vsftpd", "vsftpd"), ("curl", "curl")],
-    protects: false,
-    needs_root: false,
-}];
+pub const SERVICES: &[ServiceSpec] = &[
+    ServiceSpec {
+        name: "ftp",
+        title: "FTP",
+        about: "vsftpd and curl: passive transfers of an anonymous user, sent by sendfile(2)",
+        programs: &[("vsftpd", "vsftpd"), ("curl", "curl")],
+        protects: false,
+        needs_root: false,
+    },
+    ServiceSpec {
+        name: "smb",
+        title: "SMB",
+        about: "smbd and smbclient (Samba): one user with a password",
+        programs: &[("smbd", "samba"), ("pdbedit", "samba"), ("smbclient", "smbclient")],
+        protects: true,
+        needs_root: true,
+    },
+];
 
 /// Finds a service.
 pub fn by_name(name: &str) -> Option<&'static ServiceSpec> {

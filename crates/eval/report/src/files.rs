@@ -14,11 +14,14 @@ pub fn tables(results: &Results) -> Vec<Table> {
     [table(results, Ground::Transfer), paper_table(results)].into_iter().flatten().collect()
 }
 
-/// TCP's stream on a link: the one with the longest writes and nothing unusual.
+/// TCP's stream on a link: the one with the longest writes and nothing unusual. It goes to the
+/// server's node, so it says nothing of files if that node's link has another rate.
 pub(crate) fn stream_beside<'a>(results: &'a Results, link: &str) -> Option<&'a Series> {
     let fits = |one: &&Series| {
-        (one.experiment, one.transport.as_str(), one.link.as_str())
-            == (Experiment::Stream, "tcp", link)
+        let plan = results.plan.link.get(link);
+        plan.is_none_or(|link| link.server_rate_mbit.is_none())
+            && (one.experiment, one.transport.as_str(), one.link.as_str())
+                == (Experiment::Stream, "tcp", link)
             && one.variant.is_none()
             && one.condition == Condition::default()
     };

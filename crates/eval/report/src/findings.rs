@@ -54,6 +54,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "cores", find: cores::cores },
     Rule { name: "processors", find: cores::rates },
     Rule { name: "files", find: files::files },
+    Rule { name: "clients", find: files::clients },
+    Rule { name: "protection", find: files::protection },
     Rule { name: "login", find: files::login },
     Rule { name: "memory", find: files::memory },
     Rule { name: "bufferbloat", find: load::bufferbloat },

@@ -114,7 +114,13 @@ impl Running<'_> {
             let outcome = self.of_server(link, &here, &mut group);
             self.done = done;
             match outcome {
-                Ok(version) => self.keep_files(link, group, &version, limit),
+                Ok(version) => {
+                    let own = |clients: u32| {
+                        let links = here.clients().len().min(clients as usize);
+                        limit.map(|limit| limit * links as f64)
+                    };
+                    self.keep_files(link, group, &version, &own);
+                }
                 Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
                 Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
                 Err(error) => {
@@ -293,13 +299,16 @@ impl Running<'_> {
         link: &str,
         mut group: Vec<Gathered>,
         version: &str,
-        limit: Option<f64>,
+        limit: &dyn Fn(u32) -> Option<f64>,
     ) {
         for index in 0..group.len() {
             let same = group.iter().filter(|one| one.cell.size == group[index].cell.size);
             group[index].verified_of_size = same.map(|one| one.verified).sum();
         }
-        let figures = group.into_iter().filter_map(|one| one.figure(link, version, limit));
+        let figures = group.into_iter().filter_map(|one| {
+            let limit = limit(one.cell.clients);
+            one.figure(link, version, limit)
+        });
         self.files.extend(figures);
     }
 }

@@ -88,11 +88,12 @@ pub fn run(
     Ok(running.results(config, date, begin.elapsed()))
 }
 
-/// The links that experiments name, the machine's own first; between machines the one there is
-/// instead of virtual ones, whose MTU is yet unknown.
+/// The links that experiments and file services name, the machine's own first; between machines the
+/// one there is instead of virtual ones, whose MTU is yet unknown.
 fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
     let used = |name: &String| {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
+            || config.plan.files.iter().any(|files| files.links.contains(name))
     };
     let links = config.plan.link.iter().filter(|(name, _)| used(name));
     let (own, others): (Vec<_>, Vec<_>) = links

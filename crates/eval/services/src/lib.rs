@@ -21,6 +21,7 @@ pub mod memory;
 pub mod meter;
 pub mod server;
 mod service;
+mod smb;
 pub mod store;
 
 pub use error::ServiceError;
@@ -31,7 +32,7 @@ use gigae_eval_model::service as model;
 
 /// All services, in the order of [`model::SERVICES`].
 pub fn all() -> &'static [&'static dyn Service] {
-    &[&ftp::Ftp]
+    &[&ftp::Ftp, &smb::Smb]
 }
 
 /// Finds a service.

@@ -9,7 +9,8 @@ use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::programs::answer::listens;
 use gigae_eval_session::programs::process::ProgramProcess;
 use gigae_fabric::Node;
-use gigae_host::affinity;
+use gigae_host::{affinity, user};
+use rustix::process::geteuid;
 use std::fs::{self, DirBuilder};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
@@ -63,6 +64,12 @@ impl FileServer {
         interrupted: &AtomicBool,
     ) -> Result<Self, ServiceError> {
         let (program, _) = service.spec().programs[0];
+        if service.spec().needs_root && (!geteuid().is_root() || user::in_user_namespace()) {
+            let title = service.spec().title;
+            return Err(ServiceError::Unavailable(format!(
+                "{title}: {program} becomes other users, which needs root; run this as root"
+            )));
+        }
         let path = find(program).ok_or_else(|| missing(service))?;
         let failed = |source| ProgramError::Start { program, source };
         let directory = store.directory().join(service.spec().name);

@@ -105,7 +105,11 @@ impl Stage {
             seed,
             ..FabricConfig::default()
         };
-        config.rate = link.rate_mbit.map(|mbit| Rate::bits_per_second(mbit * 1_000_000));
+        let rate = |mbit: u64| Rate::bits_per_second(mbit.saturating_mul(1_000_000));
+        config.rate = link.rate_mbit.map(rate);
+        // Node 1's, which is as all others, and that of the server's node.
+        let rates = config.rate.zip(link.server_rate_mbit.map(rate));
+        config.node_rates = rates.map_or_else(Vec::new, |(all, server)| vec![all, server]);
         if let Some(buffer) = link.buffer {
             config.buffer = buffer;
         }

@@ -153,6 +153,12 @@ impl LinkPlan {
         if self.loopback && !self.is_plain() {
             return Err("a loopback has no other keys; leave them out".into());
         }
+        if self.server_rate_mbit.is_some() && (self.rate_mbit.is_none() || self.links > 1) {
+            return Err("server_rate_mbit needs rate_mbit, and one link".into());
+        }
+        if self.server_rate_mbit == Some(0) {
+            return Err("server_rate_mbit must be above 0".into());
+        }
         if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0) {
             return Err("a cable has neither rate_mbit nor loss; leave out cable".into());
         }

@@ -98,6 +98,10 @@ pub struct LinkPlan {
     pub queues: u16,
     /// Rate in Mbit/s that the switch's ports are shaped to; absent: as fast as the machine can.
     pub rate_mbit: Option<u64>,
+    /// Rate in Mbit/s of the port of the second node, which answers and has the servers; absent:
+    /// that of all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_rate_mbit: Option<u64>,
     /// MTU in bytes.
     #[serde(default = "ethernet_mtu")]
     pub mtu: u32,
@@ -117,6 +121,7 @@ impl Default for LinkPlan {
             nodes: two_nodes(),
             queues: one_queue(),
             rate_mbit: None,
+            server_rate_mbit: None,
             mtu: ethernet_mtu(),
             buffer: None,
             loss: 0.0,

@@ -22,6 +22,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("large", include_str!("../../plans/large.toml")),
     ("ftp", include_str!("../../plans/ftp.toml")),
     ("memory", include_str!("../../plans/memory.toml")),
+    ("smb", include_str!("../../plans/smb.toml")),
     ("cores", include_str!("../../plans/cores.toml")),
 ];
 

@@ -2,10 +2,10 @@
 //! the server's memory.
 
 use crate::files::stream_beside;
-use gigae_eval_model::file_figure::FileFigure;
+use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{file_size, percent, short};
 use gigae_eval_model::results::Results;
-use gigae_eval_model::service::{self, Connection, Sink};
+use gigae_eval_model::service::{self, Connection, Protection, Sink};
 
 /// A server that reads more of a file than this for each copy does not have it in its memory.
 const READ: f64 = 0.5;
@@ -23,29 +23,108 @@ fn usual<'a>(results: &'a Results, link: &'a str) -> impl Iterator<Item = &'a Fi
     })
 }
 
-/// For each link: what the largest file gets of TCP's stream, to null and to disk.
+/// For each link and service: what the largest file gets of TCP's stream, to null and to disk.
 pub(super) fn files(results: &Results) -> Vec<String> {
-    let of_link = |link: &str| {
+    let of_link = |link: &str, service: &str| {
         let to = |sink: Sink| {
             usual(results, link)
-                .filter(move |one| one.cell.to == sink)
+                .filter(move |one| one.cell.to == sink && one.cell.service == service)
                 .max_by_key(|one| one.cell.size)
         };
         let one = to(Sink::Null)?;
-        let tcp = stream_beside(results, link)?;
+        let tcp = stream_beside(results, link);
+        let tcp =
+            tcp.map(|tcp| format!("; TCP alone has {} Mbit/s there", short(tcp.median * 8.0)));
         let disk = to(Sink::Disk).filter(|disk| disk.cell.size == one.cell.size);
         let disk = disk.map(|disk| format!(", and into a new file with {}", mbit(disk)));
         Some(format!(
-            "A file of {} comes by {} with {}{} ({link}, ground: {}); TCP alone has {} Mbit/s there.",
+            "A file of {} comes by {} with {}{} ({link}, ground: {}){}.",
             file_size(one.cell.size),
             title(one),
             mbit(one),
             disk.unwrap_or_default(),
             one.ground.name(),
-            short(tcp.median * 8.0),
+            tcp.unwrap_or_default(),
         ))
     };
-    results.links().into_iter().filter_map(of_link).collect()
+    let services = services(results);
+    let all = results
+        .links()
+        .into_iter()
+        .flat_map(|link| services.iter().filter_map(move |service| of_link(link, service)));
+    all.collect()
+}
+
+/// The services that were measured.
+fn services(results: &Results) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for one in &results.files {
+        if !names.contains(&one.cell.service.as_str()) {
+            names.push(&one.cell.service);
+        }
+    }
+    names
+}
+
+/// For each link and service: what several clients at once get, and how evenly.
+pub(super) fn clients(results: &Results) -> Vec<String> {
+    let most = |link: &str, service: &str| {
+        let fits = |one: &&FileFigure| {
+            one.link == link && one.cell.service == service && one.cell.clients > 1
+        };
+        let one = results
+            .files
+            .iter()
+            .filter(fits)
+            .max_by_key(|one| (one.cell.clients, one.cell.size))?;
+        let rates = || one.shares.iter().map(|rate| rate * 8.0);
+        let (least, most) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
+        Some(format!(
+            "{} clients at once fetch {} by {} with {} together, {} to {} Mbit/s each ({link}).",
+            one.cell.clients,
+            file_size(one.cell.size),
+            title(one),
+            mbit(one),
+            short(least),
+            short(most),
+        ))
+    };
+    let services = services(results);
+    let all = results
+        .links()
+        .into_iter()
+        .flat_map(|link| services.iter().filter_map(move |service| most(link, service)));
+    all.collect()
+}
+
+/// For each link and service: what signing and encryption cost.
+pub(super) fn protection(results: &Results) -> Vec<String> {
+    let of = |one: &FileFigure| {
+        let bare = FileCell { protection: Protection::Off, ..one.cell.clone() };
+        let bare =
+            results.files.iter().find(|other| other.cell == bare && other.link == one.link)?;
+        if one.cell.protection.is_off() || one.cell.to != Sink::Null {
+            return None;
+        }
+        let what = match one.cell.protection {
+            Protection::Sign => "Signing",
+            _ => "Encryption",
+        };
+        let (costs, before) = (one.cpu_per_gigabyte()?, bare.cpu_per_gigabyte()?);
+        let differ = one.ci95[1] < bare.ci95[0] || bare.ci95[1] < one.ci95[0];
+        let said = if differ { "changes the rate" } else { "does not measurably change the rate" };
+        Some(format!(
+            "{what} {said} of {} by {}: {} with it, {} without, and {} and {} s of CPU per GB ({}).",
+            file_size(one.cell.size),
+            title(one),
+            mbit(one),
+            mbit(bare),
+            short(costs),
+            short(before),
+            one.link
+        ))
+    };
+    results.files.iter().filter_map(of).collect()
 }
 
 /// For each link: files whose login takes longer than they do.
@@ -105,8 +184,7 @@ mod tests {
     use super::*;
     use gigae_eval_model::cost::Cost;
     use gigae_eval_model::experiment::Experiment;
-    use gigae_eval_model::file_figure::FileCell;
-    use gigae_eval_model::service::{Ground, Protection};
+    use gigae_eval_model::service::Ground;
 
     fn figure(size: u64, memory: Option<u64>, reads: [u64; 3], rate: f64) -> FileFigure {
         FileFigure {
@@ -159,6 +237,26 @@ mod tests {
     }
 
     #[test]
+    fn the_cost_of_signing_is_that_beside_the_same_copy_without() {
+        let mut all = results(&["fast"]);
+        let mut bare = figure(1_000_000_000, None, [0; 3], 100.0);
+        bare.server.cpu_thread = 3.0;
+        let mut signed = figure(1_000_000_000, None, [0; 3], 50.0);
+        (signed.cell.protection, signed.server.cpu_thread) = (Protection::Sign, 6.0);
+        all.files = vec![bare, signed];
+        assert_eq!(
+            protection(&all),
+            [
+                "Signing changes the rate of 1 GB by FTP: 400 Mbit/s with it, 800 Mbit/s without, and 2.00 and 1.00 s of CPU per GB (fast)."
+            ]
+        );
+        all.files[1].ci95 = [49.0, 101.0];
+        assert!(protection(&all)[0].contains("does not measurably change"));
+        all.files.remove(0);
+        assert!(protection(&all).is_empty());
+    }
+
+    #[test]
     fn the_largest_file_stands_beside_tcp_and_a_small_ones_login_beside_its_time() {
         let mut all = results(&["fast"]);
         let mut tcp = cell(&all, Experiment::Stream, "tcp", 65536, 11.76);
@@ -175,6 +273,15 @@ mod tests {
             login(&all),
             [
                 "Of the time for a file of 2 KB by FTP, 96 % are connection and login: 5.00 ms of 5.20 ms (fast)."
+            ]
+        );
+        let mut seven = figure(20_000_000, None, [0; 3], 80.0);
+        (seven.cell.clients, seven.shares) = (7, vec![11.5, 11.75, 11.0]);
+        all.files = vec![seven];
+        assert_eq!(
+            clients(&all),
+            [
+                "7 clients at once fetch 20 MB by FTP with 640 Mbit/s together, 88.0 to 94.0 Mbit/s each (fast)."
             ]
         );
         all.files.clear();
