@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         a_server_with_little_memory_reads_its_disk_for_each_copy,
         a_server_that_dies_shows_the_end_of_its_log,
         a_server_that_says_nothing_sensible_costs_its_cells_alone,
+        a_file_server_is_in_a_network_that_has_nothing_but_the_run,
         an_interrupted_run_leaves_no_server_no_client_and_no_file,
         a_killed_run_leaves_no_server_and_the_next_one_removes_its_files,
         a_program_that_is_not_installed_names_its_package
@@ -305,12 +306,35 @@ fn all_gone(pids: &[u32]) {
 /// Copies to disk are seen by their clients' arguments; large ones take a while.
 const LARGE: &str = "60_000_000";
 
+/// As Ctrl-C does.
+fn interrupt(run: &Child) {
+    let number = rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
+    rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+}
+
+fn a_file_server_is_in_a_network_that_has_nothing_but_the_run() {
+    let place = TestDirectory::new(LARGE);
+    let mut run = place.eval().spawn().unwrap();
+    let pids = busy(&mut run, &place);
+    let network = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).unwrap();
+    let server = pids.iter().find(|pid| command(**pid) == "vsftpd").unwrap();
+    assert_ne!(network(&server.to_string()), network("self"));
+    let of_server = std::fs::read_to_string(format!("/proc/{server}/net/dev")).unwrap();
+    let names: Vec<&str> =
+        of_server.lines().skip(2).filter_map(|it| it.split(':').next()).collect();
+    let mut names: Vec<&str> = names.into_iter().map(str::trim).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["eth0", "lo"], "only the virtual link leads there");
+    interrupt(&run);
+    run.wait_with_output().unwrap();
+    all_gone(&pids);
+}
+
 fn an_interrupted_run_leaves_no_server_no_client_and_no_file() {
     let place = TestDirectory::new(LARGE);
     let mut run = place.eval().spawn().unwrap();
     let pids = busy(&mut run, &place);
-    let number = rustix::process::Pid::from_raw(i32::try_from(run.id()).unwrap()).unwrap();
-    rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+    interrupt(&run);
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     all_gone(&pids);

@@ -39,6 +39,7 @@ fn every_key_of_a_plan_is_documented() {
         include_str!("../src/plan/tune.rs"),
         include_str!("../src/plan/figure.rs"),
         include_str!("../src/plan/paper.rs"),
+        include_str!("../src/plan/files.rs"),
     ];
     let fields = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
         let (name, kind) = line.strip_prefix("    pub ")?.split_once(": ")?;
@@ -70,7 +71,8 @@ fn every_shipped_plan_parses_and_gives_cells() {
         let plan = Plan::load(name).unwrap();
         assert_eq!(plan.name, *name);
         for link in plan.link.keys() {
-            assert!(!plan.cells(Some(link), 1500).is_empty(), "{name} {link}");
+            let cells = plan.cells(Some(link), 1500).len() + plan.file_cells(Some(link)).len();
+            assert!(cells > 0, "{name} {link}");
         }
     }
 }
@@ -500,4 +502,63 @@ fn an_idle_experiment_gives_a_cell_per_style_of_waiting() {
     let kinds: Vec<_> = plan.cells(Some("here"), 1500).iter().map(|cell| cell.experiment).collect();
     // TCP twice and UDP; ICMP is answered by the kernel and has nothing to wait for.
     assert_eq!(kinds, [Experiment::Idle; 3]);
+}
+
+const FILES: &str = r#"
+[source]
+paper = "a paper"
+[[files]]
+service = "ftp"
+links = ["here"]
+sizes = [1000, 2000]
+to = ["null", "disk"]
+clients = [1, 4]
+[[file_paper]]
+source = "paper"
+at = "table 1"
+what = "get"
+mbit = 88
+of = { service = "ftp", link = "here", size = 2000 }
+"#;
+
+#[test]
+fn files_give_a_cell_for_each_of_their_product_and_belong_to_their_link() {
+    let plan = Plan::parse("test", &format!("{SMALL}{FILES}")).unwrap();
+    let cells = plan.file_cells(Some("here"));
+    assert_eq!(cells.len(), 2 * 2 * 2);
+    assert!(cells.iter().all(|(_, times)| *times == plan.repetitions));
+    assert_eq!(plan.file_cells(None), cells);
+    assert!(plan.file_cells(Some("elsewhere")).is_empty());
+    // A part by links has the files of these; any other part has none.
+    let part = |only: &str| plan.only(&only.parse().unwrap()).unwrap();
+    let here = part("link=here");
+    assert_eq!((here.file_cells(None), here.file_paper.len()), (cells, 1));
+    let udp = part("link=here,transport=udp");
+    assert!(udp.files.is_empty() && udp.file_paper.is_empty());
+}
+
+#[test]
+fn files_that_make_no_sense_are_refused_by_name() {
+    let cases = [
+        ("service = \"ftp\"\nlinks", "service = \"scp\"\nlinks", "known: ftp, smb"),
+        ("links = [\"here\"]\nsizes = [1000", "links = [\"there\"]\nsizes = [1000", "'there'"),
+        ("sizes = [1000, 2000]", "sizes = [0]", "sizes"),
+        ("sizes = [1000, 2000]", "sizes = []", "empty"),
+        ("clients = [1, 4]", "clients = [17]", "clients"),
+        ("clients = [1, 4]", "memory_mib = [1]", "memory_mib"),
+        ("clients = [1, 4]", "disk_mbit = 48", "memory_mib"),
+        ("clients = [1, 4]", "repetitions = 0", "repetitions"),
+        ("clients = [1, 4]", "protections = [\"sign\"]", "protections"),
+        ("size = 2000", "size = 3000", "measures it"),
+        ("source = \"paper\"", "source = \"other\"", "unknown source"),
+    ];
+    for (good, bad, named) in cases {
+        assert!(FILES.contains(good), "{good}");
+        let error = refused(&format!("{SMALL}{}", FILES.replace(good, bad)));
+        assert!(error.contains(named), "{error} does not name {named}");
+    }
+    let loopback = format!("{SMALL}{FILES}").replace("[link.here]", "[link.here]\nloopback = true");
+    assert!(refused(&loopback).contains("no second node"));
+    let server = "[link.here]\nserver_rate_mbit = 1000";
+    assert!(refused(&SMALL.replace("[link.here]", server)).contains("rate_mbit"));
 }

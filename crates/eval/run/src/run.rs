@@ -57,7 +57,9 @@ pub fn run(
         tuning: Vec::new(),
         skipped: Vec::new(),
     };
-    services::installed(&config.plan.files).map_err(RunError::Service)?;
+    if config.peer.is_none() {
+        services::installed(&config.plan.files).map_err(RunError::Service)?;
+    }
     let links = planned_links(config);
     let cells = |(name, link): &(Option<String>, LinkPlan)| {
         let cells = config.plan.most_measured(name.as_deref(), link.mtu as usize);
