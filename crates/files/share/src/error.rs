@@ -1,0 +1,133 @@
+//! Why the other end has not done what it was asked for.
+
+use std::fmt;
+
+/// Why a request failed, in one byte. Both ends have their own words for it, so no text of the
+/// other end reaches a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Fault {
+    /// There is no such file.
+    NotFound = 1,
+    /// The user that serves has no permission to read it, or to write there.
+    Denied = 2,
+    /// The path, or a symlink in it, leads out of the export.
+    Escapes = 3,
+    /// The file has changed since the transfer of it began.
+    Changed = 4,
+    /// The exported directory was removed.
+    Gone = 5,
+    /// Neither file, directory nor symlink: a device, socket or FIFO.
+    Special = 6,
+    /// Nothing can be written there: the export is read-only.
+    ReadOnly = 7,
+    /// The server has too much to do for others.
+    Busy = 8,
+    /// The request makes no sense.
+    Invalid = 9,
+    /// The disk has failed.
+    Disk = 10,
+    /// The disk, or the user's quota, is full.
+    Full = 11,
+    /// A directory is where a file should be, or the other way round.
+    WrongKind = 12,
+    /// A part has another digest than its bytes.
+    Digest = 13,
+    /// The name or path is too long.
+    TooLong = 14,
+    /// The node does not answer.
+    Silent = 15,
+    /// The answer makes no sense.
+    Nonsense = 16,
+    /// Another process writes this file.
+    Locked = 17,
+}
+
+impl Fault {
+    const ALL: [Self; 17] = [
+        Self::NotFound,
+        Self::Denied,
+        Self::Escapes,
+        Self::Changed,
+        Self::Gone,
+        Self::Special,
+        Self::ReadOnly,
+        Self::Busy,
+        Self::Invalid,
+        Self::Disk,
+        Self::Full,
+        Self::WrongKind,
+        Self::Digest,
+        Self::TooLong,
+        Self::Silent,
+        Self::Nonsense,
+        Self::Locked,
+    ];
+
+    /// The one with this number.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| *fault as u8 == byte)
+    }
+
+    /// Whether it is the end of everything, not only of one file.
+    pub fn is_fatal(self) -> bool {
+        matches!(
+            self,
+            Self::Gone
+                | Self::ReadOnly
+                | Self::Busy
+                | Self::Disk
+                | Self::Full
+                | Self::Silent
+                | Self::Nonsense
+        )
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "there is no such file; check the path",
+            Self::Denied => "permission denied; run the command as a user that may use this file",
+            Self::Escapes => "the path leads out of the shared directory; share a directory above",
+            Self::Changed => "the file changed while it was copied; copy it again",
+            Self::Gone => "the shared directory was removed; share it again",
+            Self::Special => "it is a device, socket or FIFO, which is not copied",
+            Self::ReadOnly => {
+                "the share is read-only; start it with 'gigae share --writable \
+                 --trust-every-node DIR'"
+            }
+            Self::Busy => "the server has too many clients; try again later",
+            Self::Invalid => "the other end refused the request; use the same release at both ends",
+            Self::Disk => "the disk has failed; look at the kernel's log ('dmesg')",
+            Self::Full => "no space left; make room and run the same command again",
+            Self::WrongKind => {
+                "a file is where a directory should be, or the other way round; remove it or \
+                 choose another destination"
+            }
+            Self::Digest => "the received bytes differ from the file's; test the memory, and retry",
+            Self::TooLong => "the name or path is too long; choose a shorter one",
+            Self::Silent => {
+                "the node does not answer; start 'gigae share' there and run the same command again"
+            }
+            Self::Locked => "another process copies this file; wait for its end",
+            Self::Nonsense => "the answer makes no sense; use the same release at both ends",
+        })
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_has_a_number_of_its_own_and_one_line() {
+        for fault in Fault::ALL {
+            assert_eq!(Fault::from_byte(fault as u8), Some(fault));
+            assert!(!fault.to_string().contains('\n'));
+        }
+        assert_eq!((Fault::from_byte(0), Fault::from_byte(18)), (None, None));
+    }
+}

@@ -1,0 +1,41 @@
+//! File transfer between two nodes, without sockets, files or a clock.
+//!
+//! One protocol goes one way: a [`Fetcher`] asks and a [`Server`] answers. A push is a fetch by the
+//! other end: the client asks the server to fetch ([`Request::Take`]), and answers its requests.
+//!
+//! - Every request and every reply is one message. A request has a number, which is the tag of its
+//!   reply.
+//! - The server answers each request by itself and keeps no open files for clients. So a request
+//!   can be repeated, and a server that was restarted goes on where the former one stopped.
+//! - Small files come many to a reply. A large file comes in parts of [`PART`] bytes, several at
+//!   the same time. Each part has a digest, which the server computes over the bytes that it has
+//!   read and the fetcher over those that it has received.
+//! - A file has a version: a number that follows from its size, its times and its inode. A part of
+//!   another version than the one that the fetcher began with is refused.
+//!
+//! What reads and writes files is behind two traits: [`Source`] and [`Sink`]. Both get paths as
+//! bytes. The fetcher makes a path only of names that it has [checked](valid_name), so whatever a
+//! server says, the path does not lead out of the destination.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod entry;
+mod error;
+mod fetcher;
+mod message;
+mod names;
+mod pusher;
+mod server;
+mod source;
+
+pub use entry::{Attributes, Entry, Kind};
+pub use error::Fault;
+pub use fetcher::{Fetcher, Options, Outgoing, Problem, Progress, Sink, Want, Wanted};
+pub use message::{
+    MAX_REPLY, MAX_REQUEST, PART, Reply, ReplyHeader, Request, SMALL, Status, digest,
+};
+pub use names::{MAX_NAME, MAX_PATH, join, printable, valid_name, valid_path};
+pub use pusher::Pusher;
+pub use server::{Answer, MOST_IN_FLIGHT, Server};
+pub use source::{Listed, Source};

@@ -1,0 +1,122 @@
+//! The client of a push: asks the server to fetch, and how far it is.
+
+use crate::error::Fault;
+use crate::fetcher::{Outgoing, Want};
+use crate::message::{Reply, Request, Status};
+use std::time::Duration;
+
+/// Between two questions how far the server is.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// Between two tries to reach a server that was lost.
+const TRY_EVERY: Duration = Duration::from_millis(500);
+
+/// After so long without a reply, a request counts as lost. The server answers while it fetches.
+const LOST_AFTER: Duration = Duration::from_secs(3);
+
+/// Asks for a push, and follows it to its end.
+#[derive(Debug)]
+pub struct Pusher {
+    take: Request,
+    taken: bool,
+    status: Status,
+    fatal: Option<Fault>,
+    patience: Duration,
+    next_number: u32,
+    asked: Option<(u32, Duration)>,
+    not_before: Duration,
+    heard: Duration,
+}
+
+impl Pusher {
+    /// Begins at this time. The server asks for these paths, and gives them these names.
+    pub fn new(
+        sources: Vec<(Vec<u8>, Vec<u8>)>,
+        to: Vec<u8>,
+        options: crate::Options,
+        now: Duration,
+    ) -> Self {
+        let ignore_times = options.ignore_times;
+        Self {
+            take: Request::Take { sources, to, ignore_times, exact: false },
+            taken: false,
+            status: Status::default(),
+            fatal: None,
+            patience: options.patience,
+            next_number: 1,
+            asked: None,
+            not_before: now,
+            heard: now,
+        }
+    }
+
+    /// How far the server was when it was asked last.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    /// What has ended it before the server was ready.
+    pub fn fatal(&self) -> Option<Fault> {
+        self.fatal
+    }
+
+    /// Whether the server has not answered for some seconds.
+    pub fn is_silent(&self, now: Duration) -> bool {
+        now.saturating_sub(self.heard) > LOST_AFTER
+    }
+
+    /// What to do now, as of a [`Fetcher`](crate::Fetcher).
+    pub fn next(&mut self, now: Duration) -> Want {
+        let given_up = self.heard + self.patience;
+        if self.fatal.is_none() && !self.status.over && given_up <= now {
+            self.fatal = Some(Fault::Silent);
+        }
+        if self.fatal.is_some() || self.status.over {
+            return Want::Nothing;
+        }
+        if let Some((number, since)) = self.asked {
+            let lost = since + LOST_AFTER;
+            return if lost <= now { Want::Forget(number + 1) } else { Want::Wait(lost) };
+        }
+        if now < self.not_before {
+            return Want::Wait(self.not_before);
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1).max(1);
+        self.asked = Some((number, now));
+        let request = if self.taken { &Request::Status } else { &self.take };
+        Want::Send(Outgoing { number, message: request.encode(number) })
+    }
+
+    /// A reply has arrived.
+    pub fn reply(&mut self, now: Duration, number: u32, message: &[u8]) {
+        if self.asked.is_none_or(|(asked, _)| asked != number) {
+            return;
+        }
+        self.asked = None;
+        self.heard = now;
+        self.not_before = now + ASK_EVERY;
+        match (self.taken, Reply::decode(message)) {
+            (false, Ok(Reply::Taken(new))) => {
+                self.taken = true;
+                // If it has to begin again, that path is there.
+                if let Request::Take { exact, .. } = &mut self.take {
+                    *exact |= new;
+                }
+            }
+            (true, Ok(Reply::Status(status))) => self.status = status,
+            // The server was restarted: it begins again with what it has.
+            (true, Ok(Reply::Failed(Fault::NotFound))) => self.taken = false,
+            (_, Ok(Reply::Failed(fault))) => self.fatal = Some(fault),
+            _ => self.fatal = Some(Fault::Nonsense),
+        }
+    }
+
+    /// A request, or the reply to it, was lost.
+    pub fn unanswered(&mut self, now: Duration, number: u32) {
+        if self.asked.is_some_and(|(asked, _)| asked == number) {
+            self.asked = None;
+            self.not_before = now + TRY_EVERY;
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! Files in memory, and a network in virtual time between a fetcher and a server.
+#![allow(missing_docs)]
+
+use gigae_share::{
+    Answer, Attributes, Entry, Fault, Fetcher, Kind, Listed, MAX_REPLY, MAX_REQUEST, Options,
+    Outgoing, Server, Sink, Source, Want, Wanted, digest, valid_name,
+};
+use oorandom::Rand32;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) attributes: Attributes,
+    pub(crate) data: Vec<u8>,
+}
+
+pub(crate) type Files = BTreeMap<Vec<u8>, Node>;
+
+pub(crate) fn attributes(kind: Kind, size: usize, version: u64) -> Attributes {
+    let (mode, seconds) = (0o640 + (version % 7) as u16, 1_000_000 + version as i64);
+    let sparse = false;
+    Attributes { kind, sparse, mode, size: size as u64, seconds, nanoseconds: 5, version }
+}
+
+pub(crate) fn file(data: Vec<u8>, version: u64) -> Node {
+    Node { attributes: attributes(Kind::File, data.len(), version), data }
+}
+
+pub(crate) fn bytes(rng: &mut Rand32, len: usize) -> Vec<u8> {
+    (0..len.div_ceil(4)).flat_map(|_| rng.rand_u32().to_le_bytes()).take(len).collect()
+}
+
+/// A tree with directories, symlinks, empty, small, large and sparse files, and odd names.
+pub(crate) fn tree(rng: &mut Rand32) -> Files {
+    let mut files = Files::new();
+    let mut directories = vec![Vec::new()];
+    let mut version = 1;
+    let directory =
+        |version| Node { attributes: attributes(Kind::Directory, 0, version), data: vec![] };
+    files.insert(Vec::new(), directory(0));
+    for n in 0..rng.rand_range(1..60) {
+        version += 1;
+        let parent = &directories[rng.rand_range(0..directories.len() as u32) as usize];
+        let mut name = format!("{n}").into_bytes();
+        match rng.rand_range(0..8) {
+            0 => name.push(0xff),
+            1 => name.resize(255, b'n'),
+            2 => name.push(b'\n'),
+            _ => {}
+        }
+        let path = gigae_share::join(parent, &name);
+        let node = match rng.rand_range(0..10) {
+            0 | 1 if path.len() < 2000 => {
+                directories.push(path.clone());
+                directory(version)
+            }
+            2 => Node {
+                attributes: attributes(Kind::Symlink, 3, version),
+                data: b"../../x".to_vec(),
+            },
+            3 => {
+                let len = rng.rand_range(0..3 << 20) as usize;
+                file(bytes(rng, len), version)
+            }
+            4 => {
+                let mut data = vec![0; 2 << 20];
+                data[rng.rand_range(0..2 << 20) as usize] = 1;
+                let mut node = file(data, version);
+                node.attributes.sparse = true;
+                node
+            }
+            _ => {
+                let len = rng.rand_range(0..5000) as usize;
+                file(bytes(rng, len), version)
+            }
+        };
+        files.insert(path, node);
+    }
+    files
+}
+
+/// What is shared.
+pub(crate) struct Shared(pub Files);
+
+impl Shared {
+    fn get(&self, path: &[u8]) -> Result<&Node, Fault> {
+        self.0.get(path).ok_or(Fault::NotFound)
+    }
+
+    fn entries(&self, path: &[u8]) -> Vec<Entry> {
+        let child = |(of, node): (&Vec<u8>, &Node)| {
+            let rest = match path {
+                [] => &of[..],
+                path => of.strip_prefix(path)?.strip_prefix(b"/")?,
+            };
+            let target = match node.attributes.kind {
+                Kind::Symlink => node.data.clone(),
+                _ => Vec::new(),
+            };
+            valid_name(rest).then(|| Entry {
+                name: rest.to_vec(),
+                attributes: node.attributes,
+                target,
+            })
+        };
+        self.0.iter().filter_map(child).collect()
+    }
+}
+
+impl Source for Shared {
+    type Directory = Vec<u8>;
+
+    fn look(&mut self, path: &[u8]) -> Result<(Attributes, Vec<u8>), Fault> {
+        let node = self.get(path)?;
+        let is_link = node.attributes.kind == Kind::Symlink;
+        Ok((node.attributes, if is_link { node.data.clone() } else { Vec::new() }))
+    }
+
+    fn list(
+        &mut self,
+        path: &[u8],
+        from: u64,
+        take: &mut dyn FnMut(&Entry) -> bool,
+    ) -> Result<Listed, Fault> {
+        self.get(path)?;
+        for (n, entry) in self.entries(path).iter().enumerate().skip(from as usize) {
+            // Some in each reply, so that directories are listed in several.
+            if n as u64 == from + 7 || !take(entry) {
+                return Ok(Listed::Until(n as u64));
+            }
+        }
+        Ok(Listed::All)
+    }
+
+    fn directory(&mut self, path: &[u8]) -> Result<Vec<u8>, Fault> {
+        self.get(path).map(|_| path.to_vec())
+    }
+
+    fn small(
+        &mut self,
+        directory: &Vec<u8>,
+        name: &[u8],
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Attributes, Fault> {
+        let node = self.get(&gigae_share::join(directory, name))?;
+        if node.attributes.kind != Kind::File || node.data.len() > most {
+            return Err(Fault::Changed);
+        }
+        out.extend_from_slice(&node.data);
+        Ok(node.attributes)
+    }
+
+    fn read(
+        &mut self,
+        path: &[u8],
+        version: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), Fault> {
+        let node = self.get(path)?;
+        let data = node.data.get(offset as usize..).and_then(|data| data.get(..out.len()));
+        match data {
+            Some(data) if node.attributes.version == version => {
+                out.copy_from_slice(data);
+                Ok(())
+            }
+            _ => Err(Fault::Changed),
+        }
+    }
+
+    fn data(&mut self, path: &[u8], version: u64, from: u64) -> Result<Option<(u64, u64)>, Fault> {
+        let node = self.get(path)?;
+        if node.attributes.version != version {
+            return Err(Fault::Changed);
+        }
+        let rest = &node.data[(from as usize).min(node.data.len())..];
+        Ok(rest.iter().position(|&byte| byte != 0).map(|at| {
+            let start = (from + at as u64) / 4096 * 4096;
+            (start.max(from), (start + 4096).min(node.data.len() as u64))
+        }))
+    }
+}
+
+/// Where files go. What is partial stays when the client is restarted.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) files: Files,
+    partial: BTreeMap<(Vec<u8>, u64), Vec<u8>>,
+    open: BTreeMap<u32, (Vec<u8>, u64)>,
+    /// Bytes until the disk is full.
+    pub(crate) room: Option<usize>,
+    /// Whether each path was checked.
+    pub(crate) resumed: u64,
+}
+
+impl Written {
+    pub(crate) fn restart(&mut self) {
+        self.open.clear();
+    }
+
+    /// What is left in a damaged state by a machine that lost power.
+    pub(crate) fn damage(&mut self, rng: &mut Rand32) {
+        for data in self.partial.values_mut().filter(|data| !data.is_empty()) {
+            let at = rng.rand_range(0..data.len() as u32) as usize;
+            data[at] ^= 1;
+        }
+    }
+
+    fn check(&self, path: &[u8]) {
+        let valid = path.is_empty() || path.split(|&byte| byte == b'/').all(valid_name);
+        assert!(valid, "a path that leads elsewhere: {}", gigae_share::printable(path));
+        if let Some(parent) = path.iter().rposition(|&byte| byte == b'/') {
+            let kind = self.files.get(&path[..parent]).map(|node| node.attributes.kind);
+            assert_eq!(kind, Some(Kind::Directory), "nothing is written through anything else");
+        }
+    }
+
+    fn use_up(&mut self, len: usize) -> Result<(), Fault> {
+        if let Some(room) = &mut self.room {
+            *room = room.checked_sub(len).ok_or(Fault::Full)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Written {
+    fn make_directory(&mut self, path: &[u8]) -> Result<bool, Fault> {
+        self.check(path);
+        match self.files.get(path).map(|node| node.attributes.kind) {
+            Some(Kind::Directory) => Ok(false),
+            Some(_) => Err(Fault::WrongKind),
+            None => {
+                let attributes = attributes(Kind::Directory, 0, 0);
+                self.files.insert(path.to_vec(), Node { attributes, data: Vec::new() });
+                Ok(true)
+            }
+        }
+    }
+
+    fn finish_directory(&mut self, path: &[u8], attributes: &Attributes) -> Result<(), Fault> {
+        self.files.get_mut(path).ok_or(Fault::NotFound)?.attributes = *attributes;
+        Ok(())
+    }
+
+    fn symlink(
+        &mut self,
+        path: &[u8],
+        target: &[u8],
+        attributes: &Attributes,
+    ) -> Result<(), Fault> {
+        self.check(path);
+        if self.make_directory(path) == Ok(false) {
+            return Err(Fault::WrongKind);
+        }
+        let node = Node { attributes: *attributes, data: target.to_vec() };
+        self.files.insert(path.to_vec(), node);
+        Ok(())
+    }
+
+    fn has(&mut self, path: &[u8], wanted: &Attributes) -> bool {
+        self.files.get(path).is_some_and(|node| {
+            let has = node.attributes;
+            (has.kind, has.size, has.seconds) == (wanted.kind, wanted.size, wanted.seconds)
+        })
+    }
+
+    fn store(&mut self, path: &[u8], attributes: &Attributes, data: &[u8]) -> Result<(), Fault> {
+        self.check(path);
+        self.use_up(data.len())?;
+        let kind = self.files.get(path).map(|node| node.attributes.kind);
+        if kind == Some(Kind::Directory) {
+            return Err(Fault::WrongKind);
+        }
+        self.files.insert(path.to_vec(), Node { attributes: *attributes, data: data.to_vec() });
+        Ok(())
+    }
+
+    fn begin(&mut self, file: u32, path: &[u8], attributes: &Attributes) -> Result<u64, Fault> {
+        self.check(path);
+        if self.files.get(path).is_some_and(|node| node.attributes.kind == Kind::Directory) {
+            return Err(Fault::WrongKind);
+        }
+        let key = (path.to_vec(), attributes.version);
+        let left = self.partial.entry(key.clone()).or_default().len() as u64;
+        self.open.insert(file, key);
+        Ok(left)
+    }
+
+    fn digest(&mut self, file: u32, offset: u64, len: usize) -> Result<u128, Fault> {
+        let data = &self.partial[&self.open[&file]];
+        let part = data.get(offset as usize..).and_then(|data| data.get(..len));
+        self.resumed += len as u64;
+        part.map(digest).ok_or(Fault::Changed)
+    }
+
+    fn write(&mut self, file: u32, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        self.use_up(data.len())?;
+        let partial = self.partial.get_mut(&self.open[&file]).unwrap();
+        let end = offset as usize + data.len();
+        if partial.len() < end {
+            partial.resize(end, 0);
+        }
+        partial[offset as usize..end].copy_from_slice(data);
+        Ok(())
+    }
+
+    fn finish(&mut self, file: u32, attributes: &Attributes) -> Result<(), Fault> {
+        let key = self.open.remove(&file).unwrap();
+        let mut data = self.partial.remove(&key).unwrap();
+        // A lying server may name any length; nothing more than a number comes of it here.
+        data.resize((attributes.size as usize).min(16 << 20), 0);
+        self.files.insert(key.0, Node { attributes: *attributes, data });
+        Ok(())
+    }
+
+    fn leave(&mut self, file: u32, _fault: Option<Fault>) {
+        self.open.remove(&file);
+    }
+}
+
+/// What goes wrong on the way, each in a thousand messages.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Faults {
+    /// The session ends: everything on its way is lost.
+    pub(crate) cut: u32,
+    /// The server dies and comes again after a while.
+    pub(crate) server_dies: u32,
+    /// The client dies and is started again.
+    pub(crate) client_dies: u32,
+    /// The client's machine dies: what is partial has another bit somewhere.
+    pub(crate) power_fails: u32,
+    /// A reply has another bit, is cut or replaced by anything.
+    pub(crate) lies: u32,
+    /// A shared file changes.
+    pub(crate) changes: u32,
+}
+
+enum Letter {
+    Request(Outgoing),
+    Reply(u32, Vec<u8>),
+    /// The sender learns that the session has ended, and with it these requests.
+    Lost(Vec<u32>),
+}
+
+pub(crate) struct World {
+    pub(crate) rng: Rand32,
+    pub(crate) shared: Shared,
+    pub(crate) written: Written,
+    server: Server<u8>,
+    server_up: Duration,
+    now: Duration,
+    /// In order, each with the time of its arrival.
+    letters: VecDeque<(Duration, Letter)>,
+    waiting: Vec<u32>,
+    pub(crate) starts: u32,
+    pub(crate) most_in_flight: usize,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rand32::new(seed);
+        let shared = Shared(tree(&mut rng));
+        Self {
+            rng,
+            shared,
+            written: Written::default(),
+            server: Server::default(),
+            server_up: Duration::ZERO,
+            now: Duration::ZERO,
+            letters: VecDeque::new(),
+            waiting: Vec::new(),
+            starts: 0,
+            most_in_flight: 0,
+        }
+    }
+
+    fn happens(&mut self, of_thousand: u32) -> bool {
+        self.rng.rand_range(0..1000) < of_thousand
+    }
+
+    fn post(&mut self, letter: Letter) {
+        let arrival = self.now + MS * self.rng.rand_range(0..3);
+        let last = self.letters.back().map_or(Duration::ZERO, |(at, _)| *at);
+        self.letters.push_back((arrival.max(last), letter));
+    }
+
+    /// Nothing of what is on its way arrives. The client learns of its own messages.
+    fn cut(&mut self) {
+        let mut lost = Vec::new();
+        for (_, letter) in std::mem::take(&mut self.letters) {
+            match letter {
+                Letter::Request(request) => lost.push(request.number),
+                Letter::Reply(..) => self.server.sent(0),
+                Letter::Lost(numbers) => lost.extend(numbers),
+            }
+        }
+        if !lost.is_empty() {
+            self.post(Letter::Lost(lost));
+        }
+    }
+
+    /// Runs a client until it is over, and returns it.
+    pub(crate) fn run(&mut self, faults: Faults) -> Fetcher {
+        let options = Options { ignore_times: false, patience: Duration::from_secs(30) };
+        let wanted = || vec![Wanted { from: Vec::new(), to: b"copy".to_vec() }];
+        let mut fetcher = Fetcher::new(wanted(), options, self.now);
+        for _ in 0..2_000_000 {
+            if self.happens(faults.client_dies) {
+                if self.happens(faults.power_fails) {
+                    self.written.damage(&mut self.rng);
+                }
+                self.starts += 1;
+                self.cut();
+                self.letters.clear();
+                self.waiting.clear();
+                self.written.restart();
+                fetcher = Fetcher::new(wanted(), options, self.now);
+            }
+            match fetcher.next(self.now, &mut self.written) {
+                Want::Send(request) => {
+                    assert!(request.message.len() <= MAX_REQUEST);
+                    self.waiting.push(request.number);
+                    self.most_in_flight = self.most_in_flight.max(self.waiting.len());
+                    self.post(Letter::Request(request));
+                }
+                Want::Forget(before) => self.forget(before, &mut fetcher),
+                Want::Wait(until) => self.step(until, faults, &mut fetcher),
+                Want::Nothing => return fetcher,
+            }
+        }
+        panic!("it does not end");
+    }
+
+    /// As an endpoint does: what has begun to arrive is not cancelled.
+    fn forget(&mut self, before: u32, fetcher: &mut Fetcher) {
+        let arriving = |number: u32| {
+            self.letters.iter().any(|(_, l)| matches!(l, Letter::Reply(n, _) if *n == number))
+        };
+        let (gone, rest) =
+            self.waiting.iter().partition(|&&number| number < before && !arriving(number));
+        self.waiting = rest;
+        let gone: Vec<u32> = gone;
+        gone.iter().for_each(|&number| fetcher.unanswered(number));
+    }
+
+    fn step(&mut self, until: Duration, faults: Faults, fetcher: &mut Fetcher) {
+        let Some(&(at, _)) = self.letters.front() else {
+            self.now = until.max(self.now + MS);
+            return;
+        };
+        if at > until {
+            self.now = until;
+            return;
+        }
+        self.now = self.now.max(at);
+        let Some((_, letter)) = self.letters.pop_front() else { return };
+        if self.happens(faults.changes) {
+            self.change();
+        }
+        if self.happens(faults.cut) {
+            self.letters.push_front((at, letter));
+            return self.cut();
+        }
+        if self.happens(faults.server_dies) {
+            self.letters.push_front((at, letter));
+            self.cut();
+            self.server = Server::default();
+            self.server_up = self.now + MS * self.rng.rand_range(0..3000);
+            return;
+        }
+        match letter {
+            Letter::Request(request) if self.now < self.server_up => {
+                self.post(Letter::Lost(vec![request.number]));
+            }
+            Letter::Request(request) => {
+                let mut out = Vec::new();
+                match self.server.handle(0, &request.message, &mut self.shared, &mut out) {
+                    Answer::Reply(number) => {
+                        assert!(number == request.number && out.len() <= MAX_REPLY);
+                        if self.happens(faults.lies) {
+                            self.lie(&mut out);
+                        }
+                        self.post(Letter::Reply(number, out));
+                    }
+                    answer => panic!("{answer:?}"),
+                }
+            }
+            Letter::Reply(number, reply) => {
+                self.server.sent(0);
+                if let Some(at) = self.waiting.iter().position(|&waiting| waiting == number) {
+                    self.waiting.remove(at);
+                    fetcher.reply(self.now, number, &reply, &mut self.written);
+                }
+            }
+            Letter::Lost(numbers) => {
+                fetcher.lost(self.now);
+                for number in numbers {
+                    self.waiting.retain(|&waiting| waiting != number);
+                    fetcher.unanswered(number);
+                }
+            }
+        }
+    }
+
+    fn lie(&mut self, reply: &mut Vec<u8>) {
+        let at = self.rng.rand_range(0..reply.len() as u32) as usize;
+        match self.rng.rand_range(0..4) {
+            0 => reply[at] ^= 1 << self.rng.rand_range(0..8),
+            1 => reply.truncate(at),
+            2 => {
+                let len = self.rng.rand_range(0..300) as usize;
+                *reply = bytes(&mut self.rng, len);
+                if let Some(kind) = reply.first_mut() {
+                    *kind %= 12;
+                }
+            }
+            // A name that leads elsewhere, where there is a name.
+            _ => {
+                let odd = [&b"/"[..], b"..", b"\0"][self.rng.rand_range(0..3) as usize];
+                let end = (at + odd.len()).min(reply.len());
+                reply[at..end].copy_from_slice(&odd[..end - at]);
+            }
+        }
+    }
+
+    fn change(&mut self) {
+        let n = self.rng.rand_range(0..self.shared.0.len() as u32) as usize;
+        let Some(node) = self.shared.0.values_mut().nth(n) else { return };
+        if node.attributes.kind == Kind::File && !node.data.is_empty() {
+            node.attributes.version += 1000;
+            node.attributes.seconds += 1000;
+            node.data[0] ^= 0xff;
+        }
+    }
+
+    /// Whether everything that was copied is as it was shared.
+    pub(crate) fn compare(&self) {
+        for (path, node) in &self.shared.0 {
+            let to = match &path[..] {
+                [] => b"copy".to_vec(),
+                path => gigae_share::join(b"copy", path),
+            };
+            assert_eq!(self.written.files.get(&to), Some(node), "{}", gigae_share::printable(path));
+        }
+        assert_eq!(self.written.files.len(), self.shared.0.len());
+    }
+}

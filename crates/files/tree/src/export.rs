@@ -1,0 +1,224 @@
+//! A directory that is shared.
+
+use crate::beneath::{self, CAREFULLY, Symlinks, attributes, attributes_of};
+use crate::fault::fault;
+use gigae_share::{Attributes, Entry, Fault, Kind, Listed, Source};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// Files that stay open between two requests for parts: as many as a fetcher reads at a time.
+const MOST_OPEN: usize = 16;
+
+/// Bytes of names that the kernel returns at once.
+const NAMES: usize = 32 << 10;
+
+/// A directory whose files are read beneath it.
+#[derive(Debug)]
+pub struct Export {
+    root: OwnedFd,
+    /// Those that were read last, the last one at the end.
+    open: Vec<(Vec<u8>, OwnedFd)>,
+}
+
+impl Export {
+    /// Opens the directory. Its path may contain symlinks, also to elsewhere.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self::new(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
+    pub(crate) fn new(root: OwnedFd) -> Self {
+        Self { root, open: Vec::new() }
+    }
+
+    /// Closes the files that were read last, so that they can be removed or unmounted.
+    pub fn close_files(&mut self) {
+        self.open.clear();
+    }
+
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// A missing file, or a directory that was removed with everything in it.
+    pub(crate) fn fault(&self, error: Errno) -> Fault {
+        match fault(error) {
+            Fault::NotFound if fstat(&self.root).is_ok_and(|root| root.st_nlink == 0) => {
+                Fault::Gone
+            }
+            fault => fault,
+        }
+    }
+
+    fn beneath(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
+        beneath::open(&self.root, path, flags, Symlinks::Beneath).map_err(|e| self.fault(e))
+    }
+
+    /// An open file of this path, which is a regular one.
+    fn file(&mut self, path: &[u8]) -> Result<BorrowedFd<'_>, Fault> {
+        let known = self.open.iter().position(|(known, _)| known == path);
+        let entry = match known {
+            Some(at) => self.open.remove(at),
+            None => {
+                let is = attributes_of(self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?)?;
+                if is.kind != Kind::File {
+                    return Err(Fault::Changed);
+                }
+                if self.open.len() == MOST_OPEN {
+                    self.open.remove(0);
+                }
+                (path.to_vec(), self.beneath(path, CAREFULLY)?)
+            }
+        };
+        self.open.push(entry);
+        Ok(self.open[self.open.len() - 1].1.as_fd())
+    }
+
+    /// After a use of a file: whether it is still that version. Otherwise it is opened again the
+    /// next time.
+    fn check(&mut self, version: u64) -> Result<(), Fault> {
+        let Some((_, file)) = self.open.last() else { return Err(Fault::Changed) };
+        if attributes_of(file)?.version == version {
+            return Ok(());
+        }
+        self.open.pop();
+        Err(Fault::Changed)
+    }
+}
+
+impl Source for Export {
+    type Directory = OwnedFd;
+
+    fn look(&mut self, path: &[u8]) -> Result<(Attributes, Vec<u8>), Fault> {
+        let file = self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?;
+        let attributes = attributes_of(&file)?;
+        if path.is_empty() && fstat(&self.root).is_ok_and(|root| root.st_nlink == 0) {
+            return Err(Fault::Gone);
+        }
+        let target = match attributes.kind {
+            Kind::Symlink => link(&file, b"")?,
+            _ => Vec::new(),
+        };
+        Ok((attributes, target))
+    }
+
+    fn list(
+        &mut self,
+        path: &[u8],
+        from: u64,
+        take: &mut dyn FnMut(&Entry) -> bool,
+    ) -> Result<Listed, Fault> {
+        let directory = self.beneath(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        if from > 0 {
+            rustix::fs::seek(&directory, SeekFrom::Start(from)).map_err(|_| Fault::Invalid)?;
+        }
+        let mut names = [MaybeUninit::uninit(); NAMES];
+        let mut entries = RawDir::new(&directory, &mut names);
+        let mut at = from;
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|e| self.fault(e))?;
+            let (name, next) = (entry.file_name().to_bytes(), entry.next_entry_cookie());
+            if name != b"."
+                && name != b".."
+                && let Some(found) = found(&directory, name)?
+                && !take(&found)
+            {
+                return Ok(Listed::Until(at));
+            }
+            at = next;
+        }
+        Ok(Listed::All)
+    }
+
+    fn directory(&mut self, path: &[u8]) -> Result<OwnedFd, Fault> {
+        self.beneath(path, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    fn small(
+        &mut self,
+        directory: &OwnedFd,
+        name: &[u8],
+        most: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Attributes, Fault> {
+        let file = openat(directory, name, CAREFULLY, Mode::empty());
+        let file = file.map_err(|e| self.fault(e))?;
+        let before = attributes_of(&file)?;
+        if before.kind != Kind::File || before.size > most as u64 {
+            return Err(Fault::Changed);
+        }
+        let (begin, len) = (out.len(), usize::try_from(before.size).unwrap_or(most));
+        out.resize(begin + len, 0);
+        fill(&file, 0, &mut out[begin..])?;
+        match attributes_of(&file)? == before {
+            true => Ok(before),
+            false => Err(Fault::Changed),
+        }
+    }
+
+    fn read(
+        &mut self,
+        path: &[u8],
+        version: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), Fault> {
+        fill(self.file(path)?, offset, out)?;
+        self.check(version)
+    }
+
+    fn data(&mut self, path: &[u8], version: u64, from: u64) -> Result<Option<(u64, u64)>, Fault> {
+        let file = self.file(path)?;
+        let found = match rustix::fs::seek(file, SeekFrom::Data(from)) {
+            Ok(start) => {
+                let end = rustix::fs::seek(file, SeekFrom::Hole(start)).map_err(fault)?;
+                Some((start, end))
+            }
+            Err(Errno::NXIO) => None,
+            Err(error) => return Err(fault(error)),
+        };
+        self.check(version)?;
+        Ok(found)
+    }
+}
+
+/// An entry of a directory; `None` if it has just been removed.
+fn found(directory: &OwnedFd, name: &[u8]) -> Result<Option<Entry>, Fault> {
+    let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(fault(error)),
+    };
+    let attributes = attributes(&stat);
+    let target = match attributes.kind {
+        Kind::Symlink => match link(directory, name) {
+            Err(Fault::NotFound) => return Ok(None),
+            target => target?,
+        },
+        _ => Vec::new(),
+    };
+    Ok(Some(Entry { name: name.to_vec(), attributes, target }))
+}
+
+fn link(directory: &OwnedFd, name: &[u8]) -> Result<Vec<u8>, Fault> {
+    Ok(readlinkat(directory, name, Vec::new()).map_err(fault)?.into_bytes())
+}
+
+/// Reads bytes from this offset on. A file that ends earlier has become shorter.
+pub(crate) fn fill(file: impl AsFd, mut offset: u64, mut out: &mut [u8]) -> Result<(), Fault> {
+    while !out.is_empty() {
+        match rustix::io::pread(&file, &mut *out, offset) {
+            Ok(0) => return Err(Fault::Changed),
+            Ok(read) => {
+                offset += read as u64;
+                out = &mut out[read..];
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(fault(error)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! What an error of the kernel means for a transfer.
+
+use gigae_share::Fault;
+use rustix::io::Errno;
+
+/// A missing file is also [`Fault::NotFound`] if a part of its path is no directory.
+pub(crate) fn fault(error: Errno) -> Fault {
+    match error {
+        Errno::NOENT | Errno::NOTDIR => Fault::NotFound,
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => Fault::Denied,
+        Errno::XDEV | Errno::LOOP => Fault::Escapes,
+        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Fault::Full,
+        Errno::NAMETOOLONG => Fault::TooLong,
+        Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY => Fault::WrongKind,
+        Errno::STALE => Fault::Gone,
+        Errno::MFILE | Errno::NFILE | Errno::AGAIN => Fault::Busy,
+        Errno::NXIO | Errno::NODEV => Fault::Special,
+        _ => Fault::Disk,
+    }
+}

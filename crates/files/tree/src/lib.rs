@@ -1,0 +1,23 @@
+//! The files of a transfer: what is shared ([`Export`], [`Picks`]) and where fetched files go
+//! ([`Destination`]).
+//!
+//! Paths are bytes and come from the other end. The kernel makes sure that none leads out:
+//! everything is opened from the descriptor of the export or of the destination with openat2(2)
+//! and `RESOLVE_BENEATH`. Beneath an export, symlinks are followed as long as they stay in it.
+//! Beneath a destination, no symlink is followed: the other end may have made it.
+//!
+//! A file is written under a temporary name beside its own, and gets its name when all of it is
+//! there. What is left of a large file under its temporary name is used by the next try.
+
+#![forbid(unsafe_code)]
+
+mod beneath;
+mod destination;
+mod export;
+mod fault;
+mod partial;
+mod picks;
+
+pub use destination::{Destination, Place};
+pub use export::Export;
+pub use picks::{Pick, Picks};
