@@ -51,7 +51,7 @@ pub struct DiscoverArgs {
 }
 
 /// Smaller numbers are lengths (IEEE Std 802.3, clause 3.2.6).
-fn ethertype(text: &str) -> Result<u16, String> {
+pub(crate) fn ethertype(text: &str) -> Result<u16, String> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16),
         None => text.parse(),
@@ -137,7 +137,9 @@ fn known(args: &DiscoverArgs) -> Result<Option<Cluster>, ClusterError> {
     }
 }
 
-fn if_there(read: Result<Cluster, ClusterError>) -> Result<Option<Cluster>, ClusterError> {
+pub(crate) fn if_there(
+    read: Result<Cluster, ClusterError>,
+) -> Result<Option<Cluster>, ClusterError> {
     match read {
         Err(ClusterError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             Ok(None)

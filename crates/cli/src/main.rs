@@ -2,8 +2,8 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use gigae_cli::{
-    broker, capture, compare, discover, doctor, eval, fabric, generate, key, nic,
-    outcome::complain, plans, serve, soak, stat, tuning,
+    broker, capture, compare, cp, discover, doctor, eval, fabric, generate, key, nic,
+    outcome::complain, plans, serve, share, soak, stat, tuning,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -28,6 +28,8 @@ enum Command {
     Key(key::KeyArgs),
     Tuning(tuning::TuningArgs),
     Soak(soak::SoakArgs),
+    Share(share::ShareArgs),
+    Cp(cp::CpArgs),
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
     Nic(nic::NicArgs),
@@ -92,6 +94,8 @@ fn main() -> ExitCode {
         Command::Key(args) => key::key(&args),
         Command::Tuning(args) => tuning::tuning(&args),
         Command::Soak(args) => soak::soak(&args, &interrupted),
+        Command::Share(args) => share::share(&args, &interrupted),
+        Command::Cp(args) => cp::cp(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
         Command::Discover(args) => discover::run(&args, &interrupted),

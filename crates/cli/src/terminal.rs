@@ -4,8 +4,10 @@
 use gigae_eval_run::RunProgress;
 use gigae_eval_session::control::Waiting;
 use gigae_eval_session::remark::remark;
+use gigae_share::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::time::Duration;
 
 /// A progress bar on standard error, if that is a terminal.
 pub(crate) struct Bar {
@@ -61,6 +63,51 @@ impl RunProgress for Bar {
             remark(&waiting.to_string());
         }
         self.before = waiting.before;
+    }
+}
+
+/// How far a copy is, on standard error, if that is a terminal.
+pub(crate) struct FileBar {
+    bar: ProgressBar,
+    shown: Duration,
+}
+
+impl FileBar {
+    /// Between two drawings.
+    const EVERY: Duration = Duration::from_millis(100);
+
+    /// A bar that shows nothing yet.
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let template = "{bar:30} {percent:>3} %  {bytes} of {total_bytes}  {bytes_per_sec}  \
+                        {eta} left  {wide_msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, shown: Duration::ZERO }
+    }
+
+    /// Shows how far it is at this time, and whether the node is silent.
+    pub(crate) fn show(&mut self, now: Duration, copying: impl FnOnce() -> (Progress, bool)) {
+        if self.bar.is_hidden() || now < self.shown + Self::EVERY {
+            return;
+        }
+        self.shown = now;
+        let (Progress { files, bytes, total, .. }, is_silent) = copying();
+        self.bar.set_length(total);
+        self.bar.set_position(bytes);
+        self.bar.set_message(match is_silent {
+            true => "waiting for the node".to_owned(),
+            false => format!("{files} files"),
+        });
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
     }
 }
 
