@@ -22,6 +22,7 @@ mod discovery;
 #[cfg(feature = "evaluator")]
 mod documents;
 mod endpoint;
+mod files;
 mod frames;
 mod identities;
 mod meter;
@@ -44,6 +45,7 @@ pub use discovery::discovery;
 #[cfg(feature = "evaluator")]
 pub use documents::{plan, results};
 pub use endpoint::endpoint;
+pub use files::files;
 pub use identities::identities;
 pub use meter::Meter;
 pub use protocol::protocol;

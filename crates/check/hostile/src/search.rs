@@ -13,6 +13,7 @@ pub const TARGETS: &[(&str, FuzzTarget)] = &[
     ("resources", crate::resources),
     ("identities", crate::identities),
     ("transfer", crate::transfer),
+    ("files", crate::files),
     ("cluster", crate::cluster),
     ("discovery", crate::discovery),
     ("broker", crate::broker),

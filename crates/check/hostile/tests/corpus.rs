@@ -58,6 +58,11 @@ fn identities() {
 }
 
 #[test]
+fn files() {
+    replay("files", 300);
+}
+
+#[test]
 fn transfer() {
     replay("transfer", 300);
 }
