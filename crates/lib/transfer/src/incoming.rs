@@ -2,7 +2,7 @@
 
 use crate::atomic::{Values, apply};
 use crate::log;
-use crate::matching::{UnexpectedBody, UnexpectedMessage};
+use crate::matching::{PostedReceive, UnexpectedBody, UnexpectedMessage};
 use crate::memory::{Bytes, RegionKey, RegionRef, Rights};
 use crate::notices::UnansweredWrite;
 use crate::operation::{
@@ -87,35 +87,6 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
-    /// Matches a message that begins to arrive with a receive.
-    fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
-        let matched = Matched { peer, label, total, got: 0, source: DataSource::Parts };
-        let waits = self.is_stalled(Stalled { peer, untagged: label.untagged });
-        let found = if waits { None } else { self.receive_for(matched, self.most_now()) };
-        if found.is_none() {
-            self.counters.unexpected += 1;
-        }
-        found
-    }
-
-    /// The receive that takes a message now; `None` if the message is to be kept. If it is to wait
-    /// for a receive of several, the peer is stalled from then on. `most`: see
-    /// [`has_room_for`](Self::has_room_for).
-    pub(crate) fn receive_for(&mut self, matched: Matched, most: usize) -> Option<u32> {
-        let Matched { peer, label, .. } = matched;
-        let id = self.matching.receive_for(peer, label)?;
-        if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
-            receive.matched = Some(matched);
-            *self.engaged_with(peer) += 1;
-            return Some(id);
-        }
-        if self.has_room_for(peer, most) {
-            return Some(self.part(id, matched));
-        }
-        self.stall(Stalled { peer, untagged: label.untagged });
-        None
-    }
-
     /// Keeps a message until a receive wants it.
     fn keep(&mut self, peer: PeerId, label: Label, total: u32, body: UnexpectedBody) {
         let waits = self.is_stalled(Stalled { peer, untagged: label.untagged });
@@ -130,11 +101,13 @@ impl<M: Bytes> Transfer<M> {
         if state.wants_bytes() {
             self.grant_bytes(peer, false);
         }
-        if self.deliver_at_once(peer, label, data) {
+        let total = data.len() as u32;
+        let (posted, matched) = (self.posted_for(peer, label), Matched::new(peer, label, total));
+        if let Some(PostedReceive::Single(id)) = posted {
+            self.deliver_at_once(id, matched, data);
             return Ok(());
         }
-        let total = data.len() as u32;
-        match self.match_with(peer, label, total) {
+        match self.match_posted(posted, matched) {
             Some(id) => {
                 self.put(id, 0, data);
                 self.took(peer, data.len());

@@ -1,7 +1,7 @@
 //! Which message goes to which receive (`PROTOCOL.md` 9.2): a message to the first posted receive
 //! that matches it, and a receive to the first message that it matches.
 
-use crate::operation::{DataSource, Matched, Offer};
+use crate::operation::{Matched, Offer};
 use crate::unexpected_queue::UnexpectedQueue;
 use gigae_proto::PeerId;
 use gigae_wire::op::Label;
@@ -43,7 +43,7 @@ impl UnexpectedMessage {
     /// The part of it that a receive needs.
     pub(crate) fn matched(&self) -> Matched {
         let Self { peer, label, total, .. } = *self;
-        Matched { peer, label, total, got: 0, source: DataSource::Parts }
+        Matched::new(peer, label, total)
     }
 }
 
@@ -65,6 +65,14 @@ struct Posted {
     several: bool,
 }
 
+/// A posted receive that matches a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PostedReceive {
+    /// It was of this message only, and is not posted any more.
+    Single(u32),
+    Several(u32),
+}
+
 /// Receives without a message and messages without a receive. Never both for the same.
 #[derive(Debug, Default)]
 pub(crate) struct Matching {
@@ -84,28 +92,16 @@ impl Matching {
 
     /// The first receive that matches a message. It is taken out, unless it is one of several
     /// messages.
-    pub(crate) fn receive_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
-        let at = self.first_for(from, label)?;
-        let Posted { id, several, .. } = self.posted[at];
-        if !several {
-            self.posted.remove(at);
+    #[inline(always)]
+    pub(crate) fn receive_for(&mut self, from: PeerId, label: Label) -> Option<PostedReceive> {
+        let at = self.posted.iter().position(|posted| posted.selector.wants(from, label))?;
+        let &Posted { id, several, .. } = self.posted.get(at)?;
+        if several {
+            return Some(PostedReceive::Several(id));
         }
-        Some(id)
-    }
-
-    /// The same, if that is a receive of one message; it is taken out.
-    #[inline]
-    pub(crate) fn single_for(&mut self, from: PeerId, label: Label) -> Option<u32> {
-        let at = self.first_for(from, label)?;
-        let id = self.posted.get(at).filter(|posted| !posted.several)?.id;
         // Mostly it is the first.
         let _ = if at == 0 { self.posted.pop_front() } else { self.posted.remove(at) };
-        Some(id)
-    }
-
-    #[inline]
-    fn first_for(&self, from: PeerId, label: Label) -> Option<usize> {
-        self.posted.iter().position(|posted| posted.selector.wants(from, label))
+        Some(PostedReceive::Single(id))
     }
 
     /// What a posted receive matches.
@@ -121,6 +117,7 @@ impl Matching {
 
 #[cfg(test)]
 mod tests {
+    use super::PostedReceive::{Several, Single};
     use super::*;
 
     #[test]
@@ -134,8 +131,8 @@ mod tests {
         matching.post(2, from_2);
         matching.post(3, any);
         assert_eq!(matching.receive_for(PeerId(1), 7.into()), None, "another sender");
-        assert_eq!(matching.receive_for(PeerId(2), 7.into()), Some(2));
-        assert_eq!(matching.receive_for(PeerId(9), 0x1f.into()), Some(1));
+        assert_eq!(matching.receive_for(PeerId(2), 7.into()), Some(Single(2)));
+        assert_eq!(matching.receive_for(PeerId(9), 0x1f.into()), Some(Single(1)));
         assert_eq!(matching.receive_for(PeerId(9), 0x20.into()), None, "a bit that matters");
         for tag in [0x11, 0x12] {
             let label = tag.into();
@@ -150,10 +147,14 @@ mod tests {
         matching.post_several(4, any);
         matching.post(5, any);
         for _ in 0..3 {
-            assert_eq!(matching.receive_for(PeerId(1), 0x1f.into()), Some(4), "it stays first");
+            assert_eq!(
+                matching.receive_for(PeerId(1), 0x1f.into()),
+                Some(Several(4)),
+                "it stays first"
+            );
         }
         matching.withdraw(4);
-        assert_eq!(matching.receive_for(PeerId(1), 0x1f.into()), Some(5));
+        assert_eq!(matching.receive_for(PeerId(1), 0x1f.into()), Some(Single(5)));
         assert_eq!(matching.receive_for(PeerId(9), 0x1f.into()), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::memory::{Bytes, RegionKey};
 use gigae_proto::{PeerId, Reason};
+use gigae_wire::Pieces;
 use gigae_wire::op::{Change, Label, Status};
 use std::fmt;
 
@@ -181,6 +182,44 @@ pub(crate) struct Receive<M> {
     pub(crate) matched: Option<Matched>,
 }
 
+impl<M> Receive<M> {
+    /// Bytes of the message have arrived, which begin at `at`. Those that are beyond the memory are
+    /// cut off.
+    #[inline]
+    pub(crate) fn fitting<'a>(&mut self, at: usize, mut data: Pieces<'a>) -> Option<Pieces<'a>> {
+        if let Some(matched) = &mut self.matched {
+            matched.got += data.len() as u32;
+        }
+        let room = (self.room as usize).saturating_sub(at).min(data.len());
+        data.split(room).filter(|fitting| !fitting.is_empty())
+    }
+
+    /// See [`Operation::complete`].
+    #[inline]
+    pub(crate) fn complete(
+        self,
+        id: u32,
+        result: Result<(), OpError>,
+    ) -> Option<TransferCompletion<M>> {
+        let Self { target, room, matched } = self;
+        let (id, at, memory) = match target {
+            ReceiveTarget::Own(memory) => (OpId(id), 0, Some(memory)),
+            ReceiveTarget::Part { of, at, .. } => (OpId(of), at as usize, None),
+            ReceiveTarget::Dropped => return None,
+        };
+        let nothing = TransferCompletion::of(id, matched.map(|m| m.peer), result);
+        let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched else {
+            return Some(TransferCompletion { memory, ..nothing });
+        };
+        let result = match result {
+            Ok(()) if total > room => Err(OpError::Truncated),
+            other => other,
+        };
+        let (len, total) = (got.min(room) as usize, total as usize);
+        Some(TransferCompletion { tag, data, len, total, at, memory, result, ..nothing })
+    }
+}
+
 /// Where the bytes of a message go.
 #[derive(Debug)]
 pub(crate) enum ReceiveTarget<M> {
@@ -230,6 +269,12 @@ pub(crate) struct Matched {
 }
 
 impl Matched {
+    /// A message that begins to arrive.
+    #[inline]
+    pub(crate) fn new(peer: PeerId, label: Label, total: u32) -> Self {
+        Self { peer, label, total, got: 0, source: DataSource::Parts }
+    }
+
     /// Whether its bytes come because this end asks for them.
     pub(crate) fn is_pulled(&self) -> bool {
         self.source == DataSource::Pulled
@@ -309,23 +354,7 @@ impl<M: Bytes> Operation<M> {
                 let (tag, memory) = (send.label.tag, Some(send.memory));
                 TransferCompletion { tag, len, total, memory, ..nothing }
             }
-            Self::Receive(Receive { target, room, matched }) => {
-                let (id, at, memory) = match target {
-                    ReceiveTarget::Own(memory) => (OpId(id), 0, Some(memory)),
-                    ReceiveTarget::Part { of, at, .. } => (OpId(of), at as usize, None),
-                    ReceiveTarget::Dropped => return None,
-                };
-                let Some(Matched { label: Label { tag, data, .. }, total, got, .. }) = matched
-                else {
-                    return Some(TransferCompletion { memory, ..nothing });
-                };
-                let result = match result {
-                    Ok(()) if total > room => Err(OpError::Truncated),
-                    other => other,
-                };
-                let (len, total) = (got.min(room) as usize, total as usize);
-                TransferCompletion { id, tag, data, len, total, at, memory, result, ..nothing }
-            }
+            Self::Receive(receive) => return receive.complete(id, result),
             Self::MultiReceive(several) => {
                 TransferCompletion { memory: Some(several.memory), ..nothing }
             }

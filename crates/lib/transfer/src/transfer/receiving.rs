@@ -1,11 +1,11 @@
 //! Receives: how they are matched, and the bytes that arrive for them.
 
 use super::{LONGEST, MOST_COMPLETIONS, OWN_PARTS, Stalled, Start, TooLong, Transfer};
-use crate::matching::{Selector, UnexpectedBody};
+use crate::matching::{PostedReceive, Selector, UnexpectedBody};
 use crate::memory::Bytes;
 use crate::operation::{
-    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpError, OpId, Operation, Receive,
-    ReceiveTarget, TransferCompletion,
+    DataSource, Matched, MultiReceive, MultiReceiveState, Offer, OpId, Operation, Receive,
+    ReceiveTarget,
 };
 use crate::peer::{OperationReply, ReassemblyBuffer, cost};
 use crate::unexpected_queue::Taken;
@@ -110,7 +110,7 @@ impl<M: Bytes> Transfer<M> {
 
     /// Whether receives of several take another message of a peer now, if they take up to `most`
     /// messages of all peers. Otherwise it is kept like an unexpected one.
-    pub(crate) fn has_room_for(&self, peer: PeerId, most: usize) -> bool {
+    fn has_room_for(&self, peer: PeerId, most: usize) -> bool {
         let completions = self.completions.len();
         let is_shared = completions + self.parts.len() < most;
         !self.held
@@ -122,7 +122,7 @@ impl<M: Bytes> Transfer<M> {
     /// How many messages receives of several may take now. Those that wait for their turn come
     /// first when half of the room is free.
     #[inline]
-    pub(crate) fn most_now(&self) -> usize {
+    fn most_now(&self) -> usize {
         if self.turns.is_empty() { MOST_COMPLETIONS } else { MOST_COMPLETIONS / 2 }
     }
 
@@ -264,44 +264,84 @@ impl<M: Bytes> Transfer<M> {
         Ok(Some((id, peer, label, len)))
     }
 
-    /// Copies a whole message into the memory of the receive that takes it, and completes that.
-    /// False if there is no such receive, or it is one of several messages.
-    #[inline]
-    pub(crate) fn deliver_at_once(&mut self, peer: PeerId, label: Label, mut data: Pieces) -> bool {
-        if self.is_stalled(Stalled { peer, untagged: label.untagged }) {
-            return false;
+    /// Matches a message that begins to arrive with a receive.
+    pub(crate) fn match_with(&mut self, peer: PeerId, label: Label, total: u32) -> Option<u32> {
+        let posted = self.posted_for(peer, label);
+        self.match_posted(posted, Matched::new(peer, label, total))
+    }
+
+    /// The posted receive that a message matches, unless it waits behind others that do.
+    #[inline(always)]
+    pub(crate) fn posted_for(&mut self, peer: PeerId, label: Label) -> Option<PostedReceive> {
+        let waits = self.is_stalled(Stalled { peer, untagged: label.untagged });
+        if waits { None } else { self.matching.receive_for(peer, label) }
+    }
+
+    /// Matches a message with the posted receive that was found for it.
+    pub(crate) fn match_posted(
+        &mut self,
+        posted: Option<PostedReceive>,
+        matched: Matched,
+    ) -> Option<u32> {
+        let found = posted.and_then(|posted| self.take_posted(posted, matched, self.most_now()));
+        if found.is_none() {
+            self.counters.unexpected += 1;
         }
-        let Some(id) = self.matching.single_for(peer, label) else { return false };
-        let Some(Operation::Receive(Receive {
-            target: ReceiveTarget::Own(mut memory), room, ..
-        })) = self.operations.remove(id)
-        else {
-            unreachable!("a posted receive has its memory")
+        found
+    }
+
+    /// The receive that takes a message now; `None` if the message is to be kept. If it is to wait
+    /// for a receive of several, the peer is stalled from then on. `most`: see
+    /// [`has_room_for`](Self::has_room_for).
+    fn receive_for(&mut self, matched: Matched, most: usize) -> Option<u32> {
+        let posted = self.matching.receive_for(matched.peer, matched.label)?;
+        self.take_posted(posted, matched, most)
+    }
+
+    /// The same once the posted receive was found.
+    fn take_posted(&mut self, posted: PostedReceive, matched: Matched, most: usize) -> Option<u32> {
+        let Matched { peer, label, .. } = matched;
+        match posted {
+            PostedReceive::Single(id) => {
+                if let Some(Operation::Receive(receive)) = self.operations.get_mut(id) {
+                    receive.matched = Some(matched);
+                }
+                *self.engaged_with(peer) += 1;
+                Some(id)
+            }
+            PostedReceive::Several(id) if self.has_room_for(peer, most) => {
+                Some(self.part(id, matched))
+            }
+            PostedReceive::Several(_) => {
+                self.stall(Stalled { peer, untagged: label.untagged });
+                None
+            }
+        }
+    }
+
+    /// Copies a whole message into the memory of the receive that was posted for it, and completes
+    /// that.
+    #[inline]
+    pub(crate) fn deliver_at_once(&mut self, id: u32, matched: Matched, data: Pieces) {
+        let Some(Operation::Receive(mut receive)) = self.operations.remove(id) else {
+            unreachable!("a posted receive is among the operations")
         };
-        let total = data.len();
-        let len = total.min(room as usize);
-        if let Some(fitting) = data.split(len) {
+        receive.matched = Some(matched);
+        if let Some(fitting) = receive.fitting(0, data)
+            && let ReceiveTarget::Own(memory) = &mut receive.target
+        {
             memory.write_pieces(0, fitting);
         }
-        self.took(peer, total);
-        let result = if len < total { Err(OpError::Truncated) } else { Ok(()) };
-        let Label { tag, data, .. } = label;
-        let (id, peer, memory) = (OpId(id), Some(peer), Some(memory));
-        let (at, value) = (0, 0);
-        let completion =
-            TransferCompletion { id, peer, tag, data, len, total, at, value, memory, result };
-        self.completions.push_back(completion);
-        true
+        self.took(matched.peer, data.len());
+        if let Some(completion) = receive.complete(id, Ok(())) {
+            self.completions.push_back(completion);
+        }
     }
 
     /// Bytes of a message arrive for a receive. Those beyond its memory are dropped.
-    pub(crate) fn put(&mut self, id: u32, at: usize, mut data: Pieces) {
+    pub(crate) fn put(&mut self, id: u32, at: usize, data: Pieces) {
         let Some(Operation::Receive(receive)) = self.operations.get_mut(id) else { return };
-        if let Some(matched) = &mut receive.matched {
-            matched.got += data.len() as u32;
-        }
-        let room = (receive.room as usize).saturating_sub(at).min(data.len());
-        let Some(fitting) = data.split(room).filter(|fitting| !fitting.is_empty()) else { return };
+        let Some(fitting) = receive.fitting(at, data) else { return };
         match &mut receive.target {
             ReceiveTarget::Own(memory) => memory.write_pieces(at, fitting),
             &mut ReceiveTarget::Part { of, at: first, .. } => {
