@@ -308,7 +308,10 @@ impl System {
         }
         let from_node = address(from, path);
         let arrival = Arrival { path, from: &from_node, header: &header, payload: &bytes };
-        let taken = usual::handle(&mut node.proto, arrival, &mut buffer);
+        if let Some(message) = buffer {
+            usual::compare_taking(&node.proto, &arrival, message);
+        }
+        let taken = node.proto.handle(arrival, &mut buffer);
         if taken.is_ok() && header.kind.is_of_session() {
             let owns = node.owns(header.dst_epoch);
             let reported = &mut node.reported[from];

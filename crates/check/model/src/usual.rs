@@ -1,49 +1,64 @@
-//! The protocol's short way for usual frames beside its long one: both must leave the same state.
+//! The protocol's short ways for usual frames beside its long ones: both must leave the same state,
+//! count the same, and put out the same.
 
 use crate::history::Message;
 use crate::network::digest;
 use gigae_proto::{Arrival, DataFrame, PeerId, Protocol};
-use gigae_wire::Discard;
+use gigae_wire::{Header, Kind};
 
-/// Takes in a frame by the short way, if that takes it.
+/// Takes in a data frame both ways, with copies of the protocol: as it is, and as one with
+/// operations.
 ///
 /// # Panics
-/// If the long way would have done something else.
-pub(crate) fn handle(
-    proto: &mut Protocol<Message, Message>,
-    arrival: Arrival<'_>,
-    buffer: &mut Option<Message>,
-) -> Result<(), Discard> {
-    let Some(message) = *buffer else { return proto.handle(arrival, buffer) };
-    let mut by_long_way = proto.clone();
-    match proto.handle_next(&arrival, message) {
-        Ok(delivery) => {
-            assert!(delivery.is_none(), "only operations are delivered at once");
-            let taken = by_long_way.handle(arrival, buffer);
-            assert_eq!((taken, &*buffer), (Ok(()), &None), "{arrival:?}");
-            assert_eq!(digest(proto), digest(&by_long_way), "{arrival:?}");
-            Ok(())
+/// If the short way takes it and does not do as the long one, or refuses it and has an effect.
+pub(crate) fn compare_taking(
+    proto: &Protocol<Message, Message>,
+    arrival: &Arrival<'_>,
+    message: Message,
+) {
+    for kind in [arrival.header.kind, Kind::Op] {
+        let arrival = Arrival { header: &Header { kind, ..*arrival.header }, ..*arrival };
+        let (mut short, mut long) = (proto.clone(), proto.clone());
+        let Ok(operations) = short.handle_next(&arrival, message) else {
+            assert_same(&short, proto);
+            continue;
+        };
+        let mut buffer = Some(message);
+        assert_eq!((long.handle(arrival, &mut buffer), buffer), (Ok(()), None), "{arrival:?}");
+        if let Some(operations) = operations {
+            let others = long.poll_operations().expect("they were delivered");
+            assert_eq!(digest(&operations), digest(&others), "{arrival:?}");
         }
-        Err(_) => {
-            assert_eq!(digest(proto), digest(&by_long_way), "it was not taken: {arrival:?}");
-            proto.handle(arrival, buffer)
-        }
+        assert_same(&short, &long);
     }
 }
 
-/// Sends a message both ways, with copies of the protocol.
+/// Sends a message both ways, with copies of the protocol: as it is, and after a question whether
+/// the peer is there.
 ///
 /// # Panics
 /// If the short way takes it and does not do as the long one.
 pub(crate) fn compare_sending(proto: &Protocol<Message, Message>, peer: PeerId, message: Message) {
-    let (mut short, mut long) = (proto.clone(), proto.clone());
-    let sent = match short.send_at_once(peer, 1, message) {
-        Ok(DataFrame { to, path, in_parts, header, .. }) => (to, path, in_parts, header),
-        Err(_) => return assert_eq!(digest(&short), digest(proto), "it was not taken"),
-    };
-    long.send(peer, 1, message).expect("there is room");
-    let DataFrame { to, path, in_parts, header, .. } = long.poll_data().expect("it may go");
-    assert_eq!(sent, (to, path, in_parts, header));
-    assert!(long.poll_data().is_none(), "nothing else waits");
-    assert_eq!(digest(&short), digest(&long));
+    for asks in [false, true] {
+        let mut short = proto.clone();
+        if asks {
+            short.ask(peer);
+        }
+        if !short.may_send_at_once(peer, 1) {
+            continue;
+        }
+        let mut long = short.clone();
+        let DataFrame { to, path, in_parts, header, .. } = short.send_at_once(peer, 1, message);
+        let sent = (to, path, in_parts, header);
+        long.send(peer, 1, message).expect("there is room");
+        let DataFrame { to, path, in_parts, header, .. } = long.poll_data().expect("it may go");
+        assert_eq!(sent, (to, path, in_parts, header));
+        assert!(long.poll_data().is_none(), "nothing else waits");
+        assert_same(&short, &long);
+    }
+}
+
+fn assert_same(short: &Protocol<Message, Message>, long: &Protocol<Message, Message>) {
+    assert_eq!(digest(short), digest(long));
+    assert_eq!(short.counters(), long.counters());
 }

@@ -9,7 +9,8 @@
 //! |---|---|---|---|---|
 //! | [`progress`](Engine::progress) | yes | at the end, and before the bulk socket is polled | first | receiving, waiting, `progress` |
 //! | [`send_and_progress`](Engine::send_and_progress) | yes | first | then, and frees | `flush`, each `send` but the first after one of these |
-//! | [`send_at_once`](Engine::send_at_once) | no | its message, if nothing waits before it | no | `send` |
+//! | [`send_at_once`](Engine::send_at_once) | no | its message, if nothing waits before it | no | `send`, `try_send` |
+//! | [`send_frame_at_once`](Engine::send_frame_at_once) | no | the same | no | `SendBuffer::send` |
 //! | [`send_waiting`](Engine::send_waiting) | yes | yes | only for operations that find a window full | `ring` |
 //! | [`look`](Engine::look) | if the clock was not read for long | the same | the same | calls that only look |
 //! | [`transmit`](Engine::transmit) | no | if there is something | no | all of the above, before a sleep |
@@ -307,6 +308,7 @@ impl Engine {
         while let Some(frame) = self.rx.batch.pop() {
             self.take_in(path, frame);
         }
+        self.release_carried_out();
     }
 
     /// Does something with every link but the first, and adds up what that returns. For the first

@@ -65,7 +65,8 @@ enum ReplyKind {
 ///    it.
 /// 3. Again and again, until the endpoint closes:
 ///    1. [`handle`](Protocol::handle) for each frame that has arrived, or for data first
-///       [`handle_next`](Protocol::handle_next), which takes usual frames in fewer steps. Then
+///       [`handle_next`](Protocol::handle_next), which takes usual frames in fewer steps. The
+///       operations that it returns are carried out before the next frame is taken in. Then
 ///       [`poll_replaced`](Protocol::poll_replaced): the sender may have got another peer's entry.
 ///    2. [`advance`](Protocol::advance): once per some tens of frames, before a sleep and after it.
 ///       A sleep ends at [`next_deadline`](Protocol::next_deadline) at the latest.
@@ -76,7 +77,9 @@ enum ReplyKind {
 ///       [`poll_operations`](Protocol::poll_operations), and only then
 ///       [`poll_ended`](Protocol::poll_ended). [`release`](Protocol::release) comes after each
 ///       delivery, once the program is done with it.
-///    5. [`send`](Protocol::send), or one of the methods like it, for each message.
+///    5. [`send`](Protocol::send), or one of the methods like it, for each message. Or
+///       [`send_at_once`](Protocol::send_at_once), if all else was transmitted and
+///       [`may_send_at_once`](Protocol::may_send_at_once); the caller posts its frame at once.
 ///    6. [`poll_path`](Protocol::poll_path) if there are several links, and then
 ///       [`poll_transmit`](Protocol::poll_transmit), each until it has nothing more.
 /// 4. [`close`](Protocol::close). Then [`handle`](Protocol::handle),

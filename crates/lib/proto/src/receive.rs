@@ -13,6 +13,9 @@ use gigae_wire::{AckReport, Discard, SeqNo};
 /// credit of many new peers together stays small.
 const INITIAL_WINDOW: u32 = 64;
 
+/// Frames out of order for which there is room at first, when the first one arrives.
+const FEWEST_KEPT: usize = 16;
+
 /// What a data frame carries, which decides where it goes when its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DataKind {
@@ -44,7 +47,8 @@ pub(crate) struct ReceiveWindow<R> {
     window: u32,
     /// By how much it may still grow because the sender was stopped.
     wanted: u32,
-    /// Frames kept out of order, by number. Empty until the first one arrives.
+    /// Frames kept out of order, by number: a power of two, as many as the farthest one was ahead.
+    /// Empty until the first one arrives.
     kept: Box<[Option<KeptFrame<R>>]>,
     kept_count: u32,
     /// Those of them in the memory of the socket for bulk data, and by how much that number has
@@ -156,14 +160,12 @@ impl<R> ReceiveWindow<R> {
 
     /// The same for a frame that [is the next](Self::is_next), while none is kept: the caller
     /// delivers it. An acknowledgement is due now or later, after `ack_every` frames at the latest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_next(&mut self, ack_every: u16) {
         self.latest = self.next;
         self.is_bulk = false;
         self.advance();
-        if self.highest.is_before(self.next) {
-            self.highest = self.next;
-        }
+        self.in_order_done();
         self.gap = false;
         self.schedule(ack_every);
     }
@@ -180,11 +182,17 @@ impl<R> ReceiveWindow<R> {
             deliver(buffer, kind);
             self.advance();
         }
+        self.in_order_done();
+        self.gap = self.kept_count > 0;
+        self.urgent |= self.gap && !self.patient;
+    }
+
+    /// All that is in order now was taken.
+    #[inline]
+    fn in_order_done(&mut self) {
         if self.highest.is_before(self.next) {
             self.highest = self.next;
         }
-        self.gap = self.kept_count > 0;
-        self.urgent |= self.gap && !self.patient;
     }
 
     #[inline]
@@ -212,11 +220,8 @@ impl<R> ReceiveWindow<R> {
         if ahead > u32::from(reorder_window) {
             return Err(Discard::Window);
         }
-        if self.kept.is_empty() {
-            // `ahead` reaches from 1 to the window itself. The frame in order is never kept, so the
-            // window needs no further slot.
-            self.kept = std::iter::repeat_with(|| None).take(reorder_window.into()).collect();
-            self.new_table = true;
+        if ahead as usize > self.kept.len() {
+            self.grow(ahead as usize);
         }
         let at = seq.0 as usize & (self.kept.len() - 1);
         if self.kept[at].is_some() {
@@ -230,6 +235,22 @@ impl<R> ReceiveWindow<R> {
             self.highest = seq + 1;
         }
         Ok(())
+    }
+
+    /// Makes room for a frame that is so far ahead of the next one. The next one is never kept, so
+    /// that many places are enough.
+    fn grow(&mut self, ahead: usize) {
+        let before = self.kept.len();
+        let count = ahead.next_power_of_two().max(FEWEST_KEPT);
+        let mut kept: Box<[_]> = std::iter::repeat_with(|| None).take(count).collect();
+        let mut seq = self.next;
+        for _ in 0..before {
+            seq += 1;
+            let frame = self.kept[seq.0 as usize & (before - 1)].take();
+            kept[seq.0 as usize & (count - 1)] = frame;
+        }
+        self.kept = kept;
+        self.new_table |= before == 0;
     }
 
     /// The application is done with one delivered frame. `most` is the largest window that the
@@ -466,6 +487,20 @@ mod tests {
             assert_eq!(take(&mut w, i, 8), (vec![], None), "{i}");
         }
         assert_eq!(take(&mut w, 0, 8).0, (0..=8).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_table_of_frames_out_of_order_is_as_long_as_the_farthest_is_ahead() {
+        let mut w = window();
+        for (ahead, places) in [(1, 16), (16, 16), (17, 32), (5, 32), (63, 64)] {
+            assert_eq!(take(&mut w, ahead, 64), (vec![], None), "{ahead}");
+            assert_eq!(w.kept.len(), places, "{ahead}");
+        }
+        assert_eq!(take(&mut w, 0, 64).0, [0, 1], "none is lost");
+        for i in (2..63).filter(|i| ![5, 16, 17].contains(i)) {
+            take(&mut w, i, 64);
+        }
+        assert_eq!((w.kept(), w.next()), (0, SeqNo(u32::MAX - 2) + 64));
     }
 
     #[test]

@@ -285,13 +285,14 @@ impl<T> SendWindow<T> {
         self.sent != self.next && self.sent.is_before(self.limit) && self.undeliverable == 0
     }
 
-    /// Whether a message that is admitted now can be transmitted at once, by the first path.
+    /// Whether a message has a free slot and can be transmitted at once, by the first path.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.sent == self.next
             && (self.lost, self.undeliverable) == (0, 0)
             && self.sent.is_before(self.limit)
-            && (self.further.is_empty() || self.has_bulk)
+            && (self.len() as usize) < self.slots.len()
+            && (self.further.is_empty() || self.goes_by_first())
             && self.first.has_room()
     }
 

@@ -80,13 +80,26 @@ impl Engine {
     }
 
     /// Carries out the operations of a frame that was delivered as it came, before any other. One
-    /// copy of their data; the frame goes back at once.
+    /// copy of their data; the frame goes back at once. It counts as credit again at the
+    /// [end of the batch](Self::release_carried_out).
     #[inline]
     pub(super) fn carry_out(&mut self, delivery: Delivery<Inbound>) {
-        let Self { proto, transfer, inbox, links, .. } = self;
+        let Self { transfer, inbox, links, rx, .. } = self;
         let Delivery { peer, epoch, buffer } = delivery;
         inbox.read(buffer, links, |payload| transfer.handle(peer, epoch, payload));
-        proto.release(peer, epoch);
+        rx.carried_out.push((peer, epoch));
+    }
+
+    /// The frames whose operations were carried out as they came count as credit again. All of a
+    /// batch together, because a window grows by what its sender uses of it at a time.
+    #[inline]
+    pub(super) fn release_carried_out(&mut self) {
+        if self.rx.carried_out.is_empty() {
+            return;
+        }
+        while let Some((peer, epoch)) = self.rx.carried_out.pop() {
+            self.proto.release(peer, epoch);
+        }
         self.provide_if_few();
     }
 

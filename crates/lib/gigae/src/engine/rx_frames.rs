@@ -1,6 +1,8 @@
 //! Received frames between the links and the inbox, and how many are kept ready for reception.
 
 use gigae_link::RxFrame;
+use gigae_proto::PeerId;
+use gigae_wire::Epoch;
 
 /// Frames taken from the link at a time: enough to amortise what is done per batch, few enough to
 /// stay in the cache.
@@ -12,6 +14,8 @@ const READY_BESIDES: usize = 64;
 /// See the module's description.
 pub(super) struct RxFrames {
     pub(super) batch: Vec<RxFrame>,
+    /// The sessions of frames of the batch whose operations were carried out, one for each frame.
+    pub(super) carried_out: Vec<(PeerId, Epoch)>,
     /// Frames received since the endpoint was opened.
     pub(super) received: u64,
     /// Frames that the links were asked to have ready, and segments of the longest.
@@ -21,7 +25,8 @@ pub(super) struct RxFrames {
 
 impl RxFrames {
     pub(super) fn new(segments: usize) -> Self {
-        Self { batch: Vec::with_capacity(BATCH), received: 0, ready: 0, segments }
+        let carried_out = Vec::with_capacity(BATCH);
+        Self { batch: Vec::with_capacity(BATCH), carried_out, received: 0, ready: 0, segments }
     }
 
     /// Whether fewer are ready than the peers have credit for.

@@ -284,3 +284,25 @@ fn a_run_under_faults_is_the_same_for_the_same_seed() {
     assert!(first.2.retransmissions > 0);
     assert_eq!(first, once());
 }
+
+/// The window of a stream doubles with each full window, as if its frames were delivered together.
+#[test]
+fn a_stream_of_operations_that_fills_its_window_soon_has_a_larger_one() {
+    let net = Network::new(1, faults());
+    let (a, b, to_b, to_a) = warm(&net, &Options::new("sim"));
+    let key = b.register(vec![0; 2_000], gigae::Rights::ALL).unwrap();
+    let stream = |count: usize| {
+        for _ in 0..count {
+            a.start_write(to_b, key, 0, vec![7; 1_400], None).unwrap();
+        }
+        let before = frames_sent(&a);
+        a.ring().unwrap();
+        frames_sent(&a) - before
+    };
+    assert_eq!(stream(64), 63, "the first window, less the warm-up");
+    // All of them lie there when the receiver looks, and it sends something.
+    net.advance_to(net.now() + 1_000_000);
+    b.send(to_a, b"acknowledges").unwrap();
+    run(&net, [&a, &b], Duration::from_millis(1));
+    assert_eq!(stream(256), 127, "the second");
+}

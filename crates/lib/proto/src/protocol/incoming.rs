@@ -124,15 +124,14 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// Whether a frame belongs to the session with a peer, which is up.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_of(&self, peer: PeerId, arrival: &Arrival<'_>) -> bool {
         let &Arrival { path, from: node, header, .. } = arrival;
-        self.sessions.get(peer.0 as usize).is_some_and(|s| {
-            matches!(s.state, SessionState::Established)
-                && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
-                && (header.src_port, header.channel) == (s.key.port, s.key.channel)
-                && if path.is_first() { *node == s.key.node } else { s.is_at(path, node) }
-        })
+        let Some(s) = self.sessions.get(peer.0 as usize) else { return false };
+        matches!(s.state, SessionState::Established)
+            && (header.dst_epoch, header.src_epoch) == (s.local, s.remote)
+            && (header.src_port, header.channel) == (s.key.port, s.key.channel)
+            && if path.is_first() { *node == s.key.node } else { s.is_at(path, node) }
     }
 
     /// Whether a data frame is the next in order from a peer, so that [`handle`](Self::handle)
@@ -256,17 +255,26 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    #[inline]
-    fn on_acknowledgement(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
-        let Arrival { path, header, payload, .. } = arrival;
-        let session = &mut self.sessions[peer.0 as usize];
-        session.received_on = path;
-        let send = session.send.as_mut().expect("established");
+    /// A frame acknowledges others, and gives credit. Returns how many it acknowledges; nothing has
+    /// changed if it must be refused.
+    #[inline(always)]
+    pub(super) fn acknowledge(&mut self, peer: PeerId, header: &Header) -> Result<u32, Discard> {
+        let send = self.sessions[peer.0 as usize].send.as_mut().expect("established");
         let done = send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)?;
         self.memory.unacknowledged -= done as usize;
         send.credit(header.ack, header.credit);
+        Ok(done)
+    }
+
+    #[inline]
+    fn on_acknowledgement(&mut self, peer: PeerId, arrival: Arrival<'_>) -> Result<(), Discard> {
+        let Arrival { path, header, payload, .. } = arrival;
+        self.session_mut(peer).received_on = path;
+        let done = self.acknowledge(peer, header)?;
+        let session = &mut self.sessions[peer.0 as usize];
         if header.kind == Kind::Ack
             && let Some(report) = AckReport::parse(payload)?
+            && let Some(send) = &mut session.send
         {
             let keeps = session.peer.reorder_window > 0;
             let lost = send.report(self.now, header.ack, &report, keeps);
@@ -308,9 +316,7 @@ impl<T, R> Protocol<T, R> {
                 self.routes.push_back(PathTo { peer, path, addr, uncoalesced });
             }
         }
-        if self.memory.windows > KEPT_WINDOWS && done > 0 {
-            self.shrink(peer);
-        }
+        self.shrink_if_many(peer, done);
         Ok(())
     }
 

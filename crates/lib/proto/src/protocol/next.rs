@@ -1,4 +1,4 @@
-//! The usual frames, one in each direction, each in one line.
+//! The usual frames, one in each direction, each in one call.
 //!
 //! A message that is sent while nothing waits, and window, credit and flight have room, is numbered
 //! and transmitted as it is admitted.
@@ -9,7 +9,6 @@
 //! [`incoming`](super::incoming), on which each of these things is asked where it matters.
 
 use super::Protocol;
-use super::memory::KEPT_WINDOWS;
 use crate::frame_kind::FrameKind;
 use crate::session::SessionState;
 use crate::{Arrival, DataFrame, Delivery, PeerId};
@@ -17,31 +16,36 @@ use gigae_wire::{Flags, Kind};
 
 /// # Sending
 impl<T, R> Protocol<T, R> {
-    /// Admits a message like [`send`](Self::send), and transmits it like
-    /// [`poll_data`](Self::poll_data), if it is as usual; hands the buffer back otherwise.
+    /// Whether [`send_at_once`](Self::send_at_once) can send a message of `len` bytes now: nothing
+    /// is to be transmitted before it, and it would go by the first path.
     #[inline(always)]
-    pub fn send_at_once(
-        &mut self,
-        peer: PeerId,
-        len: u16,
-        buffer: T,
-    ) -> Result<DataFrame<'_, T>, T> {
-        let waits = self.wants_transmit();
-        let session = &mut self.sessions[peer.0 as usize];
-        let Some(send) = session.send.as_mut().filter(|send| !waits && send.is_open()) else {
-            return Err(buffer);
-        };
-        let is_usual = matches!(session.state, SessionState::Established)
+    pub fn may_send_at_once(&self, peer: PeerId, len: u16) -> bool {
+        let session = &self.sessions[peer.0 as usize];
+        !self.wants_transmit()
+            && self.routes.is_empty()
+            && matches!(session.state, SessionState::Established)
             && !session.sizing
             && session.failures == 0
-            && len <= session.peer.max_payload;
-        if !is_usual {
-            return Err(buffer);
+            && len <= session.peer.max_payload
+            && session.send.as_ref().is_some_and(|send| send.is_open())
+    }
+
+    /// Admits a message like [`send`](Self::send) and transmits it like
+    /// [`poll_data`](Self::poll_data). The caller posts the frame by the first link.
+    ///
+    /// Call this only if [`may_send_at_once`](Self::may_send_at_once) has said yes to the same
+    /// message and no other method was called since.
+    #[inline(always)]
+    pub fn send_at_once(&mut self, peer: PeerId, len: u16, buffer: T) -> DataFrame<'_, T> {
+        debug_assert!(self.may_send_at_once(peer, len), "ask first");
+        let session = &mut self.sessions[peer.0 as usize];
+        let send = session.send.as_mut().expect("established");
+        if send.push(buffer, FrameKind::by_link(Kind::Data), len).is_err() {
+            unreachable!("an open window has a free slot")
         }
-        send.push(buffer, FrameKind::by_link(Kind::Data), len)?;
-        self.memory.unacknowledged += 1;
+        self.admitted(peer);
         self.counters.messages_sent += 1;
-        Ok(self.build_data(peer))
+        self.build_data(peer)
     }
 }
 
@@ -49,8 +53,10 @@ impl<T, R> Protocol<T, R> {
 impl<T, R> Protocol<T, R> {
     /// Takes in a data frame that came by the first path, if it is as usual; hands the buffer back
     /// otherwise, for [`handle`](Self::handle). A message comes out by
-    /// [`poll_delivery`](Self::poll_delivery). A frame with operations is delivered by this call,
-    /// unless others or ends of sessions wait to be taken first; [`release`](Self::release) it.
+    /// [`poll_delivery`](Self::poll_delivery). A frame with operations is returned by this call,
+    /// unless others or ends of sessions wait to be taken first. The caller carries these
+    /// operations out before it hands over the next frame, and then [`release`](Self::release)s the
+    /// frame.
     #[inline(always)]
     pub fn handle_next(
         &mut self,
@@ -58,7 +64,8 @@ impl<T, R> Protocol<T, R> {
         buffer: R,
     ) -> Result<Option<Delivery<R>>, R> {
         let (peer, header) = (self.table.last, arrival.header);
-        let is_usual = arrival.path.is_first()
+        let is_usual = header.kind.is_data()
+            && arrival.path.is_first()
             && header.dst_port == self.config.port
             && !header.flags.has_any(Flags::ASK.with(Flags::ANSWER).with(Flags::STOPPED))
             && self.memory.kept == 0
@@ -67,27 +74,19 @@ impl<T, R> Protocol<T, R> {
         if !is_usual {
             return Err(buffer);
         }
-        let session = &mut self.sessions[peer.0 as usize];
-        let (Some(send), Some(receive)) = (&mut session.send, &mut session.receive) else {
-            return Err(buffer);
-        };
+        let receive = self.session(peer).receive.as_ref().expect("established");
         if !receive.is_next(header.seq) {
             return Err(buffer);
         }
-        let Ok(done) = send.acknowledge(self.now, header.ack, &mut self.outputs.acknowledged)
-        else {
-            return Err(buffer);
-        };
-        self.memory.unacknowledged -= done as usize;
-        send.credit(header.ack, header.credit);
+        let Ok(done) = self.acknowledge(peer, header) else { return Err(buffer) };
+        let session = &mut self.sessions[peer.0 as usize];
+        let receive = session.receive.as_mut().expect("established");
         receive.take_next(self.config.ack_every);
         session.received_on = arrival.path;
         session.received(done > 0);
         let delivery = Delivery { peer, epoch: session.local, buffer };
         self.counters.frames_delivered += 1;
-        if self.memory.windows > KEPT_WINDOWS && done > 0 {
-            self.shrink(peer);
-        }
+        self.shrink_if_many(peer, done);
         self.after_frame(peer);
         if header.kind != Kind::Op {
             self.outputs.deliveries.push_back(delivery);

@@ -94,14 +94,20 @@ impl<T, R> Protocol<T, R> {
         if let Err(buffer) = send.push(buffer, kind, len) {
             self.admit_by_growing(peer, kind, len, buffer)?;
         }
-        self.memory.unacknowledged += 1;
+        self.admitted(peer);
         let session = &mut self.sessions[peer.0 as usize];
         if !session.queued {
             session.queued = true;
             self.schedule.transmit.push_back(peer);
         }
-        self.watch_credit(peer);
         Ok(())
+    }
+
+    /// A frame was admitted to a window.
+    #[inline(always)]
+    pub(super) fn admitted(&mut self, peer: PeerId) {
+        self.memory.unacknowledged += 1;
+        self.watch_credit(peer);
     }
 
     /// The same for a window without a free slot.
@@ -121,6 +127,14 @@ impl<T, R> Protocol<T, R> {
         }
         self.memory.windows += usize::from(!had);
         send.push(buffer, kind, len).map_err(Unsent::WouldBlock)
+    }
+
+    /// So many frames of a send window were acknowledged. It may be empty now.
+    #[inline(always)]
+    pub(super) fn shrink_if_many(&mut self, peer: PeerId, acknowledged: u32) {
+        if acknowledged > 0 && self.memory.windows > KEPT_WINDOWS {
+            self.shrink(peer);
+        }
     }
 
     /// A send window is empty. It gives its memory up, unless few others have any.
@@ -212,7 +226,7 @@ impl<T, R> Protocol<T, R> {
     }
 
     /// Counts a STOP when the credit is used up, and notes its end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn watch_credit(&mut self, peer: PeerId) {
         if self.sessions[peer.0 as usize].has_stopped() {
             self.counters.stops += 1;

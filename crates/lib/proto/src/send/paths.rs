@@ -150,6 +150,13 @@ impl<T> SendWindow<T> {
         })
     }
 
+    /// Whether a frame that is no bulk frame goes by the first path, if that has room.
+    #[inline]
+    pub(super) fn goes_by_first(&self) -> bool {
+        self.has_bulk || self.is_by_first() || !self.further.iter().any(Path::is_alive)
+    }
+
+    #[inline]
     fn is_by_first(&self) -> bool {
         self.keeps_to_first && self.first.is_alive()
     }

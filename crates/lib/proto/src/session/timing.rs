@@ -63,7 +63,7 @@ impl<T, R> Session<T, R> {
 
     /// Whether the peer's credit has just stopped us. If so, schedules the first probe in case the
     /// GO is lost.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_stopped(&mut self) -> bool {
         let stopped = matches!(self.state, SessionState::Established)
             && self.send.as_ref().is_some_and(|s| s.is_stopped());
