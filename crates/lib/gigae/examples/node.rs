@@ -21,6 +21,9 @@ const WARM: usize = 4096;
 
 const TAG: u64 = 7;
 
+/// What can be asked for alone, as the first argument.
+const CASES: [&str; 2] = ["message", "tagged"];
+
 type ExampleResult<T> = Result<T, Box<dyn Error>>;
 
 struct EndpointPair {
@@ -30,6 +33,10 @@ struct EndpointPair {
 
 fn main() -> ExampleResult<()> {
     let prefix = format!("node{}", std::process::id() % 10_000);
+    let only = std::env::args().nth(1);
+    if let Some(other) = only.as_deref().filter(|only| !CASES.contains(only)) {
+        return Err(format!("no case {other}: there are {}", CASES.join(" and ")).into());
+    }
     let fabric = Fabric::up(FabricConfig { prefix, ..FabricConfig::default() })?;
     let node = fabric.node(1);
     for arguments in ["add x0 up type veth peer name y0", "set y0 up"] {
@@ -48,11 +55,11 @@ fn main() -> ExampleResult<()> {
     let pair = EndpointPair { ends, peers };
     begin(&pair)?;
     let mut memory = vec![0; 8];
-    let only = std::env::args().nth(1);
-    if only.as_deref().is_none_or(|only| only == "message") {
+    let [message, tagged] = CASES.map(|case| only.as_deref().is_none_or(|only| only == case));
+    if message {
         case("message", |n| measured_message(&pair, n))?;
     }
-    if only.as_deref().is_none_or(|only| only == "tagged") {
+    if tagged {
         case("tagged", |n| measured_tagged(&pair, n, &mut memory))?;
     }
     let link = pair.ends[0].counters().link;
