@@ -1,6 +1,8 @@
-//! Reads from the environment how many of the job's processes are on this node.
+//! Reads from the environment how many of the job's processes are on this node, and from the kernel
+//! whether they outnumber the processors.
 
 use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use std::sync::OnceLock;
 
 /// Open MPI's `mpirun`, MPICH's `mpiexec` (Hydra).
@@ -16,27 +18,46 @@ pub(crate) fn local_processes() -> usize {
     *COUNT.get_or_init(|| count(|name| std::env::var(name).ok()))
 }
 
-/// Whether they outnumber the processors of this process, so a spinning process keeps another from
-/// sending.
+/// Whether those that use the processors of this process outnumber these, so a spinning process
+/// keeps another from sending.
 pub(crate) fn is_crowded() -> bool {
     static CROWDED: OnceLock<bool> = OnceLock::new();
     *CROWDED.get_or_init(|| {
-        let own = std::thread::available_parallelism().map_or(1, usize::from);
-        local_processes() > processors(own, processors_of(rustix::process::getppid()))
+        let usable = std::thread::available_parallelism().map_or(1, usize::from);
+        let all = local_processes();
+        match sched_getaffinity(None) {
+            Ok(own) => sharing(all, usable, &own, &siblings()) > usable,
+            Err(_) => all > usable,
+        }
     })
 }
 
-/// The processors of all the job's processes on this node. A launcher may bind each process to
-/// processors of its own, which are a part of the launcher's. What started this process is the
-/// launcher, or a script that it has bound.
-fn processors(own: usize, of_parent: Option<usize>) -> usize {
-    of_parent.map_or(own, |of_parent| own.max(of_parent))
+/// How many of all the job's processes on this node use the processors of this one. A launcher may
+/// bind each process to processors of its own. `siblings` are the processors of the children of
+/// this process's parent. If these are fewer than the job's processes, the parent is no launcher
+/// but a script, and all may use the same processors.
+fn sharing(all: usize, usable: usize, own: &CpuSet, siblings: &[CpuSet]) -> usize {
+    // A quota counts for all processes together, wherever they run.
+    let has_quota = (usable as u64) < u64::from(own.count());
+    if has_quota || siblings.len() < all {
+        return all;
+    }
+    // The launcher may have other children, too.
+    siblings.iter().filter(|set| *set == own).count().min(all)
 }
 
-/// The processors that a process may use, if the kernel says.
-fn processors_of(process: Option<Pid>) -> Option<usize> {
-    let set = rustix::thread::sched_getaffinity(Some(process?)).ok()?;
-    usize::try_from(set.count()).ok()
+/// The processors of each child of this process's parent, as far as the kernel says.
+fn siblings() -> Vec<CpuSet> {
+    rustix::process::getppid().map_or_else(Vec::new, children)
+}
+
+/// The processors of each child of a process.
+fn children(parent: Pid) -> Vec<CpuSet> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
+    let lists = threads.into_iter().flatten().flatten();
+    let lists = lists.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+    let processors = |child: &str| sched_getaffinity(Pid::from_raw(child.parse().ok()?)).ok();
+    lists.flat_map(|list| list.split(' ').filter_map(processors).collect::<Vec<_>>()).collect()
 }
 
 fn count(variable: impl Fn(&str) -> Option<String>) -> usize {
@@ -117,15 +138,50 @@ mod tests {
         assert_eq!([on("0"), on("1")], [2, 1]);
     }
 
+    fn processors(all: impl IntoIterator<Item = usize>) -> CpuSet {
+        let mut set = CpuSet::new();
+        all.into_iter().for_each(|one| set.set(one));
+        set
+    }
+
     #[test]
-    fn processes_that_the_launcher_has_bound_have_its_processors_together() {
-        assert_eq!(processors(1, Some(4)), 4);
-        assert_eq!(processors(4, Some(4)), 4);
-        assert_eq!(processors(4, Some(1)), 4);
-        assert_eq!(processors(2, None), 2);
-        let own = std::thread::available_parallelism().unwrap().get();
-        assert!(processors_of(Some(rustix::process::getpid())).unwrap() >= own);
-        assert_eq!(processors_of(None), None);
+    fn processes_that_the_launcher_has_bound_share_their_processors_with_those_bound_alike() {
+        let unbound = processors(0..4);
+        assert_eq!(sharing(4, 4, &unbound, &[unbound; 4]), 4);
+        // Each by itself, and beside another child of the launcher.
+        let mut bound = [0, 1, 2, 3].map(|n| processors([n]));
+        assert_eq!(sharing(4, 1, &bound[1], &bound), 1);
+        assert_eq!(sharing(3, 1, &bound[1], &[bound[0], bound[1], bound[2], unbound]), 1);
+        // Two on one processor.
+        bound[2] = bound[1];
+        assert_eq!(sharing(4, 1, &bound[1], &bound), 2);
+        // Eight on two processors of a launcher that has more: `mpirun -n 8 taskset -c 0,1`.
+        let pair = processors([0, 1]);
+        assert_eq!(sharing(8, 2, &pair, &[pair; 8]), 8);
+        assert_eq!(sharing(8, 2, &pair, &[pair; 9]), 8);
+    }
+
+    #[test]
+    fn processes_that_are_not_seen_or_have_a_quota_may_all_share() {
+        let own = processors([1]);
+        assert_eq!(sharing(4, 1, &own, &[]), 4);
+        // A script is the parent.
+        assert_eq!(sharing(4, 1, &own, &[own]), 4);
+        // Two processors' time, wherever: `docker run --cpus=2`.
+        let sets = [processors(0..8), processors(8..16)];
+        assert_eq!(sharing(4, 2, &sets[0], &[sets[0], sets[0], sets[1], sets[1]]), 4);
+    }
+
+    #[test]
+    fn the_kernel_says_which_processors_children_have() {
+        let own = sched_getaffinity(None).unwrap();
+        assert!(siblings().contains(&own));
+        let here = rustix::process::getpid();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let seen = children(here);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen.contains(&own));
     }
 
     #[test]
