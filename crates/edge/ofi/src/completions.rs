@@ -65,7 +65,8 @@ pub(crate) struct Completions {
 impl Completions {
     /// With room for `room` entries.
     pub(crate) fn new(room: usize, wait: Option<WaitObject>, threads: Threads) -> Self {
-        let entries = Lock::new(threads, VecDeque::with_capacity(room));
+        // SAFETY: the program promised it when it asked for its threading model.
+        let entries = unsafe { Lock::new(threads, VecDeque::with_capacity(room)) };
         let is_expected = AtomicBool::new(false);
         Self { entries, count: AtomicUsize::new(0), is_expected, wait }
     }
@@ -132,6 +133,8 @@ pub(crate) struct ReadArray<'a> {
     written: usize,
     /// Where the senders' numbers go, or NULL.
     sources: *mut u64,
+    /// Progress did more than ask whether something has arrived.
+    did_work: bool,
 }
 
 impl<'a> ReadArray<'a> {
@@ -139,7 +142,7 @@ impl<'a> ReadArray<'a> {
     #[inline]
     pub(crate) fn none() -> Self {
         let (place, sources) = (null_mut(), null_mut());
-        Self { queue: None, place, entry_size: 0, room: 0, written: 0, sources }
+        Self { queue: None, place, entry_size: 0, room: 0, written: 0, sources, did_work: false }
     }
 
     /// # Safety
@@ -153,13 +156,26 @@ impl<'a> ReadArray<'a> {
         room: usize,
         sources: *mut u64,
     ) -> Self {
-        Self { queue: Some(queue), place, entry_size, room, written: 0, sources }
+        let (queue, did_work) = (Some(queue), false);
+        Self { queue, place, entry_size, room, written: 0, sources, did_work }
     }
 
     /// Entries so far.
     #[inline]
     pub(crate) fn written(&self) -> usize {
         self.written
+    }
+
+    /// Whether progress did more than ask whether something has arrived.
+    #[inline]
+    pub(crate) fn did_work(&self) -> bool {
+        self.did_work
+    }
+
+    /// Progress does so.
+    #[inline]
+    pub(crate) fn note_work(&mut self) {
+        self.did_work = true;
     }
 
     /// Reports to a queue.

@@ -23,7 +23,8 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(endpoint: Endpoint, threads: Threads) -> OfiResult<Arc<Self>> {
         let address = endpoint.identity().address;
-        let state = Lock::new(threads, EndpointState::new(endpoint));
+        // SAFETY: the program promised it when it asked for its threading model.
+        let state = unsafe { Lock::new(threads, EndpointState::new(endpoint)) };
         Ok(Arc::new(Self { state, address }))
     }
 

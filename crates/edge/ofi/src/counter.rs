@@ -132,24 +132,21 @@ pub(crate) unsafe fn open(
     unsafe { object::open(fid_cntr { fid, ops: table(&COUNTER_OPS) }, Arc::new(counter), cntr) }
 }
 
-/// The value after progress was made; 0 for an invalid descriptor.
+/// The value after progress was made, also if that panics; 0 for an invalid descriptor.
 ///
 /// # Safety
 /// The descriptor is NULL or of an open counter.
 unsafe fn number(cntr: *mut fid_cntr, which: impl Fn(&Count) -> &AtomicU64) -> u64 {
-    let mut number = 0;
     // SAFETY: the caller's promise.
-    status(|| unsafe {
-        let counter = inner::<_, Counter>(cntr)?;
-        // Operations and waits report a link that stopped working.
-        let _ = counter.sources.progress(&mut ReadArray::none());
-        number = which(&counter.count).load(Ordering::Acquire);
-        match which(&counter.seen).swap(number, Ordering::Relaxed) == number {
-            true => _ = counter.spin.empty_poll(),
-            false => counter.spin.found(),
-        }
-        Ok(())
-    });
+    let Ok(counter) = (unsafe { inner::<_, Counter>(cntr) }) else { return 0 };
+    let mut array = ReadArray::none();
+    // Operations and waits report a link that stopped working.
+    status(|| counter.sources.progress(&mut array));
+    let number = which(&counter.count).load(Ordering::Acquire);
+    match which(&counter.seen).swap(number, Ordering::Relaxed) == number {
+        true => _ = counter.spin.empty_poll(array.did_work()),
+        false => counter.spin.found(),
+    }
     number
 }
 

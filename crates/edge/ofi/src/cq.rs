@@ -43,33 +43,52 @@ impl Queue {
         if self.completions.is_empty() { progress.and(Ok(false)) } else { Ok(true) }
     }
 
+    /// The program's array.
+    ///
     /// # Safety
-    /// There is room for `count` entries at `to`, and for as many addresses at `sources` unless it
-    /// is NULL.
-    unsafe fn read(&self, to: *mut c_void, count: usize, sources: *mut u64) -> OfiResult<usize> {
+    /// As long as it is used, there is room for `count` entries at `to`, and for as many addresses
+    /// at `sources` unless it is NULL.
+    #[inline]
+    unsafe fn array(
+        &self,
+        to: *mut c_void,
+        count: usize,
+        sources: *mut u64,
+    ) -> OfiResult<ReadArray<'_>> {
         if to.is_null() && count > 0 {
             return Err(Code::INVALID);
         }
-        let queue = &*self.completions;
+        let (queue, size) = (&*self.completions, self.entry_size);
         // SAFETY: the caller's promise.
-        let mut array =
-            unsafe { ReadArray::new(queue, self.entry_size, to.cast(), count, sources) };
-        let is_expected = queue.was_expected();
+        Ok(unsafe { ReadArray::new(queue, size, to.cast(), count, sources) })
+    }
+
+    fn read(&self, array: &mut ReadArray<'_>) -> OfiResult<usize> {
+        let read = self.read_into(array);
+        match read {
+            Err(Code::AGAIN) => _ = self.spin.empty_poll(array.did_work()),
+            // An error waits for the program: that is something, too.
+            _ => self.spin.found(),
+        }
+        read
+    }
+
+    #[inline(always)]
+    fn read_into(&self, array: &mut ReadArray<'_>) -> OfiResult<usize> {
+        let is_expected = self.completions.was_expected();
         if !is_expected {
             array.fill()?;
         }
         // Entries go before errors.
         let mut progress = Ok(());
         if is_expected || array.written() == 0 {
-            progress = self.sources.progress(&mut array);
+            progress = self.sources.progress(array);
             array.fill()?;
         }
         if array.written() == 0 {
             progress?;
-            self.spin.empty_poll();
             return Err(Code::AGAIN);
         }
-        self.spin.found();
         Ok(array.written())
     }
 
@@ -143,7 +162,7 @@ pub(crate) unsafe fn open(
 /// As the interface says, as for all entries that follow.
 unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
     // SAFETY: the caller's promise.
-    guard(|| unsafe { inner::<_, Queue>(cq)?.read(buf, count, null_mut()) })
+    unsafe { readfrom(cq, buf, count, null_mut()) }
 }
 
 unsafe extern "C" fn readfrom(
@@ -152,8 +171,15 @@ unsafe extern "C" fn readfrom(
     count: usize,
     source: *mut u64,
 ) -> isize {
+    let mut array = ReadArray::none();
     // SAFETY: the caller's promise.
-    guard(|| unsafe { inner::<_, Queue>(cq)?.read(buf, count, source) })
+    let read = guard(|| unsafe {
+        let queue = inner::<_, Queue>(cq)?;
+        array = queue.array(buf, count, source)?;
+        queue.read(&mut array)
+    });
+    // A panic does not take back what is in the program's array.
+    if read < 0 && array.written() > 0 { array.written().cast_signed() } else { read }
 }
 
 unsafe extern "C" fn readerr(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, _flags: u64) -> isize {
@@ -201,7 +227,7 @@ unsafe extern "C" fn sreadfrom(
         let wait = queue.wait().ok_or(Code::NO_SYS)?;
         let end = end_of(timeout);
         loop {
-            match queue.read(buf, count, source) {
+            match queue.read(&mut queue.array(buf, count, source)?) {
                 Err(Code::AGAIN) => {}
                 done => return done,
             }

@@ -82,17 +82,8 @@ impl Ep {
         counter.follow(&self.core)
     }
 
-    /// Keeps another object open as long as the endpoint.
-    pub(crate) fn keep(&self, object: KeepAlive) {
-        lock(&self.bound).others.push(object);
-    }
-}
-
-/// What peers do with memory here.
-const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
-
-impl Drop for Ep {
-    fn drop(&mut self) {
+    /// Ends the use of all other objects. May be called again.
+    pub(crate) fn leave(&self) {
         self.core.lock().detach();
         let bound = lock(&self.bound);
         for queue in &bound.queues {
@@ -104,5 +95,20 @@ impl Drop for Ep {
         drop(bound);
         // No other object or thread has it then: dropping this closes its link.
         self.domain.leave(&self.core);
+    }
+
+    /// Keeps another object open as long as the endpoint.
+    pub(crate) fn keep(&self, object: KeepAlive) {
+        lock(&self.bound).others.push(object);
+    }
+}
+
+/// What peers do with memory here.
+const REMOTE: u64 = sys::FI_REMOTE_READ | sys::FI_REMOTE_WRITE;
+
+impl Drop for Ep {
+    fn drop(&mut self) {
+        // It was not closed by the program, or there is nothing left to do.
+        self.leave();
     }
 }

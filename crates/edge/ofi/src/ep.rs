@@ -106,7 +106,7 @@ pub(crate) unsafe extern "C" fn open2(
 /// then on. Then waits for everything that was sent, within the library's linger of a second.
 unsafe extern "C" fn close(ep: *mut fid) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { object::close::<fid_ep, Ep>(ep) })
+    status(|| unsafe { object::close::<fid_ep, Ep>(ep, Ep::leave) })
 }
 
 unsafe extern "C" fn bind(ep: *mut fid, other: *mut fid, flags: u64) -> c_int {

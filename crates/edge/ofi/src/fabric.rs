@@ -236,5 +236,5 @@ unsafe extern "C" fn open_poll(
     set: *mut *mut fid_poll,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    status(|| unsafe { poll::open(keep::<_, Domain>(domain)?, attr, set) })
+    status(|| unsafe { poll::open(Arc::clone(inner::<_, Domain>(domain)?), attr, set) })
 }

@@ -17,9 +17,18 @@ use crate::object::lock;
 use crate::sys;
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// How often a visit yields its processor to a call that is inside, before it sleeps. A call whose
+/// thread has a lower priority gets no processor from a thread that only yields.
+const YIELDS: u32 = 100;
+
+/// Length of such a sleep.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Which calls a program makes at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +81,10 @@ pub(crate) struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
-    pub(crate) fn new(threads: Threads, value: T) -> Self {
+    /// # Safety
+    /// The program keeps the promise for the calls that use the value, as it keeps that its
+    /// pointers are valid.
+    pub(crate) unsafe fn new(threads: Threads, value: T) -> Self {
         let (inside, visited) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { threads, inside, visited, mutex: Mutex::new(()), value: UnsafeCell::new(value) }
     }
@@ -97,7 +109,7 @@ impl<T> Lock<T> {
         if self.visited.load(Ordering::Acquire) {
             return self.lock_beside_visits();
         }
-        Guard { lock: self, mutex: None, visits: false }
+        Guard { lock: self, mutex: None, visits: false, value: PhantomData }
     }
 
     #[cold]
@@ -109,7 +121,7 @@ impl<T> Lock<T> {
 
     #[inline(never)]
     fn lock_by_mutex(&self) -> Guard<'_, T> {
-        Guard { lock: self, mutex: Some(lock(&self.mutex)), visits: false }
+        Guard { lock: self, mutex: Some(lock(&self.mutex)), visits: false, value: PhantomData }
     }
 
     /// For a call that concerns all endpoints of a domain.
@@ -122,12 +134,19 @@ impl<T> Lock<T> {
             Threads::Completion => {
                 let mutex = lock(&self.mutex);
                 self.visited.store(true, Ordering::SeqCst);
-                let guard = Guard { lock: self, mutex: Some(mutex), visits: true };
+                let mutex = Some(mutex);
+                let guard = Guard { lock: self, mutex, visits: true, value: PhantomData };
                 let passed = membarrier(MembarrierCommand::PrivateExpedited);
                 passed.expect("the process is registered for membarrier(2)");
                 // Acquire: sees what the call did that was inside.
+                let mut yields = 0;
                 while self.inside.load(Ordering::Acquire) {
-                    std::thread::yield_now();
+                    yields += 1;
+                    if yields > YIELDS {
+                        std::thread::sleep(NAP);
+                    } else {
+                        std::thread::yield_now();
+                    }
                 }
                 guard
             }
@@ -149,6 +168,8 @@ pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
     mutex: Option<MutexGuard<'a, ()>>,
     visits: bool,
+    /// Threads may share a guard only if they may share the value.
+    value: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -187,6 +208,11 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
+    fn new<T>(threads: Threads, value: T) -> Lock<T> {
+        // SAFETY: the tests call as they promise, or leave the value alone.
+        unsafe { Lock::new(threads, value) }
+    }
+
     /// Rounds of each thread.
     const ROUNDS: u32 = 20_000;
 
@@ -200,7 +226,7 @@ mod tests {
 
     #[test]
     fn any_threads_take_turns_where_the_program_promised_nothing() {
-        let value = Lock::new(Threads::Any, (0, 0));
+        let value = new(Threads::Any, (0, 0));
         std::thread::scope(|scope| {
             for visits in [false, true] {
                 let value = &value;
@@ -217,7 +243,7 @@ mod tests {
     #[test]
     fn visits_take_turns_with_the_calls_of_one_thread() {
         assert!(can_visit());
-        let value = Lock::new(Threads::Completion, (0, 0));
+        let value = new(Threads::Completion, (0, 0));
         let done = AtomicU32::new(0);
         let calls = std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -241,7 +267,7 @@ mod tests {
     #[test]
     #[should_panic = "ask for FI_THREAD_SAFE"]
     fn a_broken_promise_is_found_out() {
-        let value = Lock::new(Threads::Domain, 0);
+        let value = new(Threads::Domain, 0);
         let _inside = value.lock();
         value.lock();
     }
@@ -249,7 +275,7 @@ mod tests {
     #[test]
     fn a_call_that_panics_leaves() {
         for threads in [Threads::Any, Threads::Completion, Threads::Domain] {
-            let value = Lock::new(threads, 0);
+            let value = new(threads, 0);
             let call = std::panic::AssertUnwindSafe(|| {
                 let _inside = value.lock();
                 panic!("on purpose");

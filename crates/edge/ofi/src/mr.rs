@@ -128,7 +128,7 @@ unsafe extern "C" fn close(mr: *mut fid) -> c_int {
     status(|| unsafe {
         let region = object::of_class::<fid_mr, Region>(mr, sys::FI_CLASS_MR)?;
         let domain = Arc::clone(&region.domain);
-        domain.still(|| object::close::<fid_mr, Region>(mr))
+        domain.still(|| object::close::<fid_mr, Region>(mr, Region::leave_all))
     })
 }
 

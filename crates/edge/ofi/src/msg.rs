@@ -70,6 +70,7 @@ pub(crate) unsafe fn receive(
     guard(|| unsafe {
         let mut state = inner::<_, Ep>(ep)?.core.lock();
         let call = call(&state);
+        state.acknowledge_late();
         let from = state.source(want.from)?;
         let ReceiveFilter { tag, ignore, untagged, .. } = want;
         let wanted = Wanted { from, tag, ignore, untagged };

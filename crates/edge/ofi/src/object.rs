@@ -73,28 +73,21 @@ pub(crate) unsafe fn of_class<'a, F: 'a, T: 'a>(
     }
 }
 
-/// Closes an object that no other object uses.
+/// Closes an object that no other object uses. First calls `leave`; if that panics, the object is
+/// still open, and the program can close it again.
 ///
 /// # Safety
-/// As for [`inner`]; the descriptor is not used any more.
-pub(crate) unsafe fn close<F, T>(descriptor: *mut fid) -> OfiResult<()> {
+/// As for [`inner`]; after a success the descriptor is not used any more.
+pub(crate) unsafe fn close<F, T>(descriptor: *mut fid, leave: impl FnOnce(&T)) -> OfiResult<()> {
     // SAFETY: the caller's promise.
-    unsafe {
-        if Arc::strong_count(inner::<F, T>(descriptor.cast())?) > 1 {
-            return Err(Code::BUSY);
-        }
-        end::<F, T>(descriptor);
+    let inner = unsafe { inner::<F, T>(descriptor.cast())? };
+    if Arc::strong_count(inner) > 1 {
+        return Err(Code::BUSY);
     }
-    Ok(())
-}
-
-/// Closes an object, even if others still use its state.
-///
-/// # Safety
-/// The descriptor is of an open object of this type, and is not used any more.
-pub(crate) unsafe fn end<F, T>(descriptor: *mut fid) {
+    leave(inner);
     // SAFETY: `open` has made the box.
     drop(unsafe { Box::from_raw(descriptor.cast::<Object<F, T>>()) });
+    Ok(())
 }
 
 /// The general descriptor of a new object.
@@ -116,7 +109,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Closing an object of one type, as an entry.
 pub(crate) unsafe extern "C" fn close_entry<F, T>(descriptor: *mut fid) -> c_int {
     // SAFETY: C closes an object with the table of that object's type, and does not use it again.
-    status(|| unsafe { close::<F, T>(descriptor) })
+    status(|| unsafe { close::<F, T>(descriptor, |_| {}) })
 }
 
 /// The general entries of an object that can only be closed.

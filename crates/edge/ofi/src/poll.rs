@@ -3,8 +3,9 @@
 use crate::completions::ReadArray;
 use crate::counter::Counter;
 use crate::cq::Queue;
+use crate::domain::Domain;
 use crate::error::{Code, OfiResult, guard, status};
-use crate::object::{self, KeepAlive, descriptor, inner, lock, table};
+use crate::object::{self, descriptor, inner, lock, table};
 use crate::sys::{self, fi_ops_poll, fi_poll_attr, fid, fid_cntr, fid_cq, fid_poll};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex};
@@ -27,10 +28,7 @@ struct PollSetMember {
 unsafe impl Send for PollSetMember {}
 
 /// What the descriptor leads to.
-pub(crate) struct PollSet(
-    Mutex<Vec<PollSetMember>>,
-    #[expect(dead_code, reason = "kept open")] KeepAlive,
-);
+pub(crate) struct PollSet(Mutex<Vec<PollSetMember>>, Arc<Domain>);
 
 impl PollSetMember {
     /// Makes progress. Returns whether there is something to read that was not reported yet.
@@ -60,7 +58,7 @@ static POLL_OPS: fi_ops_poll = fi_ops_poll {
 /// # Safety
 /// Pointers are NULL or to what their types say, as for all entries that follow.
 pub(crate) unsafe fn open(
-    domain: KeepAlive,
+    domain: Arc<Domain>,
     attr: *mut fi_poll_attr,
     set: *mut *mut fid_poll,
 ) -> OfiResult<()> {
@@ -112,9 +110,14 @@ unsafe extern "C" fn add(set: *mut fid_poll, event: *mut fid, flags: u64) -> c_i
             return Err(Code::INVALID);
         }
         let watched = match fid.fclass as u32 {
-            sys::FI_CLASS_CQ => Pollable::Queue(Arc::clone(inner(event.cast::<fid_cq>())?)),
+            sys::FI_CLASS_CQ => {
+                let queue = inner::<_, Queue>(event.cast::<fid_cq>())?;
+                set.1.check(&queue.domain)?;
+                Pollable::Queue(Arc::clone(queue))
+            }
             sys::FI_CLASS_CNTR => {
                 let counter = inner::<_, Counter>(event.cast::<fid_cntr>())?;
+                set.1.check(&counter.domain)?;
                 Pollable::Counter(Arc::clone(counter), counter.count.values())
             }
             // An event queue needs no progress: reading it shows everything.

@@ -82,13 +82,21 @@ impl Region {
         })
     }
 
+    /// The memory is closed. May be called again.
+    pub(crate) fn leave_all(&self) {
+        let cores = lock(&self.cores).clone();
+        for core in &cores {
+            self.leave(core);
+        }
+    }
+
     /// An endpoint is closed, or the memory.
     pub(crate) fn leave(&self, core: &Arc<Core>) {
-        let mut cores = lock(&self.cores);
-        let Some(at) = cores.iter().position(|known| Arc::ptr_eq(known, core)) else { return };
-        cores.remove(at);
-        drop(cores);
+        if !lock(&self.cores).iter().any(|known| Arc::ptr_eq(known, core)) {
+            return;
+        }
         core.visit().deregister(self.key);
+        lock(&self.cores).retain(|known| !Arc::ptr_eq(known, core));
         // A counter of the endpoint itself still follows it.
         for counter in lock(&self.counters).iter() {
             if !core.visit().is_counted_by(&counter.count) {
@@ -100,9 +108,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let cores = lock(&self.cores).clone();
-        for core in &cores {
-            self.leave(core);
-        }
+        // It was not closed by the program, or there is nothing left to do.
+        self.leave_all();
     }
 }

@@ -13,7 +13,8 @@ pub(crate) struct Sources(Lock<Vec<Arc<Core>>>);
 
 impl Sources {
     pub(crate) fn new(threads: Threads) -> Self {
-        Self(Lock::new(threads, Vec::new()))
+        // SAFETY: the program promised it when it asked for its threading model.
+        Self(unsafe { Lock::new(threads, Vec::new()) })
     }
 
     /// Also makes progress at this endpoint, and wakes for it.

@@ -7,7 +7,7 @@ use crate::launcher::is_crowded;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Empty polls before that if the job's processes outnumber the processors: some microseconds, a
-/// round trip on a fast network.
+/// round trip on a fast network. Such a poll asks whether something has arrived, and no more.
 const CROWDED: u32 = 100;
 
 /// The same for all others: some fifty microseconds or more. They may also outnumber the processors
@@ -35,11 +35,12 @@ impl Spin {
         self.polls.store(0, Ordering::Relaxed);
     }
 
-    /// A poll found nothing. Returns whether it yielded the processor. Call this without locks: it
+    /// A poll found nothing. One that did more than ask whether something has arrived takes longer,
+    /// and counts for two. Returns whether it yielded the processor. Call this without locks: it
     /// may take long to return.
     #[inline]
-    pub(crate) fn empty_poll(&self) -> bool {
-        let polls = self.polls.load(Ordering::Relaxed).saturating_add(1);
+    pub(crate) fn empty_poll(&self, did_work: bool) -> bool {
+        let polls = self.polls.load(Ordering::Relaxed).saturating_add(1 + u32::from(did_work));
         self.polls.store(polls, Ordering::Relaxed);
         if polls >= self.most {
             std::thread::yield_now();
@@ -56,8 +57,9 @@ mod tests {
     fn the_processor_is_offered_after_so_many_empty_polls_in_a_row_and_at_each_beyond() {
         for most in [CROWDED, USUAL] {
             let spin = Spin { polls: AtomicU32::new(0), most };
-            for _ in 0..2 {
-                assert_eq!((1..most + 10).filter(|_| spin.empty_poll()).count(), 10);
+            for (did_work, usual) in [(false, most), (true, most / 2), (false, most)] {
+                let yields = (1..usual + 10).filter(|_| spin.empty_poll(did_work));
+                assert_eq!(yields.count(), 10);
                 spin.found();
             }
         }

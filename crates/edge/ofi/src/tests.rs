@@ -236,6 +236,10 @@ impl EndpointPair {
 
     fn having(asked: NodeOptions) -> Self {
         let net = Network::new(1, Faults { delay: Duration::from_micros(5), ..Faults::default() });
+        Self::on(net, asked)
+    }
+
+    fn on(net: Network, asked: NodeOptions) -> Self {
         let [a, b] = [1, 2].map(|seed| TestEndpoint::open(&net, seed, asked));
         // Each is the other's second, so that numbers are no accident.
         a.insert(&a.name());
@@ -314,6 +318,7 @@ const RECV: u64 = FI_RECV | FI_MSG;
 const TSEND: u64 = FI_SEND | FI_TAGGED;
 const TRECV: u64 = FI_RECV | FI_TAGGED;
 
+mod acknowledging;
 mod budget;
 mod calls;
 mod closing;

@@ -12,8 +12,9 @@
 //!
 //! The sender of a long message waits for its acknowledgement. A program that has received such a
 //! message often answers at once, and the answer carries the acknowledgement. So that is left to
-//! the next call that sends or asks for progress. After a call that came late, here too, the
-//! following messages are acknowledged at once.
+//! the next doorbell, to whomever it sends, and to the next call that asks for progress. A receive
+//! that is posted late acknowledges, too: such calls keep the progress thread away. After a call
+//! that came late, here too, the following messages are acknowledged at once.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +25,12 @@ const GAP: Duration = Duration::from_micros(2);
 const MOST_BYTES: usize = 60_000;
 const MOST_CALLS: u32 = 256;
 
-/// A doorbell that rings so long after the last call came late: the program does something else.
+/// A doorbell that rings so long after the last call came late: the program does something else. So
+/// did an acknowledgement that is sent so long after its message came.
 const LATE: Duration = Duration::from_micros(20);
 
-/// Calls without a burst after a late doorbell. Each further one doubles them.
+/// Calls without a burst after a late doorbell, and long messages that are acknowledged at once
+/// after a late acknowledgement. Each further one doubles them.
 const LEAST_PENALTY: u32 = 64;
 const MOST_PENALTY: u32 = 1 << 16;
 
@@ -39,14 +42,39 @@ pub(crate) struct Burst {
     /// Calls and bytes that wait for a doorbell.
     calls: u32,
     bytes: usize,
-    /// Calls that still ring at once because a doorbell came late.
-    penalty: u32,
-    /// The next penalty.
-    next_penalty: u32,
-    /// A long message was not acknowledged, unless an answer did it.
-    owes: bool,
-    /// When it came. None if the program has made a call since.
-    owes_since: Option<Instant>,
+    /// Calls that ring at once because a doorbell came late.
+    doorbells: Penalty,
+    /// When the first long message came that was not acknowledged.
+    owed_since: Option<Instant>,
+    /// Long messages that are acknowledged at once because an acknowledgement came late.
+    acknowledgements: Penalty,
+}
+
+/// How many times nothing is left to a later call, since that came late.
+struct Penalty {
+    left: u32,
+    next: u32,
+}
+
+impl Penalty {
+    const NONE: Self = Self { left: 0, next: LEAST_PENALTY };
+
+    /// Something was left to a later call since then, which comes now.
+    fn judge(&mut self, since: Instant, now: Instant) {
+        if now.duration_since(since) > LATE {
+            self.left = self.next;
+            self.next = (2 * self.next).min(MOST_PENALTY);
+        } else {
+            self.next = LEAST_PENALTY;
+        }
+    }
+
+    /// Whether it applies, once.
+    fn applies(&mut self) -> bool {
+        let applies = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        applies
+    }
 }
 
 impl Default for Burst {
@@ -55,10 +83,9 @@ impl Default for Burst {
             last: None,
             calls: 0,
             bytes: 0,
-            penalty: 0,
-            next_penalty: LEAST_PENALTY,
-            owes: false,
-            owes_since: None,
+            doorbells: Penalty::NONE,
+            owed_since: None,
+            acknowledgements: Penalty::NONE,
         }
     }
 }
@@ -78,26 +105,32 @@ impl Burst {
     /// since a long message came.
     #[inline(always)]
     pub(crate) fn is_over(&self) -> bool {
-        self.last.is_none() && !self.owes
+        self.last.is_none() && self.owed_since.is_none()
     }
 
     /// A long message came. Whether its acknowledgement can wait for the program's next call.
     pub(crate) fn may_owe(&mut self, now: impl FnOnce() -> Instant) -> bool {
-        if self.penalty > 0 {
-            self.penalty -= 1;
-            return false;
+        let may_owe = !self.acknowledgements.applies();
+        if may_owe {
+            self.owed_since.get_or_insert_with(now);
         }
-        self.owes = true;
-        self.owes_since.get_or_insert_with(now);
-        true
+        may_owe
     }
 
     /// The program asks for progress. Whether to acknowledge long messages now.
     pub(crate) fn owed(&mut self, now: impl FnOnce() -> Instant) -> bool {
-        if let Some(since) = self.owes_since.take() {
-            self.judge(since, now());
-        }
-        std::mem::take(&mut self.owes)
+        let Some(since) = self.owed_since.take() else { return false };
+        self.acknowledgements.judge(since, now());
+        true
+    }
+
+    /// The program posts a receive. Whether long messages have waited too long for their
+    /// acknowledgement.
+    #[inline]
+    pub(crate) fn overdue(&mut self, now: impl FnOnce() -> Instant) -> bool {
+        let Some(since) = self.owed_since else { return false };
+        let now = now();
+        now.duration_since(since) > LATE && self.owed(|| now)
     }
 
     /// A call that sends something is done but for its doorbell. Whether that can wait. Reads the
@@ -107,11 +140,13 @@ impl Burst {
         let now = now();
         let follows = now.duration_since(last) < GAP;
         if self.waits() && !follows {
-            self.judge(last, now);
+            self.doorbells.judge(last, now);
         }
-        let waits =
-            follows && self.penalty == 0 && self.bytes < MOST_BYTES && self.calls < MOST_CALLS;
-        self.penalty = self.penalty.saturating_sub(1);
+        let waits = !self.doorbells.applies()
+            && follows
+            && self.owed_since.is_none()
+            && self.bytes < MOST_BYTES
+            && self.calls < MOST_CALLS;
         if waits {
             self.calls += 1;
             self.last = Some(now);
@@ -119,13 +154,12 @@ impl Burst {
         waits
     }
 
-    /// The doorbell has rung after a call.
-    pub(crate) fn rung(&mut self, now: Instant) {
-        if let Some(since) = self.owes_since.take() {
-            self.judge(since, now);
-        }
+    /// The doorbell has rung after a call. Whether to acknowledge long messages now, unless what
+    /// was sent has done so.
+    pub(crate) fn rung(&mut self, now: Instant) -> bool {
         (self.calls, self.bytes) = (0, 0);
         self.last = Some(now);
+        self.owed(|| now)
     }
 
     /// The program asks for progress. Whether the doorbell is to ring for calls that waited.
@@ -134,20 +168,10 @@ impl Burst {
         if let Some(last) = self.last.take()
             && waits
         {
-            self.judge(last, now());
+            self.doorbells.judge(last, now());
         }
         (self.calls, self.bytes) = (0, 0);
         waits
-    }
-
-    /// Whether waiting since then was right.
-    fn judge(&mut self, since: Instant, now: Instant) {
-        if now.duration_since(since) > LATE {
-            self.penalty = self.next_penalty;
-            self.next_penalty = (2 * self.next_penalty).min(MOST_PENALTY);
-        } else {
-            self.next_penalty = LEAST_PENALTY;
-        }
     }
 }
 
@@ -159,11 +183,13 @@ mod tests {
     struct Program {
         burst: Burst,
         now: Instant,
+        /// Doorbells that acknowledged long messages.
+        acknowledged: u32,
     }
 
     impl Program {
         fn new() -> Self {
-            Self { burst: Burst::default(), now: Instant::now() }
+            Self { burst: Burst::default(), now: Instant::now(), acknowledged: 0 }
         }
 
         fn after(&mut self, time: Duration) {
@@ -175,7 +201,7 @@ mod tests {
             self.burst.add(bytes);
             let rings = !self.burst.may_wait(|| self.now);
             if rings {
-                self.burst.rung(self.now);
+                self.acknowledged += u32::from(self.burst.rung(self.now));
             }
             rings
         }
@@ -192,6 +218,11 @@ mod tests {
 
         fn acknowledges(&mut self) -> bool {
             self.burst.owed(|| self.now)
+        }
+
+        /// Posts a receive; says whether that acknowledges.
+        fn post(&mut self) -> bool {
+            self.burst.overdue(|| self.now)
         }
     }
 
@@ -244,19 +275,77 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_acknowledged_by_the_answer_or_the_next_read() {
+    fn a_long_message_is_acknowledged_by_the_next_doorbell_or_read() {
         let mut program = Program::new();
-        for _ in 0..100 {
+        for n in 1..100 {
             assert!(!program.receive());
             assert!(!program.burst.is_over());
+            assert!(!program.post(), "an answer may follow");
             assert!(program.send(8), "the answer is not delayed");
-            // The answer may have gone to another peer.
+            assert_eq!(program.acknowledged, n);
+            // Whatever the program does afterwards.
             program.after(Duration::from_millis(1));
-            assert!(program.acknowledges());
             assert!(!program.read());
             assert!(!program.acknowledges());
             assert!(program.burst.is_over());
+
+            assert!(!program.receive());
+            assert!(program.acknowledges());
+            assert!(program.burst.is_over());
         }
+    }
+
+    #[test]
+    fn no_send_waits_while_a_long_message_is_not_acknowledged() {
+        let mut program = Program::new();
+        assert!(program.send(8));
+        assert!(!program.receive());
+        assert!(program.send(8));
+        assert_eq!(program.acknowledged, 1);
+        assert!(!program.send(8));
+    }
+
+    #[test]
+    fn a_program_that_computes_after_a_long_message_and_then_sends_is_found_out() {
+        let mut program = Program::new();
+        let late = (0..10_000).filter(|_| {
+            let late = !program.receive();
+            program.after(Duration::from_millis(1));
+            program.send(8);
+            program.read();
+            late
+        });
+        let late = late.count();
+        assert!((1..=10).contains(&late), "{late} late acknowledgements");
+    }
+
+    #[test]
+    fn a_receive_that_is_posted_late_acknowledges() {
+        let mut program = Program::new();
+        assert!(!program.post());
+        assert!(!program.receive());
+        program.after(2 * LATE);
+        assert!(program.post());
+        assert!(!program.post());
+        assert!(program.receive(), "the following ones are acknowledged at once");
+    }
+
+    #[test]
+    fn late_doorbells_delay_no_acknowledgement_and_the_other_way_round() {
+        let mut program = Program::new();
+        program.receive();
+        program.after(Duration::from_millis(1));
+        assert!(program.acknowledges());
+        assert_eq!((0..64).filter(|_| program.send(8)).count(), 1);
+        assert!(program.receive(), "no send has used that up");
+
+        let mut program = Program::new();
+        assert!(program.send(8) && !program.send(8));
+        program.after(Duration::from_millis(1));
+        assert!(program.read());
+        assert!(!program.receive());
+        assert!(program.acknowledges());
+        assert!(program.send(8) && program.send(8));
     }
 
     #[test]

@@ -311,7 +311,18 @@ impl EndpointState {
             return;
         }
         let _ = self.endpoint.ring();
-        self.burst.rung(Instant::now());
+        if self.burst.rung(Instant::now()) {
+            let _ = self.endpoint.acknowledge();
+        }
+    }
+
+    /// Sends acknowledgements that have waited too long: the program posts a receive. Errors are
+    /// reported by the next poll.
+    #[inline]
+    pub(crate) fn acknowledge_late(&mut self) {
+        if self.burst.overdue(Instant::now) {
+            let _ = self.endpoint.acknowledge();
+        }
     }
 
     /// Sends what waits for that: the program asks for progress. Errors are reported by the poll
@@ -374,6 +385,7 @@ impl EndpointState {
 
     #[inline(never)]
     fn progress_busy(&mut self, array: &mut ReadArray<'_>) -> OfiResult<()> {
+        array.note_work();
         self.ring_late();
         self.look(array)?;
         if self.remote.may_notify {

@@ -1,6 +1,7 @@
 //! Threads of a program, with each promise that the program can make.
 
 use super::*;
+use crate::cq::Queue;
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -147,6 +148,62 @@ fn a_program_that_breaks_its_promise_gets_an_error() {
 }
 
 #[test]
+fn a_counter_keeps_its_value_for_a_program_that_breaks_its_promise() {
+    let (_net, node) = alone(Threads::Domain);
+    assert_eq!(call!(node.sends, ops, set, 5), 0);
+    let inside = node.core().lock();
+    assert_eq!(call!(node.sends, ops, read), 5);
+    drop(inside);
+    node.close();
+}
+
+#[test]
+fn entries_that_were_read_are_not_lost_when_a_program_breaks_its_promise() {
+    let (_net, node) = alone(Threads::Domain);
+    let options = NodeOptions { threads: Threads::Domain, ..NodeOptions::default() };
+    let second = TestEndpoint::within(node.domain, options);
+    let reports = Arc::clone(second.core());
+    // SAFETY: an open queue.
+    unsafe { inner::<_, Queue>(node.cq).ok().unwrap() }.sources.follow(&reports, None).unwrap();
+    let (sent, mut received) = ([1; 8], [0; 8]);
+    pass(&node, 1, &sent, &mut received);
+    let inside = second.core().lock();
+    let mut ended = Vec::new();
+    while ended.len() < 2 {
+        ended.extend(read_some(&node));
+    }
+    assert_eq!((ended.len(), received), (2, sent));
+    drop(inside);
+    // SAFETY: as above.
+    unsafe { inner::<_, Queue>(node.cq).ok().unwrap() }.sources.leave(&reports, None);
+    drop(reports);
+    second.close_endpoint();
+    node.close();
+}
+
+#[test]
+fn what_a_broken_promise_keeps_from_closing_is_still_open() {
+    let (_net, node) = alone(Threads::Domain);
+    let mut bytes = [0_u8; 64];
+    let mr = memory::register_in(node.domain, &mut bytes, FI_REMOTE_WRITE, 0).unwrap();
+    // SAFETY: an open region.
+    let key = gigae::RegionKey(unsafe { (*mr).key });
+    let inside = node.core().lock();
+    assert_eq!(general!(mr, close), -Code::OTHER.0);
+    assert!(inside.endpoint.region_writes(key).is_some());
+    drop(inside);
+    assert_eq!(general!(mr, close), 0);
+    assert!(node.core().lock().endpoint.region_writes(key).is_none());
+
+    let core = Arc::clone(node.core());
+    let inside = core.lock();
+    assert_eq!(general!(node.ep, close), -Code::OTHER.0);
+    drop(inside);
+    drop(core);
+    node.close();
+}
+
+#[test]
 fn messages_pass_whatever_the_program_promises() {
     for threads in [Threads::Any, Threads::Completion, Threads::Domain] {
         let options = NodeOptions { threads, ..NodeOptions::default() };
@@ -234,6 +291,12 @@ fn queues_and_counters_of_another_domain_are_refused() {
     assert_eq!(queue, -Code::INVALID.0);
     assert_eq!(general!(ep, bind, other.sends.cast(), FI_SEND), -Code::INVALID.0);
     assert_eq!(general!(ep, close), 0);
+    let mut set = null_mut();
+    assert_eq!(call!(node.domain, ops, poll_open, null_mut(), &mut set), 0);
+    for object in [other.cq.cast::<fid>(), other.sends.cast()] {
+        assert_eq!(call!(set, ops, poll_add, object, 0), -Code::INVALID.0);
+    }
+    assert_eq!(general!(set, close), 0);
     node.close();
     other.close();
 }
