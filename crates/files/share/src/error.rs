@@ -25,7 +25,7 @@ pub enum Fault {
     Busy = 8,
     /// The request makes no sense.
     Invalid = 9,
-    /// The disk has failed.
+    /// The file system has failed, or does what it should not.
     Disk = 10,
     /// The disk, or the user's quota, is full.
     Full = 11,
@@ -41,10 +41,18 @@ pub enum Fault {
     Nonsense = 16,
     /// Another process writes this file.
     Locked = 17,
+    /// The file system at the destination cannot hold it.
+    Unsuitable = 18,
+    /// The kernel is too old.
+    Unsupported = 19,
+    /// Its node cannot read it.
+    Unreadable = 20,
+    /// A listing needs too much memory, or has no end.
+    TooMuch = 21,
 }
 
 impl Fault {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 21] = [
         Self::NotFound,
         Self::Denied,
         Self::Escapes,
@@ -62,6 +70,10 @@ impl Fault {
         Self::Silent,
         Self::Nonsense,
         Self::Locked,
+        Self::Unsuitable,
+        Self::Unsupported,
+        Self::Unreadable,
+        Self::TooMuch,
     ];
 
     /// The one with this number.
@@ -80,6 +92,8 @@ impl Fault {
                 | Self::Full
                 | Self::Silent
                 | Self::Nonsense
+                | Self::Unsupported
+                | Self::TooMuch
         )
     }
 }
@@ -99,7 +113,7 @@ impl fmt::Display for Fault {
             }
             Self::Busy => "the server has too many clients; try again later",
             Self::Invalid => "the other end refused the request; use the same release at both ends",
-            Self::Disk => "the disk has failed; look at the kernel's log ('dmesg')",
+            Self::Disk => "the file system has failed; look at the kernel's log ('dmesg')",
             Self::Full => "no space left; make room and run the same command again",
             Self::WrongKind => {
                 "a file is where a directory should be, or the other way round; remove it or \
@@ -111,6 +125,15 @@ impl fmt::Display for Fault {
                 "the node does not answer; start 'gigae share' there and run the same command again"
             }
             Self::Locked => "another process copies this file; wait for its end",
+            Self::Unsuitable => {
+                "the file system there cannot hold this file, by its name or its size; rename it, \
+                 or choose another destination"
+            }
+            Self::Unsupported => "the kernel has no openat2(2); use Linux 5.6 or later",
+            Self::Unreadable => "its node cannot read it; look at the kernel's log there ('dmesg')",
+            Self::TooMuch => {
+                "its directories have too many entries for one copy; copy them one by one"
+            }
             Self::Nonsense => "the answer makes no sense; use the same release at both ends",
         })
     }
@@ -128,6 +151,6 @@ mod tests {
             assert_eq!(Fault::from_byte(fault as u8), Some(fault));
             assert!(!fault.to_string().contains('\n'));
         }
-        assert_eq!((Fault::from_byte(0), Fault::from_byte(18)), (None, None));
+        assert_eq!((Fault::from_byte(0), Fault::from_byte(22)), (None, None));
     }
 }

@@ -1,6 +1,6 @@
 //! Opening files beneath a directory, and what the kernel says of them.
 
-use crate::fault::fault;
+use crate::fault::of_source;
 use gigae_share::{Attributes, Fault, Kind};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
@@ -66,7 +66,8 @@ pub(crate) fn attributes(stat: &Stat) -> Attributes {
         _ => Kind::Special,
     };
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    // Of what an editor or a writer changes, none stays: not even when the time is set back.
+    // Setting the time of the bytes back changes that of the inode. Two changes within one tick of
+    // the kernel's clock (4 ms) may leave the same times.
     let parts = [
         stat.st_dev,
         stat.st_ino,
@@ -89,5 +90,5 @@ pub(crate) fn attributes(stat: &Stat) -> Attributes {
 
 /// The attributes of an open file.
 pub(crate) fn attributes_of(file: impl AsFd) -> Result<Attributes, Fault> {
-    Ok(attributes(&rustix::fs::fstat(file).map_err(fault)?))
+    Ok(attributes(&rustix::fs::fstat(file).map_err(of_source)?))
 }

@@ -3,12 +3,14 @@
 use crate::beneath::{self, Symlinks, attributes};
 use crate::export::{Export, fill};
 use crate::fault::fault;
-use crate::partial::{Partial, mode, temporary, times};
+use crate::partial::{
+    Partial, lock, lock_open, mode, remove_others, temporaries, temporary, times,
+};
 use gigae_share::{Attributes, Fault, Kind, Sink};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, fchmod, fstat, futimens, mkdirat, openat, readlinkat, renameat,
-    statat, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, Mode, OFlags, fchmod, fstat, ftruncate, futimens, mkdirat, openat, readlinkat,
+    renameat, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -38,6 +40,8 @@ pub struct Destination {
     directories: Vec<(Vec<u8>, Rc<OwnedFd>)>,
     partial: BTreeMap<u32, Partial>,
     left: Vec<Vec<u8>>,
+    /// The directory in which a large file was begun last, and what was temporary there before.
+    seen: Option<(Vec<u8>, Vec<Vec<u8>>)>,
 }
 
 impl Place {
@@ -103,6 +107,7 @@ impl Destination {
             directories: Vec::new(),
             partial: BTreeMap::new(),
             left: Vec::new(),
+            seen: None,
         }
     }
 
@@ -224,15 +229,21 @@ impl Sink for Destination {
         let temporary = temporary(name, attributes.version);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let create = || openat(&*parent, &temporary[..], flags, mode(attributes));
-        let file = match create() {
+        let (file, left) = match create() {
+            // Another process writes it, or was killed.
             Err(Errno::EXIST) => {
-                unlinkat(&*parent, &temporary[..], AtFlags::empty()).map_err(fault)?;
-                create()
+                let (file, len) = lock(&parent, &temporary)?;
+                (file, Some(len))
             }
-            created => created,
+            created => (created.map_err(fault)?, None),
         };
-        let file = file.map_err(fault)?;
+        if left.is_none() {
+            lock_open(&file)?;
+        }
         let written = (|| {
+            if left.is_some_and(|len| len > 0) {
+                ftruncate(&file, 0)?;
+            }
             let mut rest = data;
             while !rest.is_empty() {
                 match rustix::io::write(&file, rest) {
@@ -240,12 +251,11 @@ impl Sink for Destination {
                     written => rest = &rest[written?..],
                 }
             }
-            if attributes.mode & self.umask != 0 {
+            if left.is_some() || attributes.mode & self.umask != 0 {
                 fchmod(&file, mode(attributes))?;
             }
             futimens(&file, &times(attributes))
         })();
-        drop(file);
         if let Err(error) = written {
             // The error of the writing is the one to report.
             let _ = unlinkat(&*parent, &temporary[..], AtFlags::empty());
@@ -261,6 +271,13 @@ impl Sink for Destination {
             .is_ok_and(|stat| beneath::attributes(&stat).kind == Kind::Directory)
         {
             return Err(Fault::WrongKind);
+        }
+        let (above, _) = split(path);
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen != above) {
+            self.seen = Some((above.to_vec(), temporaries(&parent)));
+        }
+        if let Some((_, temporaries)) = &self.seen {
+            remove_others(&parent, name, attributes.version, temporaries);
         }
         let (partial, left) = Partial::open(parent, name.to_vec(), path.to_vec(), attributes)?;
         self.partial.insert(file, partial);
@@ -279,7 +296,12 @@ impl Sink for Destination {
     }
 
     fn finish(&mut self, file: u32, attributes: &Attributes) -> Result<(), Fault> {
-        self.partial.remove(&file).ok_or(Fault::Invalid)?.finish(attributes)
+        let partial = self.partial.remove(&file).ok_or(Fault::Invalid)?;
+        let finished = partial.finish(attributes);
+        if finished.is_err() {
+            self.left.push(partial.temporary_path());
+        }
+        finished
     }
 
     fn leave(&mut self, file: u32, fault: Option<Fault>) {

@@ -1,7 +1,7 @@
 //! A directory that is shared.
 
 use crate::beneath::{self, CAREFULLY, Symlinks, attributes, attributes_of};
-use crate::fault::fault;
+use crate::fault::of_source;
 use gigae_share::{Attributes, Entry, Fault, Kind, Listed, Source};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, statat};
@@ -45,7 +45,7 @@ impl Export {
 
     /// A missing file, or a directory that was removed with everything in it.
     pub(crate) fn fault(&self, error: Errno) -> Fault {
-        match fault(error) {
+        match of_source(error) {
             Fault::NotFound if fstat(&self.root).is_ok_and(|root| root.st_nlink == 0) => {
                 Fault::Gone
             }
@@ -77,15 +77,29 @@ impl Export {
         Ok(self.open[self.open.len() - 1].1.as_fd())
     }
 
-    /// After a use of a file: whether it is still that version. Otherwise it is opened again the
-    /// next time.
-    fn check(&mut self, version: u64) -> Result<(), Fault> {
-        let Some((_, file)) = self.open.last() else { return Err(Fault::Changed) };
-        if attributes_of(file)?.version == version {
-            return Ok(());
+    /// Uses a file of this version. If one that was opened before has changed, or another one has
+    /// its name now, it is opened again.
+    fn with_file<T>(
+        &mut self,
+        path: &[u8],
+        version: u64,
+        mut uses: impl FnMut(BorrowedFd<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        loop {
+            let was_open = self.open.iter().any(|(known, _)| known == path);
+            let file = self.file(path)?;
+            let used = uses(file).and_then(|used| match attributes_of(file)?.version == version {
+                true => Ok(used),
+                false => Err(Fault::Changed),
+            });
+            if used.is_ok() {
+                return used;
+            }
+            self.open.pop();
+            if !was_open {
+                return used;
+            }
         }
-        self.open.pop();
-        Err(Fault::Changed)
     }
 }
 
@@ -144,12 +158,17 @@ impl Source for Export {
         most: usize,
         out: &mut Vec<u8>,
     ) -> Result<Attributes, Fault> {
-        let file = openat(directory, name, CAREFULLY, Mode::empty());
-        let file = file.map_err(|e| self.fault(e))?;
-        let before = attributes_of(&file)?;
+        // What else it may be is not opened: that alone does something to a device or a FIFO.
+        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let before = attributes(&stat.map_err(|e| self.fault(e))?);
+        if before.kind == Kind::Symlink {
+            return Err(Fault::Escapes);
+        }
         if before.kind != Kind::File || before.size > most as u64 {
             return Err(Fault::Changed);
         }
+        let file = openat(directory, name, CAREFULLY, Mode::empty());
+        let file = file.map_err(|e| self.fault(e))?;
         let (begin, len) = (out.len(), usize::try_from(before.size).unwrap_or(most));
         out.resize(begin + len, 0);
         fill(&file, 0, &mut out[begin..])?;
@@ -166,22 +185,18 @@ impl Source for Export {
         offset: u64,
         out: &mut [u8],
     ) -> Result<(), Fault> {
-        fill(self.file(path)?, offset, out)?;
-        self.check(version)
+        self.with_file(path, version, |file| fill(file, offset, out))
     }
 
     fn data(&mut self, path: &[u8], version: u64, from: u64) -> Result<Option<(u64, u64)>, Fault> {
-        let file = self.file(path)?;
-        let found = match rustix::fs::seek(file, SeekFrom::Data(from)) {
+        self.with_file(path, version, |file| match rustix::fs::seek(file, SeekFrom::Data(from)) {
             Ok(start) => {
-                let end = rustix::fs::seek(file, SeekFrom::Hole(start)).map_err(fault)?;
-                Some((start, end))
+                let end = rustix::fs::seek(file, SeekFrom::Hole(start)).map_err(of_source)?;
+                Ok(Some((start, end)))
             }
-            Err(Errno::NXIO) => None,
-            Err(error) => return Err(fault(error)),
-        };
-        self.check(version)?;
-        Ok(found)
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(of_source(error)),
+        })
     }
 }
 
@@ -190,7 +205,7 @@ fn found(directory: &OwnedFd, name: &[u8]) -> Result<Option<Entry>, Fault> {
     let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
         Err(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(fault(error)),
+        Err(error) => return Err(of_source(error)),
     };
     let attributes = attributes(&stat);
     let target = match attributes.kind {
@@ -204,7 +219,7 @@ fn found(directory: &OwnedFd, name: &[u8]) -> Result<Option<Entry>, Fault> {
 }
 
 fn link(directory: &OwnedFd, name: &[u8]) -> Result<Vec<u8>, Fault> {
-    Ok(readlinkat(directory, name, Vec::new()).map_err(fault)?.into_bytes())
+    Ok(readlinkat(directory, name, Vec::new()).map_err(of_source)?.into_bytes())
 }
 
 /// Reads bytes from this offset on. A file that ends earlier has become shorter.
@@ -217,7 +232,7 @@ pub(crate) fn fill(file: impl AsFd, mut offset: u64, mut out: &mut [u8]) -> Resu
                 out = &mut out[read..];
             }
             Err(Errno::INTR) => {}
-            Err(error) => return Err(fault(error)),
+            Err(error) => return Err(of_source(error)),
         }
     }
     Ok(())

@@ -9,12 +9,23 @@ pub(crate) fn fault(error: Errno) -> Fault {
         Errno::NOENT | Errno::NOTDIR => Fault::NotFound,
         Errno::ACCESS | Errno::PERM | Errno::ROFS => Fault::Denied,
         Errno::XDEV | Errno::LOOP => Fault::Escapes,
-        Errno::NOSPC | Errno::DQUOT | Errno::FBIG => Fault::Full,
+        Errno::NOSPC | Errno::DQUOT => Fault::Full,
+        // Some file systems refuse some names by EINVAL.
+        Errno::INVAL | Errno::ILSEQ | Errno::FBIG | Errno::OPNOTSUPP => Fault::Unsuitable,
+        Errno::NOSYS => Fault::Unsupported,
         Errno::NAMETOOLONG => Fault::TooLong,
         Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY => Fault::WrongKind,
         Errno::STALE => Fault::Gone,
         Errno::MFILE | Errno::NFILE | Errno::AGAIN => Fault::Busy,
         Errno::NXIO | Errno::NODEV => Fault::Special,
         _ => Fault::Disk,
+    }
+}
+
+/// The same where a file is read: if that fails, others may well be read.
+pub(crate) fn of_source(error: Errno) -> Fault {
+    match fault(error) {
+        Fault::Disk | Fault::Unsuitable => Fault::Unreadable,
+        fault => fault,
     }
 }

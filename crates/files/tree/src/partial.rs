@@ -5,8 +5,8 @@ use crate::fault::fault;
 use gigae_share::{Attributes, Fault};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, fchmod, flock, fstat,
-    ftruncate, futimens, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, fchmod, flock,
+    fstat, ftruncate, futimens, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -55,20 +55,27 @@ impl Partial {
         attributes: &Attributes,
     ) -> Result<(Self, u64), Fault> {
         let temporary = temporary(&name, attributes.version);
-        let (file, len) = match own(&directory, &temporary)? {
-            Some(found) => found,
-            None => {
-                unlinkat(&*directory, &temporary[..], AtFlags::empty()).map_err(fault)?;
-                own(&directory, &temporary)?.ok_or(Fault::Locked)?
+        let (file, len) = lock(&directory, &temporary)?;
+        let sparse = attributes.sparse && len == 0;
+        let partial = Self { path, directory, name, temporary, file, sparse };
+        match partial.has_room(attributes, len) {
+            Ok(()) => Ok((partial, len)),
+            Err(fault) => {
+                if len == 0 {
+                    partial.remove();
+                }
+                Err(fault)
             }
-        };
-        let space = rustix::fs::fstatvfs(&file).map_err(fault)?;
+        }
+    }
+
+    fn has_room(&self, attributes: &Attributes, len: u64) -> Result<(), Fault> {
+        let space = rustix::fs::fstatvfs(&self.file).map_err(fault)?;
         let missing = attributes.size.saturating_sub(len);
         if !attributes.sparse && missing / space.f_frsize.max(1) > space.f_bavail {
             return Err(Fault::Full);
         }
-        let sparse = attributes.sparse && len == 0;
-        Ok((Self { path, directory, name, temporary, file, sparse }, len))
+        Ok(())
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
@@ -104,7 +111,7 @@ impl Partial {
     }
 
     /// It is complete.
-    pub(crate) fn finish(self, attributes: &Attributes) -> Result<(), Fault> {
+    pub(crate) fn finish(&self, attributes: &Attributes) -> Result<(), Fault> {
         let finished = (|| {
             let len = fstat(&self.file)?.st_size;
             if u64::try_from(len) != Ok(attributes.size) {
@@ -130,10 +137,28 @@ impl Partial {
     }
 }
 
-/// The file under this name, locked, and its length; `None` if it is not this user's own. Only
-/// that may be written to: in a directory for all, others could have put something there.
-fn own(directory: &OwnedFd, name: &[u8]) -> Result<Option<(OwnedFd, u64)>, Fault> {
-    let flags = CAREFULLY | OFlags::RDWR | OFlags::CREATE;
+/// Tries to get hold of a file whose name another process is changing at the same moment.
+const TRIES: usize = 8;
+
+/// The file under this temporary name, locked, and its length. It is made if it is not there, and
+/// replaced if it is not this user's own: in a directory for all, others could have put something
+/// there.
+pub(crate) fn lock(directory: &OwnedFd, name: &[u8]) -> Result<(OwnedFd, u64), Fault> {
+    for _ in 0..TRIES {
+        match own(directory, name, OFlags::CREATE) {
+            Ok(Some(found)) => return Ok(found),
+            // Renamed since it was opened.
+            Err(Fault::NotFound) => {}
+            Ok(None) => unlinkat(directory, name, AtFlags::empty()).map_err(fault)?,
+            Err(fault) => return Err(fault),
+        }
+    }
+    Err(Fault::Locked)
+}
+
+/// The file under this name, locked, and its length; `None` if it is not this user's own.
+fn own(directory: &OwnedFd, name: &[u8], create: OFlags) -> Result<Option<(OwnedFd, u64)>, Fault> {
+    let flags = CAREFULLY | OFlags::RDWR | create;
     let file = match openat(directory, name, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => file,
         Err(Errno::LOOP | Errno::NXIO) => return Ok(None),
@@ -146,9 +171,58 @@ fn own(directory: &OwnedFd, name: &[u8]) -> Result<Option<(OwnedFd, u64)>, Fault
     if !is_own {
         return Ok(None);
     }
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some((file, u64::try_from(stat.st_size).unwrap_or(0)))),
+    lock_open(&file)?;
+    // Whoever had the lock may have given the file its final name.
+    let named = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fault)?;
+    if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
+        return Err(Fault::NotFound);
+    }
+    Ok(Some((file, u64::try_from(named.st_size).unwrap_or(0))))
+}
+
+/// Locks a file that no other process may write.
+pub(crate) fn lock_open(file: &OwnedFd) -> Result<(), Fault> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
         Err(Errno::AGAIN) => Err(Fault::Locked),
         Err(error) => Err(fault(error)),
+    }
+}
+
+/// The temporary names in a directory.
+pub(crate) fn temporaries(directory: &OwnedFd) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // What cannot be listed has none that could be removed.
+    let Ok(directory) = openat(directory, ".", flags, Mode::empty()) else { return found };
+    let Ok(entries) = Dir::read_from(directory) else { return found };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_bytes();
+        let version = name.len().checked_sub(16).map(|at| name.split_at(at));
+        if version.is_some_and(|(before, version)| {
+            before.ends_with(b".gigae-") && version.iter().all(u8::is_ascii_hexdigit)
+        }) {
+            found.push(name.to_vec());
+        }
+    }
+    found
+}
+
+/// Removes what earlier tries have left of other versions of a file, and what no process writes.
+pub(crate) fn remove_others(
+    directory: &OwnedFd,
+    name: &[u8],
+    version: u64,
+    temporaries: &[Vec<u8>],
+) {
+    let this = temporary(name, version);
+    let before = &this[..this.len() - 16];
+    for other in temporaries.iter().filter(|other| **other != this && other.starts_with(before)) {
+        if other.len() == this.len()
+            && matches!(own(directory, other, OFlags::empty()), Ok(Some(_)))
+        {
+            // Nothing follows from whether it can be removed.
+            let _ = unlinkat(directory, &other[..], AtFlags::empty());
+        }
     }
 }

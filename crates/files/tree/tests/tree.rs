@@ -158,6 +158,40 @@ fn a_fifo_is_not_waited_for() {
     assert_eq!(export.look(b"fifo").unwrap().0.kind, Kind::Special);
 }
 
+/// Opening alone would do something: release the writer of a FIFO, or start a watchdog.
+#[test]
+fn what_is_no_file_is_not_opened() {
+    use rustix::fs::inotify;
+    let shared = TempDir::new().unwrap();
+    let fifo = shared.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&opened, &fifo, inotify::WatchFlags::OPEN).unwrap();
+    let mut export = export(&shared);
+    let root = export.directory(b"").unwrap();
+    assert_eq!(export.small(&root, b"fifo", 9, &mut Vec::new()), Err(Fault::Changed));
+    assert_eq!(export.read(b"fifo", 0, 0, &mut [0]), Err(Fault::Changed));
+    assert_eq!(export.look(b"fifo").unwrap().0.kind, Kind::Special);
+    assert_eq!(rustix::io::read(&opened, &mut [0; 256][..]), Err(rustix::io::Errno::AGAIN));
+}
+
+/// As an editor saves a file: another one takes its name, and that is what was found.
+#[test]
+fn a_file_that_was_replaced_is_opened_again() {
+    let shared = TempDir::new().unwrap();
+    let path = shared.path().join("file");
+    fs::write(&path, b"before").unwrap();
+    let mut export = export(&shared);
+    let version = export.look(b"file").unwrap().0.version;
+    assert_eq!(export.read(b"file", version, 0, &mut [0; 6]), Ok(()));
+    fs::write(shared.path().join("other"), b"behind, and longer").unwrap();
+    fs::rename(shared.path().join("other"), &path).unwrap();
+    let version = export.look(b"file").unwrap().0.version;
+    let mut out = [0; 18];
+    assert_eq!(export.read(b"file", version, 0, &mut out), Ok(()));
+    assert_eq!(&out, b"behind, and longer");
+}
+
 #[test]
 fn a_directory_is_listed_in_pieces() {
     let shared = TempDir::new().unwrap();
@@ -281,6 +315,62 @@ fn a_file_of_another_version_leaves_nothing_behind() {
     destination.write(1, 0, b"begin").unwrap();
     destination.leave(1, Some(Fault::Changed));
     assert_eq!((destination.left().len(), fs::read_dir(to.path()).unwrap().count()), (0, 0));
+}
+
+/// Also if it was for the file of an earlier copy; another process's stays.
+#[test]
+fn what_is_left_of_another_version_is_removed() {
+    let to = TempDir::new().unwrap();
+    let mut destination = Place::open(to.path()).unwrap().destination;
+    let version = |version| Attributes { version, ..attributes(5) };
+    destination.begin(1, b"file", &version(1)).unwrap();
+    destination.write(1, 0, b"begin").unwrap();
+    destination.leave(1, None);
+    destination.begin(2, b"file", &version(2)).unwrap();
+    fs::write(to.path().join(".file2.gigae-0000000000000001"), b"x").unwrap();
+    let mut other = Place::open(to.path()).unwrap().destination;
+    other.begin(1, b"file", &version(3)).unwrap();
+    let mut names: Vec<_> =
+        fs::read_dir(to.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    let expected = [
+        ".file.gigae-0000000000000002",
+        ".file.gigae-0000000000000003",
+        ".file2.gigae-0000000000000001",
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn a_small_file_that_another_process_writes_is_left_to_it() {
+    let to = TempDir::new().unwrap();
+    let mut destination = Place::open(to.path()).unwrap().destination;
+    let temporary = to.path().join(".file.gigae-0000000000000007");
+    fs::write(&temporary, b"half of i").unwrap();
+    let other = fs::File::open(&temporary).unwrap();
+    other.lock().unwrap();
+    assert_eq!(destination.store(b"file", &attributes(1), b"x"), Err(Fault::Locked));
+    assert_eq!(fs::read(&temporary).unwrap(), b"half of i");
+    // That of a process that was killed is used.
+    drop(other);
+    destination.store(b"file", &attributes(1), b"x").unwrap();
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), b"x");
+    assert_eq!(fs::metadata(to.path().join("file")).unwrap().mode() & 0o7777, 0o640);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_get_its_name_is_said() {
+    let to = TempDir::new().unwrap();
+    let mut destination = Place::open(to.path()).unwrap().destination;
+    destination.begin(1, b"file", &attributes(5)).unwrap();
+    fs::create_dir(to.path().join("file")).unwrap();
+    assert_eq!(destination.finish(1, &attributes(5)), Err(Fault::WrongKind));
+    assert_eq!(destination.left(), [b".file.gigae-0000000000000007"]);
+    // Of what has no room, nothing is left.
+    let huge = Attributes { size: 1 << 60, version: 8, ..attributes(0) };
+    assert_eq!(destination.begin(2, b"huge", &huge), Err(Fault::Full));
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 2);
 }
 
 #[test]
