@@ -8,11 +8,15 @@ use crate::terminal::FileBar;
 use clap::Args;
 use gigae::Peer;
 use gigae_eval_session::remark::remark;
-use gigae_share::{Fault, Fetcher, Options, Progress, Pusher, Want, Wanted, printable};
+use gigae_share::{
+    Fault, Fetcher, MAX_REQUEST, MOST_SOURCES, Options, Progress, Pusher, Want, Wanted, duplicate,
+    printable,
+};
 use gigae_tree::{Destination, Pick, Picks, Place};
 use indicatif::DecimalBytes;
 use serde_json::json;
 use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,12 +26,16 @@ use std::time::Duration;
 /// Problems that are told apart on standard error; the rest is counted.
 const TOLD: usize = 10;
 
+/// How long a server is waited for that is to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(1);
+
 /// Copy files from or to a node that shares them.
 ///
 /// Directories are copied with everything in them; symlinks stay symlinks. Permissions, times and
-/// holes are kept, owners are not. Every part of a file is compared by a hash at both ends. A copy
-/// that was interrupted goes on where it stopped if the same command is run again. Files that are
-/// there with the same size and time are left as they are.
+/// holes are kept, owners are not. Every part of a file is compared by a hash at both ends, which
+/// finds accidents and is no protection against an attacker. A copy that was interrupted goes on
+/// where it stopped if the same command is run again. Files that are there with the same size and
+/// time are left as they are.
 ///
 /// NODE is a name in the cluster file, a MAC address, or an IP address with --udp. PATH is relative
 /// to the directory that 'gigae share' shares there; empty means all of it.
@@ -118,6 +126,7 @@ fn fetch(
     let wanted = wanted(paths, name).ok_or_else(|| {
         error(format!("'{}' is not a directory; several files need one", to.display()))
     })?;
+    no_name_twice(wanted.iter().map(|wanted| &wanted.to[..]))?;
     let (exchange, peer) = connect(site, node, false)?;
     let mut fetch =
         Fetching { fetcher: Fetcher::new(wanted, options, exchange.now()), destination };
@@ -125,6 +134,17 @@ fn fetch(
     let left = fetch.destination.left().iter();
     let beneath = shown.unwrap_or_default();
     Ok(Outcome { left: left.map(|left| beneath.join(path(left))).collect(), ..outcome })
+}
+
+/// The second one would take the place of the first one.
+fn no_name_twice<'a>(names: impl Iterator<Item = &'a [u8]>) -> Result<(), CommandError> {
+    match duplicate(names) {
+        Some(name) => Err(error(format!(
+            "two files would have the name '{}'; copy one at a time, to another name",
+            printable(name)
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// What is to be fetched, and under which names.
@@ -147,6 +167,9 @@ fn push(
     options: Options,
     interrupted: &AtomicBool,
 ) -> Result<Outcome, CommandError> {
+    if from.len() > MOST_SOURCES {
+        return Err(too_many(from));
+    }
     let (mut picks, mut sources) = (Vec::new(), Vec::new());
     for location in from {
         let Location::Here(path) = location else {
@@ -166,9 +189,24 @@ fn push(
         sources.push((Picks::path(sources.len()), name));
         picks.push(pick);
     }
+    no_name_twice(sources.iter().map(|(_, name)| &name[..]))?;
+    let bytes: usize = sources.iter().map(|(path, name)| path.len() + name.len() + 4).sum();
+    if 64 + to.len() + bytes > MAX_REQUEST {
+        return Err(too_many(from));
+    }
     let (exchange, peer) = connect(site, node, true)?;
-    let pusher = Pusher::new(sources, to.to_vec(), options, exchange.now());
-    run(exchange, peer, node, &mut Pushing { pusher, picks: Picks::new(picks) }, interrupted)
+    let id = RandomState::new().build_hasher().finish();
+    let pusher = Pusher::new(id, sources, to.to_vec(), options, exchange.now());
+    let named = from.iter().filter_map(Location::here).map(Path::to_owned).collect();
+    let mut push = Pushing { pusher, picks: Picks::new(picks), named };
+    let outcome = run(exchange, peer, node, &mut push, interrupted)?;
+    let left = push.pusher.status().left.iter();
+    let left = left.map(|left| path(&[node.as_bytes(), b":", left].concat()));
+    Ok(Outcome { left: left.collect(), ..outcome })
+}
+
+fn too_many(from: &[Location]) -> CommandError {
+    error(format!("{} names are too long for one command; name their directory", from.len()))
 }
 
 fn connect(site: &Site, node: &str, answers: bool) -> Result<(Exchange, Peer), CommandError> {
@@ -185,7 +223,8 @@ trait Copying {
     fn progress(&self) -> Progress;
     fn fatal(&self) -> Option<Fault>;
     fn is_silent(&self, now: Duration) -> bool;
-    fn stop(&mut self);
+    /// Ends it here, after Ctrl-C.
+    fn stop(&mut self, exchange: &mut Exchange, peer: Peer) -> Result<(), String>;
 }
 
 struct Fetching {
@@ -224,14 +263,32 @@ impl Copying for Fetching {
         self.fetcher.is_silent(now)
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, _: &mut Exchange, _: Peer) -> Result<(), String> {
         self.fetcher.stop(&mut self.destination);
+        Ok(())
     }
 }
 
 struct Pushing {
     pusher: Pusher,
     picks: Picks,
+    /// The sources as they were named.
+    named: Vec<PathBuf>,
+}
+
+impl Pushing {
+    /// The user's path of what the server asks for: there it begins with the source's number.
+    fn of_user(&self, path: &[u8]) -> Vec<u8> {
+        let (number, rest) = match path.iter().position(|&byte| byte == b'/') {
+            Some(slash) => (&path[..slash], &path[slash..]),
+            None => (path, &[][..]),
+        };
+        let number = str::from_utf8(number).ok().and_then(|text| text.parse::<usize>().ok());
+        match number.and_then(|number| self.named.get(number)) {
+            Some(named) => [named.as_os_str().as_bytes(), rest].concat(),
+            None => path.to_vec(),
+        }
+    }
 }
 
 impl Copying for Pushing {
@@ -262,7 +319,7 @@ impl Copying for Pushing {
     fn progress(&self) -> Progress {
         let status = self.pusher.status();
         let problem = |(path, fault): &(Vec<u8>, Fault)| gigae_share::Problem {
-            path: path.clone(),
+            path: self.of_user(path),
             fault: *fault,
         };
         Progress {
@@ -284,7 +341,18 @@ impl Copying for Pushing {
         self.pusher.is_silent(now)
     }
 
-    fn stop(&mut self) {}
+    fn stop(&mut self, exchange: &mut Exchange, peer: Peer) -> Result<(), String> {
+        let until = exchange.elapsed() + STOP_WITHIN;
+        let cancel = self.pusher.cancel(exchange.now());
+        exchange.ask(peer, cancel)?;
+        while self.pusher.is_asking() && exchange.elapsed() < until {
+            let next = exchange.now() + STOP_WITHIN;
+            if let Some(event) = exchange.wait(next)? {
+                self.handle(exchange, peer, event)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Copies until it is over or interrupted.
@@ -307,7 +375,7 @@ fn run(
             }
         };
         if interrupted.load(Ordering::Relaxed) {
-            copying.stop();
+            copying.stop(&mut exchange, peer).map_err(error)?;
             is_interrupted = true;
             break;
         }
@@ -315,14 +383,14 @@ fn run(
             copying.handle(&mut exchange, peer, event).map_err(error)?;
         }
         let now = exchange.now();
-        bar.show(now, || (copying.progress(), copying.is_silent(now)));
+        bar.show(exchange.elapsed(), || (copying.progress(), copying.is_silent(now)));
     }
     bar.clear();
     Ok(Outcome {
         progress: copying.progress(),
         fatal: copying.fatal(),
         interrupted: is_interrupted,
-        seconds: exchange.now().as_secs_f64(),
+        seconds: exchange.elapsed().as_secs_f64(),
         node: node.to_owned(),
         left: Vec::new(),
     })

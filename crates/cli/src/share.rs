@@ -20,6 +20,7 @@ const CLOSE_AFTER: Duration = Duration::from_secs(2);
 ///
 /// Nodes read what this user may read in the directory. Nothing outside it is read: symlinks that
 /// lead out are refused. Sessions are not authenticated, so every node of the network can read it.
+/// Root's share also shows files that only root may read.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ShareArgs {
@@ -46,7 +47,10 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let shown = args.directory.display();
     let mut export = Export::open(&args.directory)
         .map_err(|error| format!("cannot share '{shown}': {error}; name a directory"))?;
-    let mut exchange = Exchange::new(args.node.site()?.server()?, true)?;
+    let site = args.node.site()?;
+    let endpoint = site.server()?;
+    let _held = site.claim(&endpoint)?;
+    let mut exchange = Exchange::new(endpoint, true)?;
     let own = exchange.endpoint().identity();
     let ip = own.ip.map(|ip| format!(", {ip}")).unwrap_or_default();
     let how = if args.writable { "to read and write" } else { "read-only" };
@@ -59,7 +63,9 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
         if event.is_none() && exchange.now() > used + CLOSE_AFTER {
             export.close_files();
         }
-        while let Some(happened) = event {
+        while let Some(happened) = event
+            && !interrupted.load(Ordering::Relaxed)
+        {
             let now = exchange.now();
             used = now;
             match happened {
@@ -67,20 +73,23 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
                     if let Some(asked) = exchange.answer(peer, &memory[..len], &mut export)? {
                         let mut out = exchange.buffer();
                         let number = match asked {
-                            Answer::Take { number, sources, to, ignore_times, exact } => {
-                                let push = Push { sources, to, ignore_times, exact };
+                            Answer::Take { number, id, sources, to, ignore_times, exact } => {
+                                let push = Push { id, sources, to, ignore_times, exact };
                                 let begun = match args.writable {
-                                    true => jobs.begin(peer, push, &export, now),
+                                    true => jobs.begin(&mut exchange, peer, push, &export),
                                     false => Err(Fault::ReadOnly),
                                 };
                                 Server::<()>::taken(begun, &mut out);
                                 number
                             }
                             Answer::Status(number) => {
-                                Server::<()>::status(
-                                    jobs.status(peer).as_ref().map_err(|f| *f),
-                                    &mut out,
-                                );
+                                let status = jobs.status(peer);
+                                Server::<()>::status(status.as_ref().map_err(|f| *f), &mut out);
+                                number
+                            }
+                            Answer::Cancel { number, id } => {
+                                let status = jobs.cancel(&mut exchange, peer, id);
+                                Server::<()>::status(status.as_ref().map_err(|f| *f), &mut out);
                                 number
                             }
                             Answer::Reply(_) | Answer::Ignore => unreachable!("answered"),

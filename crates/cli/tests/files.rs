@@ -24,6 +24,8 @@ fn main() {
         a_file_that_changes_is_not_copied_in_a_mixed_state,
         a_full_disk_is_said_and_the_next_try_goes_on,
         a_push_goes_on_when_the_server_is_started_again,
+        a_push_that_was_interrupted_does_not_mix_with_the_next_one,
+        a_push_names_the_files_of_its_user,
         servers_and_clients_are_killed_and_no_file_is_wrong,
     ]);
 }
@@ -255,6 +257,10 @@ fn a_share_is_read_only_unless_every_node_is_trusted() {
     assert_eq!(output.status.code(), Some(2));
     assert!(says(&output.stderr).contains("--trust-every-node"));
     let _share = two.share(&[]);
+    // Only one on an interface: two would answer the same frames.
+    let mut second = gigae(&two.fabric.node(1));
+    let output = second.arg("share").arg(two.to.path()).args(["--interface", "eth0"]).output();
+    fails(&output.unwrap(), "another 'gigae share'");
     let before = files(two.from.path()).len();
     let file = two.to.path().join("file");
     fs::write(&file, b"x").unwrap();
@@ -275,6 +281,11 @@ fn every_mistake_is_one_line_that_says_what_to_do() {
     fails(&[&there("../x"), to], "leads out");
     fails(&[&there("large"), "/nowhere/x/".as_ref()], "no such file");
     fails(&[&there("large"), &there("x")], "on other nodes");
+    fails(&[&there("large"), &there("a/large"), to], "would have the name 'large'");
+    fails(&[OsStr::new("/etc"), OsStr::new("/usr/etc/../../etc"), &there("")], "the name 'etc'");
+    let many = (0..513).map(|n| two.from.path().join(format!("a/b/{n}")).into_os_string());
+    let many: Vec<_> = many.chain([there("")]).collect();
+    fails(&many.iter().map(AsRef::as_ref).collect::<Vec<_>>(), "name their directory");
     fails(&["a".as_ref(), "b".as_ref()], "use 'cp'");
     fails(&["n7:large".as_ref(), to], "gigae discover --write");
     fails(&["02:67:69:00:00:0e:large".as_ref(), to], "start 'gigae share' there");
@@ -395,6 +406,60 @@ fn a_push_goes_on_when_the_server_is_started_again() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", says(&output.stderr));
     same(two.from.path(), &to);
+}
+
+/// Also in UDP datagrams, where both commands have the same port and so are the same peer.
+fn a_push_that_was_interrupted_does_not_mix_with_the_next_one() {
+    for udp in [&[][..], &["--udp", "49200"]] {
+        let two = Two::new("next", 1000);
+        let (first, next) = (two.from.path().join("first"), two.from.path().join("next"));
+        for (n, directory) in [&first, &next].into_iter().enumerate() {
+            fs::create_dir_all(directory.join("x")).unwrap();
+            fs::write(directory.join("x/large"), bytes(n as u32, 100 << 20)).unwrap();
+            for name in 0..300 {
+                fs::write(directory.join(format!("x/{name}")), [n as u8; 99]).unwrap();
+            }
+        }
+        let mut more = vec!["--writable", "--trust-every-node"];
+        more.extend(udp);
+        let _share = Share::start(&two.fabric.node(1), two.to.path(), &more);
+        let node = two.fabric.node(2);
+        let to = match udp {
+            [] => there(""),
+            _ => OsString::from(format!("{}:", two.fabric.node(1).ipv4)),
+        };
+        let push = |directory: &Path| {
+            let mut command = cp(&node, &[directory.join("x").as_ref(), &to]);
+            command.args(udp).stdout(Stdio::null()).stderr(Stdio::piped());
+            command
+        };
+        let child = push(&first).spawn().unwrap();
+        while files(two.to.path()).iter().map(|(_, file)| file.len()).max() < Some(1 << 20) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        if output.status.code() == Some(130) {
+            let error = says(&output.stderr);
+            assert!(error.contains(":x/.large.gigae-"), "{error}");
+        }
+        let output = push(&next).arg("--ignore-times").output().unwrap();
+        assert!(output.status.success(), "{}", says(&output.stderr));
+        none_is_wrong(&next, two.to.path());
+        let complete = files(two.to.path()).into_iter().filter(|(path, _)| !is_temporary(path));
+        assert_eq!(complete.count(), files(&next).len());
+    }
+}
+
+fn a_push_names_the_files_of_its_user() {
+    let two = Two::new("names", 1000);
+    let _share =
+        Share::start(&two.fabric.node(1), two.to.path(), &["--writable", "--trust-every-node"]);
+    let fifo = two.from.path().join("a/fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let node = two.fabric.node(2);
+    let output = cp(&node, &[two.from.path().as_ref(), &there("copy")]).output().unwrap();
+    fails(&output, &format!("'{}'", fifo.display()));
 }
 
 /// By seed, one of the two is killed after some milliseconds. The same command again goes on.

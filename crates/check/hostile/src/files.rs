@@ -48,7 +48,7 @@ fn requests(script: &mut Script<'_>) {
             server.sent(0);
             continue;
         }
-        let mut request = vec![1, script.byte() % 11];
+        let mut request = vec![1, script.byte() % 12];
         request.extend_from_slice(&script.u32().to_le_bytes());
         request.extend(message(script));
         if script.byte().is_multiple_of(16) {
@@ -65,7 +65,7 @@ fn requests(script: &mut Script<'_>) {
                 assert!(named && valid_path(&to));
                 owed[usize::from(client)] += 1;
             }
-            Answer::Status(_) => owed[usize::from(client)] += 1,
+            Answer::Status(_) | Answer::Cancel { .. } => owed[usize::from(client)] += 1,
             Answer::Ignore => {}
         }
         assert!(owed.iter().all(|&owed| owed <= gigae_share::MOST_IN_FLIGHT));
@@ -102,7 +102,7 @@ fn replies(script: &mut Script<'_>) {
                     kind => {
                         let mut reply = vec![kind % 12];
                         let body = message(script);
-                        if reply[0] == 6 {
+                        if matches!(reply[0], 5 | 6) {
                             // Anybody can compute a digest.
                             reply.extend_from_slice(&digest(&body).to_le_bytes());
                         }

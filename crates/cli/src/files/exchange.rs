@@ -20,6 +20,10 @@ const RECEIVES: usize = 8;
 /// Longest sleep: so soon Ctrl-C is seen.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Most of the time outside of [`Exchange::wait`] that counts each time. While this end writes to a
+/// slow disk, or is stopped, the other end is not silent.
+const MOST_WORK: Duration = Duration::from_millis(20);
+
 /// Buffers for replies that are kept: those of a fetcher, and as many again for a client.
 const MOST_SPARE: usize = 64;
 
@@ -57,6 +61,9 @@ pub(crate) struct Exchange {
     pub(crate) server: Server<Peer>,
     spare: Vec<Vec<u8>>,
     began: Instant,
+    /// Time that counts, until this moment.
+    counted: Duration,
+    until: Instant,
 }
 
 impl Exchange {
@@ -68,6 +75,8 @@ impl Exchange {
             server: Server::default(),
             spare: Vec::new(),
             began: Instant::now(),
+            counted: Duration::ZERO,
+            until: Instant::now(),
         };
         if answers {
             for _ in 0..RECEIVES {
@@ -82,8 +91,25 @@ impl Exchange {
     }
 
     /// The time since the beginning.
-    pub(crate) fn now(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    /// The same without the time in which this end could not hear the other one.
+    pub(crate) fn now(&self) -> Duration {
+        self.counted + self.until.elapsed().min(MOST_WORK)
+    }
+
+    /// The time until now counts, up to this much.
+    fn count(&mut self, most: Duration) {
+        let now = Instant::now();
+        self.counted += (now - self.until).min(most);
+        self.until = now;
+    }
+
+    /// Replies that are waited for, from all peers.
+    pub(crate) fn expected(&self) -> usize {
+        self.operations.iter().filter(|(_, purpose)| matches!(purpose, Purpose::Hear(..))).count()
     }
 
     /// Sends a request.
@@ -162,16 +188,19 @@ impl Exchange {
 
     /// What has happened; waits until this time, but not longer than [`LOOK`].
     pub(crate) fn wait(&mut self, until: Duration) -> Result<Option<Event>, String> {
+        self.count(MOST_WORK);
         let left = until.saturating_sub(self.now()).min(LOOK);
         if self.operations.is_empty() {
             // The endpoint would not wait: nothing of it could end.
             std::thread::sleep(left);
+            self.count(LOOK);
             return Ok(None);
         }
         let completion = match self.endpoint.take_completion() {
             Some(completion) => Some(completion),
             None => self.endpoint.completion_timeout(left).map_err(|error| error.to_string())?,
         };
+        self.count(LOOK);
         match completion {
             Some(completion) => self.ended(completion),
             None => Ok(None),

@@ -2,9 +2,12 @@
 
 use super::exchange::Exchange;
 use gigae::Peer;
-use gigae_share::{Fault, Fetcher, Options, Status, Want, Wanted};
+use gigae_share::{
+    Fault, Fetcher, MOST_PROBLEMS, Options, Status, Want, Wanted, duplicate, join, valid_path,
+};
 use gigae_tree::{Destination, Export, Place};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 /// Pushes at the same time. Each has up to 4 MiB on its way.
@@ -13,25 +16,72 @@ const MOST: usize = 16;
 /// Clients whose last push is remembered, for their question how it ended.
 const MOST_KNOWN: usize = 256;
 
+/// Replies that are waited for before a push is refused: those of all pushes, and as many that have
+/// begun to arrive for pushes that have ended. Each has memory of 260 KiB.
+const MOST_EXPECTED: usize = 512;
+
 /// A client that answers nothing for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a client has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Push {
+    pub(crate) id: u64,
     pub(crate) sources: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) to: Vec<u8>,
     pub(crate) ignore_times: bool,
     pub(crate) exact: bool,
 }
 
-struct Job {
-    push: Push,
-    /// Its destination is a new path.
-    new: bool,
+/// A push that goes on.
+struct Running {
+    to: Vec<u8>,
     fetcher: Fetcher,
     destination: Destination,
-    over: bool,
+}
+
+enum State {
+    Running(Box<Running>),
+    Over(Box<Status>),
+}
+
+struct Job {
+    id: u64,
+    /// Its destination is a new path.
+    new: bool,
+    state: State,
+}
+
+impl Job {
+    fn running(&mut self) -> Option<&mut Running> {
+        match &mut self.state {
+            State::Running(running) => Some(running),
+            State::Over(_) => None,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state, State::Over(_))
+    }
+
+    /// Ends it: nothing more is expected for it, and nothing of it stays open.
+    fn end(&mut self, exchange: &mut Exchange, peer: Peer) {
+        let new = self.new;
+        if let Some(Running { to, fetcher, destination }) = self.running() {
+            fetcher.stop(destination);
+            exchange.forget(peer, u32::MAX);
+            // A new name is in the directory above.
+            let above = to.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+            let beneath = if new { &to[..above] } else { &to[..] };
+            let left = destination.left().iter().map(|left| join(beneath, left));
+            let status = Status {
+                fatal: fetcher.fatal(),
+                left: left.filter(|left| valid_path(left)).take(MOST_PROBLEMS).collect(),
+                ..fetcher.progress().status(true)
+            };
+            self.state = State::Over(Box::new(status));
+        }
+    }
 }
 
 /// Pushes by client.
@@ -42,45 +92,71 @@ impl Jobs {
     /// Begins one, unless the client has it already. Whether its path is a new one.
     pub(crate) fn begin(
         &mut self,
+        exchange: &mut Exchange,
         peer: Peer,
         push: Push,
         export: &Export,
-        now: Duration,
     ) -> Result<bool, Fault> {
-        let known = self.0.get(&peer).filter(|job| !job.over && job.push == push);
-        if let Some(job) = known {
+        if let Some(job) = self.0.get(&peer).filter(|job| job.id == push.id) {
             return Ok(job.new);
         }
-        self.end(peer);
-        if self.0.values().filter(|job| !job.over).count() >= MOST {
+        let now = exchange.now();
+        for (&of, job) in &mut self.0 {
+            // Another client's holds the files of the same destination: if that client was killed,
+            // not for longer than needed. If it comes back, it begins again.
+            let ends = of == peer
+                || job.running().is_some_and(|run| run.to == push.to && run.fetcher.is_silent(now));
+            if ends {
+                job.end(exchange, of);
+            }
+        }
+        self.0.remove(&peer);
+        let running = self.0.values().filter(|job| !job.is_over()).count();
+        if running >= MOST || exchange.expected() >= MOST_EXPECTED {
             return Err(Fault::Busy);
         }
         if self.0.len() >= MOST_KNOWN {
-            self.0.retain(|_, job| !job.over);
+            self.0.retain(|_, job| !job.is_over());
         }
-        let Place { destination, name } = Place::beneath(export, &push.to, push.exact)?;
+        if duplicate(push.sources.iter().map(|(_, name)| &name[..])).is_some() {
+            return Err(Fault::Invalid);
+        }
+        let Push { id, sources, to, ignore_times, exact } = push;
+        let Place { destination, name } = Place::beneath(export, &to, exact)?;
         let new = name.is_some();
-        let wanted = match (name, &push.sources[..]) {
+        let wanted = match (name, &sources[..]) {
             (Some(to), [(from, _)]) => vec![Wanted { from: from.clone(), to }],
             (Some(_), _) => return Err(Fault::NotFound),
-            (None, sources) => sources
-                .iter()
-                .map(|(from, name)| Wanted { from: from.clone(), to: name.clone() })
-                .collect(),
+            (None, _) => {
+                sources.into_iter().map(|(from, name)| Wanted { from, to: name }).collect()
+            }
         };
-        let options = Options { ignore_times: push.ignore_times, patience: PATIENCE };
-        let fetcher = Fetcher::new(wanted, options, now);
-        self.0.insert(peer, Job { push, new, fetcher, destination, over: false });
+        let options = Options { ignore_times, patience: PATIENCE };
+        let number = RandomState::new().build_hasher().finish() >> 33;
+        let fetcher = Fetcher::new(wanted, options, now).first_number(number as u32);
+        let state = State::Running(Box::new(Running { to, fetcher, destination }));
+        self.0.insert(peer, Job { id, new, state });
         Ok(new)
     }
 
     /// How far a client's is.
     pub(crate) fn status(&self, peer: Peer) -> Result<Status, Fault> {
-        let job = self.0.get(&peer).ok_or(Fault::NotFound)?;
-        match job.fetcher.fatal() {
-            Some(fault) => Err(fault),
-            None => Ok(job.fetcher.progress().status(job.over)),
+        match &self.0.get(&peer).ok_or(Fault::NotFound)?.state {
+            State::Over(status) => Ok((**status).clone()),
+            State::Running(running) => Ok(running.fetcher.progress().status(false)),
         }
+    }
+
+    /// Stops this one of a client.
+    pub(crate) fn cancel(
+        &mut self,
+        exchange: &mut Exchange,
+        peer: Peer,
+        id: u64,
+    ) -> Result<Status, Fault> {
+        let job = self.0.get_mut(&peer).filter(|job| job.id == id).ok_or(Fault::NotFound)?;
+        job.end(exchange, peer);
+        self.status(peer)
     }
 
     /// Sends what is to be asked. Returns when something is to be asked next.
@@ -88,15 +164,15 @@ impl Jobs {
         let now = exchange.now();
         let mut next = now + PATIENCE;
         for (&peer, job) in &mut self.0 {
-            while !job.over {
-                match job.fetcher.next(now, &mut job.destination) {
+            while let Some(running) = job.running() {
+                match running.fetcher.next(now, &mut running.destination) {
                     Want::Send(request) => exchange.ask(peer, request)?,
                     Want::Forget(before) => exchange.forget(peer, before),
                     Want::Wait(until) => {
                         next = next.min(until);
                         break;
                     }
-                    Want::Nothing => job.over = true,
+                    Want::Nothing => job.end(exchange, peer),
                 }
             }
         }
@@ -105,33 +181,64 @@ impl Jobs {
 
     /// A reply has arrived.
     pub(crate) fn reply(&mut self, now: Duration, peer: Peer, number: u32, message: &[u8]) {
-        if let Some(job) = self.0.get_mut(&peer) {
-            job.fetcher.reply(now, number, message, &mut job.destination);
+        if let Some(running) = self.running(peer) {
+            running.fetcher.reply(now, number, message, &mut running.destination);
         }
     }
 
     /// A reply will not come.
     pub(crate) fn unanswered(&mut self, peer: Peer, number: u32) {
-        if let Some(job) = self.0.get_mut(&peer) {
-            job.fetcher.unanswered(number);
+        if let Some(running) = self.running(peer) {
+            running.fetcher.unanswered(number);
         }
     }
 
     /// A client was lost.
     pub(crate) fn lost(&mut self, now: Duration, peer: Peer) {
-        if let Some(job) = self.0.get_mut(&peer) {
-            job.fetcher.lost(now);
+        if let Some(running) = self.running(peer) {
+            running.fetcher.lost(now);
         }
+    }
+
+    fn running(&mut self, peer: Peer) -> Option<&mut Running> {
+        self.0.get_mut(&peer)?.running()
     }
 
     /// Whether nothing is being fetched.
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.values().all(|job| job.over)
+        self.0.values().all(Job::is_over)
     }
+}
 
-    fn end(&mut self, peer: Peer) {
-        if let Some(mut job) = self.0.remove(&peer) {
-            job.fetcher.stop(&mut job.destination);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae::Address;
+    use gigae_sim::{Faults, Network};
+
+    /// Nobody answers, so each push leaves everything that it has asked for.
+    #[test]
+    fn pushes_that_end_leave_no_memory_for_their_replies() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let export = Export::open(directory.path()).unwrap();
+        let network = Network::new(1, Faults::default());
+        let endpoint = gigae::Options::new("sim").open_simulated(&network, 1).unwrap();
+        let address: Address = "02:00:00:00:00:09".parse().unwrap();
+        let peer = endpoint.peer(address).unwrap();
+        let mut exchange = Exchange::new(endpoint, true).unwrap();
+        let mut jobs = Jobs::default();
+        for id in 0..200 {
+            let push = Push {
+                id,
+                sources: (0..16u8).map(|n| (vec![b'a' + n], vec![b'a' + n])).collect(),
+                to: Vec::new(),
+                ignore_times: false,
+                exact: false,
+            };
+            assert_eq!(jobs.begin(&mut exchange, peer, push, &export), Ok(false));
+            jobs.ask(&mut exchange).unwrap();
+            while exchange.take().unwrap().is_some() {}
+            assert!((1..=32).contains(&exchange.expected()), "{}: {id}", exchange.expected());
         }
     }
 }

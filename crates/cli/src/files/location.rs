@@ -44,6 +44,16 @@ impl Location {
     }
 }
 
+impl Location {
+    /// The path, if it is one of this host.
+    pub(crate) fn here(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Here(path) => Some(path),
+            Self::There(..) => None,
+        }
+    }
+}
+
 fn is_mac(bytes: &[u8]) -> bool {
     let text = bytes.get(..MAC).and_then(|bytes| str::from_utf8(bytes).ok());
     text.is_some_and(|text| text.parse::<gigae::MacAddr>().is_ok())

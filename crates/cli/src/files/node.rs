@@ -3,6 +3,10 @@
 use crate::discover::{ethertype, if_there, only_one_up};
 use clap::Args;
 use gigae::{Address, Cluster, Endpoint, Envelope, Options, Sharing};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 
 /// Files have a channel of their own, so that they meet no other endpoint of a node.
@@ -70,6 +74,24 @@ impl Site {
         endpoint.map_err(|error| error.to_string())
     }
 
+    /// Holds this endpoint's interface for one `gigae share`: two would answer the same frames. It
+    /// ends with the process, however that ends.
+    pub(crate) fn claim(&self, endpoint: &Endpoint) -> Result<Option<UnixListener>, String> {
+        let name = format!("gigae share {:?} {}", self.envelope, endpoint.identity().mac);
+        let bound =
+            SocketAddr::from_abstract_name(name).and_then(|at| UnixListener::bind_addr(&at));
+        match bound {
+            Ok(held) => Ok(Some(held)),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                Err("another 'gigae share' runs \
+                on this interface; end it, and share a directory above both"
+                    .into())
+            }
+            // Without such sockets, nothing is known of others.
+            Err(_) => Ok(None),
+        }
+    }
+
     /// The endpoint of `gigae cp`. If the server's node is this one, it has an interface of its
     /// own, since frames do not come back to the interface that they leave by.
     pub(crate) fn client(&self, to: Address) -> Result<Endpoint, String> {
@@ -77,9 +99,10 @@ impl Site {
             let options = match self.envelope {
                 Envelope::Udp { .. } => self.options.clone().port(CLIENT_PORT),
                 // Which only must differ from that of others on this interface.
-                Envelope::Ethernet { .. } => {
-                    self.options.clone().port((std::process::id() % 32_000) as u16 + 1)
-                }
+                Envelope::Ethernet { .. } => self
+                    .options
+                    .clone()
+                    .port((RandomState::new().build_hasher().finish() % 32_000) as u16 + 1),
             };
             options.sharing(sharing).open().map_err(|error| error.to_string())
         };

@@ -22,9 +22,12 @@ pub(crate) const WINDOW: usize = 16;
 /// Files and batches that wait at most before another directory is listed.
 const QUEUED: usize = 32;
 
-/// Entries that may wait, from directories that were listed. A tree that needs more is refused; a
+/// Bytes of what may wait, from directories that were listed. A tree that needs more is refused; a
 /// hostile server could otherwise fill the memory.
-pub(crate) const MOST_WAITING: usize = 1 << 20;
+pub(crate) const MOST_WAITING: usize = 256 << 20;
+
+/// What an entry that waits takes beside its paths.
+pub(crate) const ENTRY: usize = 192;
 
 /// After so long without a reply, the other end is asked whether it is there.
 const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -153,6 +156,7 @@ impl Progress {
             total: self.total,
             problems: problems.map(|problem| (problem.path.clone(), problem.fault)).collect(),
             failed: self.failed,
+            ..Status::default()
         }
     }
 }
@@ -174,7 +178,7 @@ pub struct Fetcher {
     to_list: Vec<(u32, u64)>,
     batches: VecDeque<Batch>,
     queue: VecDeque<Queued>,
-    /// Entries that are kept in all of these.
+    /// Bytes that are kept in all of these.
     waiting: usize,
     large: BTreeMap<u32, Large>,
     next_file: u32,
@@ -189,6 +193,8 @@ pub struct Fetcher {
     /// No request before this time.
     not_before: Duration,
     forget: Option<u32>,
+    /// The other end's last answer was that it has too much to do.
+    busy: bool,
 }
 
 /// # What the caller does
@@ -221,7 +227,15 @@ impl Fetcher {
             after_loss: false,
             not_before: now,
             forget: None,
+            busy: false,
         }
+    }
+
+    /// Gives the first request this number. Late replies to another fetcher's requests, which the
+    /// same peer sends, then are no replies to this one's.
+    pub fn first_number(mut self, number: u32) -> Self {
+        self.next_number = number.max(1);
+        self
     }
 
     /// How far it is.
@@ -258,7 +272,7 @@ impl Fetcher {
             return Want::Forget(number);
         }
         if self.fatal.is_none() && self.is_patient_until() <= now && !self.is_over() {
-            self.fail_all(Fault::Silent);
+            self.fail_all(if self.busy { Fault::Busy } else { Fault::Silent });
         }
         if self.fatal.is_some() || self.is_over() {
             self.stop(sink);
@@ -287,8 +301,17 @@ impl Fetcher {
     /// A reply has arrived.
     pub fn reply(&mut self, now: Duration, number: u32, message: &[u8], sink: &mut impl Sink) {
         let Some(asked) = self.in_flight.remove(&number) else { return };
-        (self.heard, self.pings) = (now, 0);
         let Ok(reply) = Reply::decode(message) else { return self.fail_all(Fault::Nonsense) };
+        self.busy = matches!(reply, Reply::Failed(Fault::Busy));
+        if self.busy {
+            // Again later, but not for longer than a silent node is waited for.
+            self.not_before = now + TRY_EVERY;
+            if !matches!(asked, Asked::Ping) {
+                self.again.push_back(asked);
+            }
+            return;
+        }
+        (self.heard, self.pings) = (now, 0);
         match asked {
             Asked::Ping => self.forget = Some(number),
             _ => self.advanced = now,

@@ -8,8 +8,8 @@
 //! - The server answers each request by itself and keeps no open files for clients. So a request
 //!   can be repeated, and a server that was restarted goes on where the former one stopped.
 //! - Small files come many to a reply. A large file comes in parts of [`PART`] bytes, several at
-//!   the same time. Each part has a digest, which the server computes over the bytes that it has
-//!   read and the fetcher over those that it has received.
+//!   the same time. Each part, and each reply with small files, has a digest. The server computes
+//!   it over the bytes that it has read, and the fetcher over those that it has received.
 //! - A file has a version: a number that follows from its size, its times and its inode. A part of
 //!   another version than the one that the fetcher began with is refused.
 //!
@@ -33,9 +33,10 @@ pub use entry::{Attributes, Entry, Kind};
 pub use error::Fault;
 pub use fetcher::{Fetcher, Options, Outgoing, Problem, Progress, Sink, Want, Wanted};
 pub use message::{
-    MAX_REPLY, MAX_REQUEST, PART, Reply, ReplyHeader, Request, SMALL, Status, digest,
+    MAX_REPLY, MAX_REQUEST, MOST_PROBLEMS, MOST_SOURCES, PART, Reply, ReplyHeader, Request, SMALL,
+    Status, digest,
 };
-pub use names::{MAX_NAME, MAX_PATH, join, printable, valid_name, valid_path};
+pub use names::{MAX_NAME, MAX_PATH, duplicate, join, printable, valid_name, valid_path};
 pub use pusher::Pusher;
 pub use server::{Answer, MOST_IN_FLIGHT, Server};
 pub use source::{Listed, Source};

@@ -35,10 +35,10 @@ pub(crate) const MOST_NAMES: usize = 512;
 pub(crate) const MOST_PLACES: usize = 4096;
 
 /// Most sources of a push.
-pub(crate) const MOST_SOURCES: usize = 512;
+pub const MOST_SOURCES: usize = 512;
 
-/// Most problems in the status of a push; the rest is only counted.
-pub(crate) const MOST_PROBLEMS: usize = 16;
+/// Most problems in the status of a push, and most of what is left; the rest is only counted.
+pub const MOST_PROBLEMS: usize = 16;
 
 /// The digest of a part.
 pub fn digest(bytes: &[u8]) -> u128 {
@@ -102,6 +102,8 @@ pub enum Request {
     },
     /// Fetch files from the node that asks.
     Take {
+        /// A random number of this push. The same one again asks for nothing new.
+        id: u64,
         /// What to ask that node for, and the name that it gets in a directory.
         sources: Vec<(Vec<u8>, Vec<u8>)>,
         /// A directory, or the new path of the only source.
@@ -113,6 +115,11 @@ pub enum Request {
     },
     /// How far that is.
     Status,
+    /// Stop the fetch of this number. The reply is how far it was.
+    Cancel {
+        /// The number.
+        id: u64,
+    },
 }
 
 /// How far a push is.
@@ -134,6 +141,10 @@ pub struct Status {
     pub problems: Vec<(Vec<u8>, Fault)>,
     /// How much has failed.
     pub failed: u64,
+    /// What has ended it before everything was there.
+    pub fatal: Option<Fault>,
+    /// Temporary files that are left, as paths in the share.
+    pub left: Vec<Vec<u8>>,
 }
 
 impl Request {
@@ -169,7 +180,8 @@ impl Request {
                 out.put(&first.to_le_bytes());
                 out.put(&count.to_le_bytes());
             }
-            Self::Take { sources, to, ignore_times, exact } => {
+            Self::Take { id, sources, to, ignore_times, exact } => {
+                out.put(&id.to_le_bytes());
                 out.push(u8::from(*ignore_times) | u8::from(*exact) << 1);
                 out.put_string(to);
                 for (path, name) in sources {
@@ -177,6 +189,7 @@ impl Request {
                     out.put_string(name);
                 }
             }
+            Self::Cancel { id } => out.put(&id.to_le_bytes()),
         }
         out
     }
@@ -192,6 +205,7 @@ impl Request {
             Self::Digests { .. } => 7,
             Self::Take { .. } => 8,
             Self::Status => 9,
+            Self::Cancel { .. } => 10,
         }
     }
 
@@ -244,6 +258,7 @@ impl Request {
                 Self::Digests { path, version, size, first, count }
             }
             8 => {
+                let id = from.u64()?;
                 let flags = from.u8()?;
                 let to = path(&mut from)?;
                 let mut sources = Vec::new();
@@ -253,9 +268,11 @@ impl Request {
                         return Err(Malformed);
                     }
                 }
-                Self::Take { sources, to, ignore_times: flags & 1 != 0, exact: flags & 2 != 0 }
+                let (ignore_times, exact) = (flags & 1 != 0, flags & 2 != 0);
+                Self::Take { id, sources, to, ignore_times, exact }
             }
             9 => Self::Status,
+            10 => Self::Cancel { id: from.u64()? },
             _ => return Err(Malformed),
         };
         from.end()?;
@@ -299,7 +316,7 @@ pub enum ReplyHeader {
     Status = 10,
 }
 
-/// Where the bytes of a part begin in a reply: behind its kind and its digest.
+/// Where the bytes of a part or of small files begin in a reply: behind its kind and its digest.
 pub(crate) const DATA_AT: usize = 17;
 
 /// What is answered, borrowed from the message.
@@ -329,7 +346,7 @@ pub enum Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Reads a reply. A part whose digest is wrong is [`Fault::Digest`].
+    /// Reads a reply. A part, or small files, whose digest is wrong is [`Fault::Digest`].
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut from = Reader(message);
         let reply = match from.u8()? {
@@ -351,6 +368,10 @@ impl<'a> Reply<'a> {
                 Self::Entries(entries, next)
             }
             5 => {
+                let expected = from.u128()?;
+                if digest(from.0) != expected {
+                    return Ok(Self::Failed(Fault::Digest));
+                }
                 let mut files = Vec::new();
                 while !from.0.is_empty() {
                     files.push(match from.u8()? {
@@ -414,10 +435,14 @@ impl Status {
         for number in [files, skipped, bytes, resumed, total, failed] {
             out.put(&number.to_le_bytes());
         }
-        for (path, fault) in self.problems.iter().take(MOST_PROBLEMS) {
+        out.push(self.fatal.map_or(0, |fault| fault as u8));
+        let problems = &self.problems[..self.problems.len().min(MOST_PROBLEMS)];
+        out.push(problems.len() as u8);
+        for (path, fault) in problems {
             out.put_string(path);
             out.push(*fault as u8);
         }
+        self.left.iter().take(MOST_PROBLEMS).for_each(|path| out.put_string(path));
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
@@ -427,11 +452,19 @@ impl Status {
             *number = from.u64()?;
         }
         let [files, skipped, bytes, resumed, total, failed] = numbers;
+        let fatal = match from.u8()? {
+            0 => None,
+            byte => Some(Fault::from_byte(byte).ok_or(Malformed)?),
+        };
         let mut problems = Vec::new();
-        while !from.0.is_empty() {
+        for _ in 0..from.u8()? {
             problems.push((path(from)?, fault(from)?));
         }
-        Ok(Self { over, files, skipped, bytes, resumed, total, problems, failed })
+        let mut left = Vec::new();
+        while !from.0.is_empty() {
+            left.push(path(from)?);
+        }
+        Ok(Self { over, files, skipped, bytes, resumed, total, problems, failed, fatal, left })
     }
 }
 
@@ -450,12 +483,14 @@ mod tests {
             Request::Map { path: path(), version: 9 },
             Request::Digests { path: path(), version: 9, size: 1 << 40, first: 3, count: 2 },
             Request::Take {
+                id: 1 << 60,
                 sources: vec![(b"0".to_vec(), b"n".to_vec())],
                 to: path(),
                 ignore_times: true,
                 exact: false,
             },
             Request::Status,
+            Request::Cancel { id: 1 << 60 },
         ]
     }
 
@@ -491,6 +526,32 @@ mod tests {
         assert_eq!(Reply::decode(&reply), Ok(Reply::Data(b"bytes")));
         *reply.last_mut().unwrap() ^= 1;
         assert_eq!(Reply::decode(&reply), Ok(Reply::Failed(Fault::Digest)));
+    }
+
+    #[test]
+    fn small_files_with_another_digest_are_refused() {
+        let files = [1, Fault::Changed as u8];
+        let mut reply = vec![ReplyHeader::Files as u8];
+        reply.put(&digest(&files).to_le_bytes());
+        reply.put(&files);
+        assert_eq!(Reply::decode(&reply), Ok(Reply::Files(vec![Err(Fault::Changed)])));
+        *reply.last_mut().unwrap() = Fault::Denied as u8;
+        assert_eq!(Reply::decode(&reply), Ok(Reply::Failed(Fault::Digest)));
+    }
+
+    #[test]
+    fn a_status_reads_back_as_it_was_written() {
+        let status = Status {
+            over: true,
+            problems: vec![(b"a".to_vec(), Fault::Denied)],
+            failed: 1,
+            fatal: Some(Fault::Full),
+            left: vec![b".a.gigae-0".to_vec()],
+            ..Status::default()
+        };
+        let mut out = vec![ReplyHeader::Status as u8];
+        status.encode(&mut out);
+        assert_eq!(Reply::decode(&out), Ok(Reply::Status(status)));
     }
 
     #[test]

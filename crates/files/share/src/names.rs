@@ -31,12 +31,18 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
+/// A name that is there twice.
+pub fn duplicate<'a>(names: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    let mut seen = std::collections::HashSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
+}
+
 /// A name or path for people: what is not UTF-8, and what would control a terminal, is escaped.
 pub fn printable(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for chunk in path.utf8_chunks() {
         for character in chunk.valid().chars() {
-            if character.is_control() {
+            if character.is_control() || turns_text(character) {
                 text.extend(character.escape_default());
             } else {
                 text.push(character);
@@ -45,6 +51,11 @@ pub fn printable(path: &[u8]) -> String {
         text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
     text
+}
+
+/// Whether it changes the direction of the text around it, so that a name looks like another one.
+fn turns_text(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -72,5 +83,6 @@ mod tests {
     #[test]
     fn what_would_control_a_terminal_is_escaped() {
         assert_eq!(printable(b"a\x1b[2Jb\xff\xc3\xa4"), "a\\u{1b}[2Jb\\xff\u{e4}");
+        assert_eq!(printable("a\u{202e}txt".as_bytes()), "a\\u{202e}txt");
     }
 }

@@ -18,6 +18,7 @@ const LOST_AFTER: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Pusher {
     take: Request,
+    id: u64,
     taken: bool,
     status: Status,
     fatal: Option<Fault>,
@@ -26,11 +27,15 @@ pub struct Pusher {
     asked: Option<(u32, Duration)>,
     not_before: Duration,
     heard: Duration,
+    /// The server's last answer was that it has too much to do.
+    busy: bool,
 }
 
 impl Pusher {
-    /// Begins at this time. The server asks for these paths, and gives them these names.
+    /// Begins at this time, under a random number. The server asks for these paths, and gives them
+    /// these names.
     pub fn new(
+        id: u64,
         sources: Vec<(Vec<u8>, Vec<u8>)>,
         to: Vec<u8>,
         options: crate::Options,
@@ -38,7 +43,8 @@ impl Pusher {
     ) -> Self {
         let ignore_times = options.ignore_times;
         Self {
-            take: Request::Take { sources, to, ignore_times, exact: false },
+            take: Request::Take { id, sources, to, ignore_times, exact: false },
+            id,
             taken: false,
             status: Status::default(),
             fatal: None,
@@ -47,6 +53,7 @@ impl Pusher {
             asked: None,
             not_before: now,
             heard: now,
+            busy: false,
         }
     }
 
@@ -69,7 +76,7 @@ impl Pusher {
     pub fn next(&mut self, now: Duration) -> Want {
         let given_up = self.heard + self.patience;
         if self.fatal.is_none() && !self.status.over && given_up <= now {
-            self.fatal = Some(Fault::Silent);
+            self.fatal = Some(if self.busy { Fault::Busy } else { Fault::Silent });
         }
         if self.fatal.is_some() || self.status.over {
             return Want::Nothing;
@@ -81,11 +88,28 @@ impl Pusher {
         if now < self.not_before {
             return Want::Wait(self.not_before);
         }
+        let number = self.ask(now);
+        let request = if self.taken { &Request::Status } else { &self.take };
+        Want::Send(Outgoing { number, message: request.encode(number) })
+    }
+
+    /// Ends it here: asks the server to stop.
+    pub fn cancel(&mut self, now: Duration) -> Outgoing {
+        let number = self.ask(now);
+        self.taken = true;
+        Outgoing { number, message: Request::Cancel { id: self.id }.encode(number) }
+    }
+
+    /// Whether a reply is expected.
+    pub fn is_asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    fn ask(&mut self, now: Duration) -> u32 {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1).max(1);
         self.asked = Some((number, now));
-        let request = if self.taken { &Request::Status } else { &self.take };
-        Want::Send(Outgoing { number, message: request.encode(number) })
+        number
     }
 
     /// A reply has arrived.
@@ -94,9 +118,16 @@ impl Pusher {
             return;
         }
         self.asked = None;
+        let reply = Reply::decode(message);
+        self.busy = matches!(reply, Ok(Reply::Failed(Fault::Busy)));
+        if self.busy {
+            // Not for longer than a silent server is waited for.
+            self.not_before = now + TRY_EVERY;
+            return;
+        }
         self.heard = now;
         self.not_before = now + ASK_EVERY;
-        match (self.taken, Reply::decode(message)) {
+        match (self.taken, reply) {
             (false, Ok(Reply::Taken(new))) => {
                 self.taken = true;
                 // If it has to begin again, that path is there.
@@ -104,7 +135,10 @@ impl Pusher {
                     *exact |= new;
                 }
             }
-            (true, Ok(Reply::Status(status))) => self.status = status,
+            (true, Ok(Reply::Status(status))) => {
+                self.fatal = status.fatal;
+                self.status = status;
+            }
             // The server was restarted: it begins again with what it has.
             (true, Ok(Reply::Failed(Fault::NotFound))) => self.taken = false,
             (_, Ok(Reply::Failed(fault))) => self.fatal = Some(fault),

@@ -28,6 +28,8 @@ pub enum Answer {
     Take {
         /// The request's number.
         number: u32,
+        /// Which push it is: the same one again begins nothing.
+        id: u64,
         /// What to ask the client for, and its name here.
         sources: Vec<(Vec<u8>, Vec<u8>)>,
         /// Where to.
@@ -39,6 +41,13 @@ pub enum Answer {
     },
     /// [Says](Server::status) how far that is, and sends it.
     Status(u32),
+    /// Stops that, if it is this one, and sends how far it was.
+    Cancel {
+        /// The request's number.
+        number: u32,
+        /// Which push.
+        id: u64,
+    },
     /// Nothing: the client breaks the rules.
     Ignore,
 }
@@ -74,10 +83,11 @@ impl<C: Copy + Eq + Hash> Server<C> {
         *self.in_flight.entry(client).or_default() += 1;
         self.in_all += 1;
         match request {
-            Some(Request::Take { sources, to, ignore_times, exact }) => {
-                return Answer::Take { number, sources, to, ignore_times, exact };
+            Some(Request::Take { id, sources, to, ignore_times, exact }) => {
+                return Answer::Take { number, id, sources, to, ignore_times, exact };
             }
             Some(Request::Status) => return Answer::Status(number),
+            Some(Request::Cancel { id }) => return Answer::Cancel { number, id },
             Some(request) if self.in_all <= MOST_IN_ALL => {
                 if let Err(fault) = reply(&request, source, out) {
                     failed(fault, out);
@@ -124,7 +134,7 @@ impl<C> Server<C> {
         }
     }
 
-    /// The reply to [`Answer::Status`].
+    /// The reply to [`Answer::Status`] and [`Answer::Cancel`].
     pub fn status(status: Result<&Status, Fault>, out: &mut Vec<u8>) {
         match status {
             Ok(status) => {
@@ -159,17 +169,18 @@ fn reply(request: &Request, source: &mut impl Source, out: &mut Vec<u8>) -> Resu
         Request::Small { path, names } => {
             let directory = source.directory(path)?;
             begin(ReplyHeader::Files, out);
+            out.put(&[0; DATA_AT - 1]);
             for name in names {
                 small(&directory, name, source, out);
             }
+            seal(out);
         }
         Request::Read { path, version, offset, len } => {
             // Its former bytes need not be cleared: all of them are read over.
             out.resize(DATA_AT + *len as usize, 0);
             source.read(path, *version, *offset, &mut out[DATA_AT..])?;
-            let digest = digest(&out[DATA_AT..]);
             out[0] = ReplyHeader::Data as u8;
-            out[1..DATA_AT].copy_from_slice(&digest.to_le_bytes());
+            seal(out);
         }
         Request::Map { path, version } => map(path, *version, source, out)?,
         Request::Digests { path, version, size, first, count } => {
@@ -182,9 +193,17 @@ fn reply(request: &Request, source: &mut impl Source, out: &mut Vec<u8>) -> Resu
                 out.put(&digest(&part[..len]).to_le_bytes());
             }
         }
-        Request::Take { .. } | Request::Status => unreachable!("the caller answers these"),
+        Request::Take { .. } | Request::Status | Request::Cancel { .. } => {
+            unreachable!("the caller answers these")
+        }
     }
     Ok(())
+}
+
+/// Puts the digest of what follows it.
+fn seal(out: &mut [u8]) {
+    let digest = digest(&out[DATA_AT..]);
+    out[1..DATA_AT].copy_from_slice(&digest.to_le_bytes());
 }
 
 fn list(path: &[u8], from: u64, source: &mut impl Source, out: &mut Vec<u8>) -> Result<(), Fault> {

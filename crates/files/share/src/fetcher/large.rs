@@ -27,11 +27,15 @@ impl Fetcher {
         if from.len() > MAX_PATH || to.len() > MAX_PATH {
             return self.problem(from, Fault::TooLong);
         }
-        if self.is_there(&to, &attributes, sink, new) || !self.room_for_one() {
+        if self.is_there(&to, &attributes, sink, new) {
+            return;
+        }
+        let queued = Queued { directory, from, to, attributes };
+        if !self.room_for(queued.waits()) {
             return;
         }
         self.more(directory);
-        self.queue.push_back(Queued { directory, from, to, attributes });
+        self.queue.push_back(queued);
     }
 
     /// The next request for a file that has begun, or that begins now.
@@ -51,13 +55,14 @@ impl Fetcher {
     }
 
     fn begin(&mut self, queued: Queued, sink: &mut impl Sink) {
+        // Only few have begun at the same time, so they do not count.
+        self.waiting -= queued.waits();
         let Queued { directory, from, to, attributes } = queued;
         let number = self.next_file;
         self.next_file = number.wrapping_add(1);
         let left = match sink.begin(number, &to, &attributes) {
             Ok(left) => left.min(attributes.size),
             Err(fault) => {
-                self.waiting -= 1;
                 self.problem(from, fault);
                 return self.one_less(directory, sink);
             }
@@ -160,7 +165,6 @@ impl Fetcher {
             return;
         }
         let Some(file) = self.large.remove(&number) else { return };
-        self.waiting -= 1;
         let result = match file.failed {
             None => sink.finish(number, &file.attributes),
             Some(fault) => {

@@ -1,6 +1,6 @@
 //! What a fetcher keeps of requests, directories and files.
 
-use super::Wanted;
+use super::{ENTRY, Wanted};
 use crate::entry::{Attributes, Entry};
 use crate::error::Fault;
 use crate::message::{MAX_REPLY, MAX_REQUEST, MOST_DIGESTS, MOST_NAMES, PART};
@@ -34,6 +34,37 @@ pub(super) struct Directory {
     pub(super) listed: bool,
     /// What it has that is not there yet: files and directories.
     pub(super) missing: u64,
+    pub(super) places: Places,
+}
+
+impl Directory {
+    /// Bytes that it takes while it waits.
+    pub(super) fn waits(&self) -> usize {
+        ENTRY + self.from.len() + self.to.len()
+    }
+}
+
+/// Where the parts of a directory's listing begin, as far as needed to see that they repeat: a
+/// place, and how many follow before a later one takes its place.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    remembered: u64,
+    since: u64,
+    most: u64,
+}
+
+impl Places {
+    /// Whether a listing that goes on there has an end, as far as it can be known.
+    pub(super) fn goes_on(&mut self, next: u64) -> bool {
+        if next == self.remembered {
+            return false;
+        }
+        self.since += 1;
+        if self.since > self.most {
+            (self.remembered, self.since, self.most) = (next, 0, 2 * self.most + 1);
+        }
+        true
+    }
 }
 
 /// Small files of a directory that are asked for at once.
@@ -61,6 +92,11 @@ impl Batch {
             && self.request + entry.name.len() + 2 <= MAX_REQUEST
     }
 
+    /// Bytes that its files take while they wait.
+    pub(super) fn waits(&self) -> usize {
+        self.files.iter().map(|(name, _)| ENTRY + name.len()).sum()
+    }
+
     pub(super) fn add(&mut self, entry: Entry) {
         self.reply += entry.attributes.size + HEAD;
         self.request += entry.name.len() + 2;
@@ -75,6 +111,13 @@ pub(super) struct Queued {
     pub(super) from: Vec<u8>,
     pub(super) to: Vec<u8>,
     pub(super) attributes: Attributes,
+}
+
+impl Queued {
+    /// Bytes that it takes while it waits.
+    pub(super) fn waits(&self) -> usize {
+        ENTRY + self.from.len() + self.to.len()
+    }
 }
 
 /// A file that has begun.

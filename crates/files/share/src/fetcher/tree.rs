@@ -1,7 +1,7 @@
 //! Directories, and the small files in them.
 
-use super::state::{Batch, Directory};
-use super::{Fetcher, MOST_WAITING, Sink};
+use super::state::{Batch, Directory, Places};
+use super::{ENTRY, Fetcher, MOST_WAITING, Sink};
 use crate::entry::{Attributes, Entry, Kind};
 use crate::error::Fault;
 use crate::message::SMALL;
@@ -24,12 +24,13 @@ impl Fetcher {
             Ok(new) => new,
             Err(fault) => return self.problem(from, fault),
         };
-        if !self.room_for_one() {
+        let (listed, missing, places) = (false, 0, Places::default());
+        let directory = Directory { parent, from, to, attributes, new, listed, missing, places };
+        if !self.room_for(directory.waits()) {
             return;
         }
         let number = self.next_directory;
         self.next_directory = number.wrapping_add(1);
-        let directory = Directory { parent, from, to, attributes, new, listed: false, missing: 0 };
         self.directories.insert(number, directory);
         if let Some(parent) = parent.and_then(|parent| self.directories.get_mut(&parent)) {
             parent.missing += 1;
@@ -37,12 +38,12 @@ impl Fetcher {
         self.to_list.push((number, 0));
     }
 
-    /// Counts something that waits. A tree with too much of it is refused.
-    pub(super) fn room_for_one(&mut self) -> bool {
-        let room = self.waiting < MOST_WAITING;
+    /// Counts bytes that wait. A tree with too much of them is refused.
+    pub(super) fn room_for(&mut self, bytes: usize) -> bool {
+        let room = self.waiting + bytes <= MOST_WAITING;
         match room {
-            true => self.waiting += 1,
-            false => self.fail_all(Fault::TooLong),
+            true => self.waiting += bytes,
+            false => self.fail_all(Fault::TooMuch),
         }
         room
     }
@@ -60,7 +61,10 @@ impl Fetcher {
         if next.is_some_and(|next| next == from || entries.is_empty()) {
             return self.fail_all(Fault::Nonsense);
         }
-        let Some(directory) = self.directories.get(&number) else { return };
+        let Some(directory) = self.directories.get_mut(&number) else { return };
+        if next.is_some_and(|next| !directory.places.goes_on(next)) {
+            return self.fail_all(Fault::TooMuch);
+        }
         let (path, to, new) = (directory.from.clone(), directory.to.clone(), directory.new);
         let mut batch = Batch::new(number, path.len());
         for entry in entries {
@@ -76,14 +80,14 @@ impl Fetcher {
                     self.enqueue(Some(number), from, to, entry.attributes, sink, new);
                 }
                 Kind::File => {
-                    self.progress.total += entry.attributes.size;
+                    self.progress.total = self.progress.total.saturating_add(entry.attributes.size);
                     if self.is_there(&to, &entry.attributes, sink, new) {
                         continue;
                     }
                     if !batch.fits(&entry) {
                         self.push(std::mem::replace(&mut batch, Batch::new(number, path.len())));
                     }
-                    if !self.room_for_one() {
+                    if !self.room_for(ENTRY + entry.name.len()) {
                         return;
                     }
                     batch.add(entry);
@@ -108,8 +112,8 @@ impl Fetcher {
         let is_there = !new && !self.options.ignore_times && sink.has(to, attributes);
         if is_there {
             self.progress.skipped += 1;
-            self.progress.bytes += attributes.size;
-            self.progress.resumed += attributes.size;
+            self.progress.bytes = self.progress.bytes.saturating_add(attributes.size);
+            self.progress.resumed = self.progress.resumed.saturating_add(attributes.size);
         }
         is_there
     }
@@ -154,7 +158,7 @@ impl Fetcher {
             && directory.missing == 0
         {
             let Some(directory) = self.directories.remove(&number) else { return };
-            self.waiting -= 1;
+            self.waiting -= directory.waits();
             let finished = sink.finish_directory(&directory.to, &directory.attributes);
             self.made(directory.from, finished);
             let Some(parent) = directory.parent else { return };
@@ -175,7 +179,7 @@ impl Fetcher {
         if files.len() != batch.files.len() {
             return self.fail_all(Fault::Nonsense);
         }
-        self.waiting -= batch.files.len();
+        self.waiting -= batch.waits();
         let Some(directory) = self.directories.get(&batch.directory) else { return };
         let (path, directory_to) = (directory.from.clone(), directory.to.clone());
         let mut to = Vec::with_capacity(MAX_PATH);
@@ -207,7 +211,7 @@ impl Fetcher {
 
     /// None of them has arrived.
     pub(super) fn no_files(&mut self, batch: Batch, fault: Fault, sink: &mut impl Sink) {
-        self.waiting -= batch.files.len();
+        self.waiting -= batch.waits();
         let path = self.directories[&batch.directory].from.clone();
         for (name, _) in batch.files {
             self.problem(join(&path, &name), fault);
