@@ -143,7 +143,8 @@ impl Running<'_> {
     ) -> Result<String, ServiceError> {
         let first = group[0].cell.clone();
         let service = by_name(&first.service).expect("the plan was checked");
-        let limit = first.memory.map(MemoryLimit::new).transpose()?;
+        let export = here.store.export();
+        let limit = first.memory.map(|bytes| MemoryLimit::new(&export, bytes)).transpose()?;
         if first.memory.is_some() {
             here.files.iter().try_for_each(|file| here.store.forget(file))?;
         }

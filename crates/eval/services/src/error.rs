@@ -7,7 +7,9 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// Programs are not installed.
-    #[error("not installed here: {programs}; try 'apt install {packages}'")]
+    #[error(
+        "not installed here: {programs}; try 'apt install {packages}', which also starts servers at boot"
+    )]
     Missing {
         /// The programs.
         programs: String,

@@ -22,6 +22,9 @@ const TRIES: u32 = 100;
 /// The pause between two of these.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Controllers of version 2: of memory, and of reading from disks.
+const CONTROLLERS: [&str; 2] = ["memory", "io"];
+
 /// A control group for a server.
 #[derive(Debug)]
 pub struct MemoryLimit {
@@ -54,15 +57,18 @@ impl Drop for MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// A group with this many bytes of memory, for a server that this process is about to start.
-    pub fn new(bytes: u64) -> Result<Self, ServiceError> {
+    /// A group with this many bytes of memory, for a server of these files that this process is
+    /// about to start. Files on no disk are never read from it, so nothing would tell whether they
+    /// fit.
+    pub fn new(files: &Path, bytes: u64) -> Result<Self, ServiceError> {
+        device_of(files).map_err(|why| ServiceError::Unavailable(format!("memory_mib: {why}")))?;
         Self::below(&Hierarchies::here(), bytes)
     }
 
     fn below(hierarchies: &Hierarchies, bytes: u64) -> Result<Self, ServiceError> {
         let refused = |why: io::Error| {
             ServiceError::Unavailable(format!(
-                "a server's memory cannot be limited here: {why}; run it as root, outside of a container"
+                "a server's memory cannot be limited here: {why}; it needs root, outside of a container"
             ))
         };
         let mut limit = Self { groups: Vec::new() };
@@ -75,7 +81,8 @@ impl MemoryLimit {
             }
             None => {
                 let [memory, reads] = [&hierarchies.memory, &hierarchies.block];
-                let missing = || io::Error::other("there is no memory controller");
+                let lacks = hierarchies.lacks.as_deref().unwrap_or("there is none to mount");
+                let missing = || io::Error::other(format!("no memory controller: {lacks}"));
                 let parent = memory.as_ref().ok_or_else(missing).map_err(refused)?;
                 let group = limit.make(parent, None).map_err(refused)?;
                 let file = group.join("memory.limit_in_bytes");
@@ -91,10 +98,9 @@ impl MemoryLimit {
 
     fn make(&mut self, parent: &Path, reads: Option<&'static str>) -> io::Result<PathBuf> {
         let directory = parent.join(format!("{PREFIX}{}", std::process::id()));
-        match fs::create_dir(&directory) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        // One that is there may have a limit of its own for disks; an empty one can go.
+        let _ = fs::remove_dir(&directory);
+        fs::create_dir(&directory)?;
         let procs = directory.join("cgroup.procs");
         self.groups.push(Group { directory: directory.clone(), procs, reads });
         Ok(directory)
@@ -155,6 +161,8 @@ fn device_of(file: &Path) -> io::Result<String> {
 struct Hierarchies {
     /// Of version 2, if it has the controllers.
     unified: Option<PathBuf>,
+    /// What to do so that version 2 has them.
+    lacks: Option<String>,
     /// The memory controller of version 1.
     memory: Option<PathBuf>,
     /// That of block devices.
@@ -189,11 +197,12 @@ impl Hierarchies {
         };
         let version_1 = |name: &str| Some(mount("cgroup", name)?.join(own(name)?));
         let unified = mount("cgroup2", "").zip(own("")).map(|(root, path)| root.join(path));
-        Self {
-            unified: unified.and_then(|own| beside(&own)),
-            memory: version_1("memory"),
-            block: version_1("blkio"),
-        }
+        let (unified, lacks) = match unified.map(|own| above(&own)) {
+            None => (None, None),
+            Some(Ok(parent)) => (Some(parent), None),
+            Some(Err(lacks)) => (None, Some(lacks)),
+        };
+        Self { unified, lacks, memory: version_1("memory"), block: version_1("blkio") }
     }
 }
 
@@ -201,13 +210,28 @@ fn has(list: &str, name: &str) -> bool {
     list.split(',').any(|one| one == name)
 }
 
-/// Where a group of version 2 may be: beside that of this process, or below the root.
-fn beside(own: &Path) -> Option<PathBuf> {
-    let root = !own.join("cgroup.type").exists();
-    let parent = if root { own } else { own.parent().unwrap_or(own) };
-    let control = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
-    let all: Vec<&str> = control.split_whitespace().collect();
-    ["memory", "io"].iter().all(|name| all.contains(name)).then(|| parent.to_owned())
+/// Where a group of version 2 may be: in the first one above that of this process, or in the root,
+/// that gives its members both controllers. A session's own group often lacks `io`. Else what the
+/// root lacks.
+fn above(own: &Path) -> Result<PathBuf, String> {
+    // Only the root has no such file.
+    let is_root = |group: &Path| !group.join("cgroup.type").exists();
+    let first = if is_root(own) { own } else { own.parent().unwrap_or(own) };
+    for group in first.ancestors() {
+        let file = group.join("cgroup.subtree_control");
+        let control = fs::read_to_string(&file).unwrap_or_default();
+        let lacks = |name: &&&str| !control.split_whitespace().any(|one| one == **name);
+        let lacks: Vec<String> =
+            CONTROLLERS.iter().filter(lacks).map(|it| format!("+{it}")).collect();
+        match (lacks.is_empty(), is_root(group)) {
+            (true, _) => return Ok(group.to_owned()),
+            (false, false) => {}
+            (false, true) => {
+                return Err(format!("write '{}' into {}", lacks.join(" "), file.display()));
+            }
+        }
+    }
+    Err("there are no control groups".to_owned())
 }
 
 /// Removes the groups of processes that are gone.
@@ -236,20 +260,29 @@ mod tests {
     fn version_2_is_taken_where_it_has_both_controllers() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("unified");
-        fs::create_dir_all(root.join("some.slice")).unwrap();
-        fs::write(root.join("some.slice/cgroup.type"), "domain\n").unwrap();
+        // A session of systemd gives its members no `io`.
+        fs::create_dir_all(root.join("user.slice/session.scope")).unwrap();
+        for group in ["user.slice", "user.slice/session.scope"] {
+            fs::write(root.join(group).join("cgroup.type"), "domain\n").unwrap();
+        }
+        fs::write(root.join("user.slice/cgroup.subtree_control"), "memory pids\n").unwrap();
         let mounts = format!(
             "x / ext4 rw 0 0\nx {0}/memory cgroup rw,memory 0 0\nx {0}/unified cgroup2 rw 0 0\n",
             place.path().display()
         );
-        let cgroups = "4:memory:/\n0::/some.slice\n";
+        let cgroups = "4:memory:/\n0::/user.slice/session.scope\n";
         for (controllers, wanted) in [("cpu memory io\n", true), ("cpu memory\n", false)] {
             fs::write(root.join("cgroup.subtree_control"), controllers).unwrap();
             let found = Hierarchies::of(&mounts, cgroups);
             assert_eq!(found.unified.is_some(), wanted, "{controllers}");
             assert_eq!(found.memory, Some(place.path().join("memory/")));
         }
-        fs::write(root.join("cgroup.subtree_control"), "memory io\n").unwrap();
+        let alone = Hierarchies::of(&mounts, "0::/user.slice/session.scope\n");
+        let error = MemoryLimit::below(&alone, 1).unwrap_err().to_string();
+        let file = root.join("cgroup.subtree_control");
+        let wanted = format!("write '+io' into {};", file.display());
+        assert!(error.contains(&wanted) && !error.contains('\n'), "{error}");
+        fs::write(file, "memory io\n").unwrap();
         let mut limit = MemoryLimit::below(&Hierarchies::of(&mounts, cgroups), 64 << 20).unwrap();
         let group = limit.groups[0].directory.clone();
         assert_eq!(read(&group, "memory.max"), (64 << 20).to_string());
