@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// No copy may be slower than this many bytes per second, or its client is ended.
-const SLOWEST: u64 = 500_000;
+const SLOWEST: f64 = 500_000.0;
 
 /// Beside that, for start and login.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,18 +97,20 @@ pub fn fetch(
         let node = &clients.nodes[number % clients.nodes.len()];
         let failed = |error| ProgramError::Start { program, source: std::io::Error::other(error) };
         let _inside = node.enter().map_err(failed)?;
-        let begun = Instant::now();
         let arguments = service.fetch(fetch);
         affinity::pinned(clients.cpu, || ProgramProcess::start(program, &path, &arguments))
-            .map(|process| Client { process, begun, ended: None })
+            .map(|process| Client { process, ended: None })
     };
     let started: Result<Vec<_>, ProgramError> = fetches.iter().enumerate().map(start).collect();
-    let patience = PATIENCE + Duration::from_secs(file.size * u64::from(cell.clients) / SLOWEST);
+    // Each client may make a slow disk read the whole file.
+    let slowest = cell.disk_rate.map_or(SLOWEST, |rate| SLOWEST.min(rate / 2.0));
+    let bytes = file.size as f64 * f64::from(cell.clients);
+    let patience = PATIENCE + Duration::from_secs_f64(bytes / slowest);
     let mut ends = Vec::new();
     let finish = |(client, fetch): (Client, &Fetch<'_>)| {
-        let ended = client.ended.unwrap_or_else(Instant::now);
+        let (begun, ended) = (client.process.begun(), client.ended.unwrap_or_else(Instant::now));
         let said = client.process.finish(patience, interrupted)?;
-        let seen = transfer(service, program, fetch, &said, ended - client.begun)?;
+        let seen = transfer(service, program, fetch, &said, ended - begun)?;
         ends.push((ended, seen.seconds));
         Ok(seen)
     };
@@ -132,7 +134,6 @@ pub fn fetch(
 /// A client that runs, or has ended.
 struct Client {
     process: ProgramProcess,
-    begun: Instant,
     ended: Option<Instant>,
 }
 

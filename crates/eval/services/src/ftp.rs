@@ -37,6 +37,8 @@ impl Service for Ftp {
 
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let mut all = words(["--silent", "--show-error", "--disable", "--write-out", TIMES]);
+        // Whatever proxy the environment names, it is in no node.
+        all.extend(words(["--noproxy", "*"]));
         let files = fetch.before.map(|before| (before, "/dev/null".into()));
         let to = fetch.to.to_string_lossy();
         for (file, to) in files.into_iter().chain([(fetch.file, to)]) {
@@ -110,6 +112,7 @@ mod tests {
     #[test]
     fn a_kept_connection_fetches_another_file_before() {
         let said = Ftp.fetch(&fetch(Some("1"))).join(" ");
+        assert!(said.contains("--noproxy * "), "{said}");
         assert!(
             said.ends_with(
                 "--output /dev/null ftp://198.18.0.2:21/1 --output /dev/null ftp://198.18.0.2:21/20"

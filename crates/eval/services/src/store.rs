@@ -2,13 +2,13 @@
 //! with it.
 //!
 //! The directory is in `TMPDIR` or else in `/var/tmp`, because `/tmp` is memory on many systems.
-//! Its name has the number of this process; those of processes that are gone are removed at the
-//! next start ([`FileStore::sweep`]).
+//! Its name has the number of this process, which holds a lock on it. Those of processes that are
+//! gone are removed at the next start ([`FileStore::sweep`]). The lock tells a process of another
+//! PID namespace from one that is gone.
 
 use crate::error::ServiceError;
-use data_encoding::HEXLOWER;
 use gigae_host::proc::process;
-use rustix::fs::{Advice, fadvise, statvfs};
+use rustix::fs::{Advice, FlockOperation, fadvise, flock, statvfs};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -33,6 +33,8 @@ const SPARE: u64 = 16 << 20;
 pub struct FileStore {
     directory: PathBuf,
     files: Vec<StoredFile>,
+    /// The directory, locked.
+    _lock: File,
 }
 
 /// A file of the store.
@@ -56,12 +58,28 @@ impl FileStore {
     /// An empty store with room for so many bytes.
     pub fn new(needed: u64) -> Result<Self, ServiceError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let directory = place().join(format!("{PREFIX}{}-{number}", std::process::id()));
-        let store = Self { directory, files: Vec::new() };
+        let place = place();
         let made = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-        made(&store.directory)
-            .and_then(|()| made(&store.export()))
+        let new = || loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let directory = place.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match made(&directory) {
+                // A process of another PID namespace may have this one's number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let lock = File::open(&directory)?;
+                    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+                    return Ok(Self { directory, files: Vec::new(), _lock: lock });
+                }
+            }
+        };
+        let store = new().map_err(|source| ServiceError::Store {
+            what: "make a directory",
+            directory: place.display().to_string(),
+            source,
+        })?;
+        made(&store.export())
             .and_then(|()| made(&store.copies()))
             .map_err(|source| store.failed("make a directory", source))?;
         let stat = statvfs(&store.directory)
@@ -138,22 +156,20 @@ impl FileStore {
                 pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| !process::exists(pid));
             // Anyone may make directories there; another user's are not ours.
             let ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == own);
-            if gone && ours {
+            let free = || -> io::Result<()> {
+                Ok(flock(File::open(entry.path())?, FlockOperation::NonBlockingLockExclusive)?)
+            };
+            if gone && ours && free().is_ok() {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 }
 
-impl StoredFile {
-    /// The hash of its contents: SHA-256 in hexadecimal.
-    pub fn hash(&self) -> String {
-        HEXLOWER.encode(&self.hash)
-    }
-}
-
 fn place() -> PathBuf {
-    std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from(PLACE), PathBuf::from)
+    let named = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from(PLACE), PathBuf::from);
+    // Servers have other working directories.
+    std::path::absolute(&named).unwrap_or(named)
 }
 
 /// Contents that no file system or server can compress: a generator of Marsaglia's (xorshift64),
@@ -214,7 +230,7 @@ mod tests {
     #[test]
     fn files_of_different_sizes_have_different_contents_and_the_same_size_the_same() {
         let (mut one, mut other) = (FileStore::new(0).unwrap(), FileStore::new(0).unwrap());
-        let hashes = |store: &mut FileStore, size| store.create(size).unwrap().hash();
+        let hashes = |store: &mut FileStore, size| store.create(size).unwrap().hash;
         assert_eq!(hashes(&mut one, 5000), hashes(&mut other, 5000));
         assert_ne!(hashes(&mut one, 5001), hashes(&mut other, 5002));
     }
@@ -227,6 +243,16 @@ mod tests {
         store.create(10).unwrap();
         FileStore::sweep();
         assert!(directory.exists(), "its process is alive");
+        // The number of no process of this PID namespace.
+        let foreign = directory.with_file_name(format!("{PREFIX}4999999-{}", std::process::id()));
+        fs::create_dir(&foreign).unwrap();
+        let lock = File::open(&foreign).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        FileStore::sweep();
+        assert!(foreign.exists(), "another process holds it");
+        drop(lock);
+        FileStore::sweep();
+        assert!(!foreign.exists());
         drop(store);
         assert!(!directory.exists());
     }

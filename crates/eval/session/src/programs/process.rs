@@ -99,6 +99,7 @@ pub fn find(file: &str) -> Option<PathBuf> {
 pub struct ProgramProcess {
     name: &'static str,
     child: Child,
+    begun: Instant,
     group: Group,
     said: [Receiver<Vec<u8>>; 2],
 }
@@ -151,14 +152,20 @@ impl ProgramProcess {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(i32::try_from(group.0.id()).unwrap_or(0));
         ends_with_parent(&mut command);
+        let begun = Instant::now();
         let mut child = command.spawn().map_err(failed)?;
         let said = [read_all(child.stdout.take()), read_all(child.stderr.take())];
-        Ok(Self { name, child, group, said })
+        Ok(Self { name, child, begun, group, said })
     }
 
     /// The number of its first process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// When it was started, its guard being there.
+    pub fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// Whether it has ended by itself.
