@@ -2,10 +2,18 @@
 
 use crate::cost::Cost;
 use crate::demand::Demand;
+use crate::doubt::Doubt;
 use crate::number::file_size;
 use crate::plan::Cpus;
-use crate::service::{Connection, Ground, Protection, Sink};
+use crate::service::{self, Connection, Ground, Protection, Sink};
 use serde::{Deserialize, Serialize};
+
+/// Of smaller files there is no rate: a shaped link carries much of them at once, and they cost
+/// what starting the programs costs.
+const LONG: u64 = 1_000_000;
+
+/// A time is known if the client's clock has so many steps in it.
+const STEPS: f64 = 10.0;
 
 /// A file that is transferred in one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +41,12 @@ pub struct FileCell {
 }
 
 impl FileCell {
+    /// Whether the file has a rate if it comes in so many milliseconds.
+    pub fn has_rate(&self, transfer_ms: f64) -> bool {
+        let clock = service::by_name(&self.service).map_or(0.0, |spec| spec.clock_ms);
+        self.size >= LONG && transfer_ms >= clock * STEPS
+    }
+
     /// Whether server and way are as usual.
     pub fn is_plain(&self) -> bool {
         self.protection.is_off() && self.memory.is_none()
@@ -72,20 +86,23 @@ pub struct FileFigure {
     /// Unit of the rates: `MB/s` (10^6 bytes per second).
     pub unit: String,
     /// The figure to quote: median over the repetitions of the rate of all clients together, from
-    /// the begin of the transfer to its end.
-    pub median: f64,
-    /// Confidence interval of `median`, from order statistics.
-    pub ci95: [f64; 2],
-    /// What `ci95` really covers; less than 0.95 for fewer than six repetitions.
+    /// the begin of the transfer to its end. Absent: the transfer is too short for a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median: Option<f64>,
+    /// Confidence interval of `median`, from order statistics; absent with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// What an interval of so many repetitions really covers; less than 0.95 for fewer than six.
     pub coverage: f64,
-    /// The rate of each repetition, in the order in which they were made.
+    /// Time of each repetition's transfer in milliseconds, in the order in which they were made.
     pub repetitions: Vec<f64>,
-    /// Median time before the transfer, in milliseconds: connection, login, commands.
+    /// Median time before the transfer, in milliseconds: start of the client, connection, login,
+    /// commands.
     pub before_ms: f64,
     /// Median time of the transfer itself, in milliseconds; of several clients, from the begin of
     /// the first one's to the end of the last one's.
     pub transfer_ms: f64,
-    /// The rate of each client in the last repetition.
+    /// The rate of each client in the middle repetition; none if there is no rate.
     pub shares: Vec<f64>,
     /// Bytes that the server read from its disk in each repetition; absent where the kernel does
     /// not count them.
@@ -95,28 +112,37 @@ pub struct FileFigure {
     pub server: Cost,
     /// Costs of the clients' processes.
     pub client: Cost,
+    /// Whether both ends shared a CPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_cpu: bool,
     /// Rate that the shaped links of the clients' nodes allow TCP, in `unit`; absent: not shaped.
     pub limit: Option<f64>,
-    /// How many copies of this file from this server were compared with it by their hashes, outside
-    /// of the measured time.
+    /// How many copies of this file with this protection from this server were compared with it by
+    /// their hashes, outside of the measured time.
     pub verified: u64,
     /// What the server's program says about its version.
     pub version: String,
     /// A client's command line.
     pub command: String,
+    /// What may be wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
 }
 
 impl FileFigure {
     /// The rate in Mbit/s.
-    pub fn mbit(&self) -> f64 {
-        self.median * 8.0
+    pub fn mbit(&self) -> Option<f64> {
+        Some(self.median? * 8.0)
     }
 
-    /// Seconds of CPU per GB (10^9 bytes), at both ends together, interrupts included.
+    /// Seconds of CPU per GB (10^9 bytes), at both ends together, interrupts included; of short
+    /// transfers the kernel's ticks show too little.
     pub fn cpu_per_gigabyte(&self) -> Option<f64> {
+        self.median?;
         let copies = self.repetitions.len() as f64 * f64::from(self.cell.clients);
+        let cpus = if self.one_cpu { Cpus::One } else { Cpus::Two };
         let ends = [&self.server, &self.client];
-        let demand = Demand::of(Cpus::Two, ends, copies * self.cell.size as f64)?;
+        let demand = Demand::of(cpus, ends, copies * self.cell.size as f64)?;
         Some(demand.seconds_per_gigabyte())
     }
 
@@ -146,6 +172,10 @@ mod tests {
             disk_rate: None,
         };
         assert_eq!(cell.title(), "ftp 80 MB to null");
+        assert!(cell.has_rate(7.0));
+        let smb = FileCell { service: "smb".into(), ..cell.clone() };
+        assert!(!smb.has_rate(7.0) && smb.has_rate(10.0), "its clock counts milliseconds");
+        assert!(!FileCell { size: 2000, ..cell.clone() }.has_rate(1e3));
         let unusual = FileCell {
             size: 1234,
             connection: Connection::Kept,

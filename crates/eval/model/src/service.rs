@@ -18,6 +18,8 @@ pub struct ServiceSpec {
     pub protects: bool,
     /// Whether its server has to run as the machine's root.
     pub needs_root: bool,
+    /// What its client's clock counts, in milliseconds.
+    pub clock_ms: f64,
 }
 
 /// All services.
@@ -29,6 +31,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         programs: &[("vsftpd", "vsftpd"), ("curl", "curl")],
         protects: false,
         needs_root: false,
+        clock_ms: 0.001,
     },
     ServiceSpec {
         name: "smb",
@@ -37,6 +40,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         programs: &[("smbd", "samba"), ("pdbedit", "samba"), ("smbclient", "smbclient")],
         protects: true,
         needs_root: true,
+        clock_ms: 1.0,
     },
 ];
 

@@ -559,6 +559,9 @@ fn files_that_make_no_sense_are_refused_by_name() {
     }
     let loopback = format!("{SMALL}{FILES}").replace("[link.here]", "[link.here]\nloopback = true");
     assert!(refused(&loopback).contains("no second node"));
+    let nodes = "[link.here]\nrate_mbit = 100\nnodes = 3";
+    let several = format!("{SMALL}{FILES}").replace("[link.here]", nodes);
+    assert!(refused(&several).contains("server_rate_mbit"));
     let server = "[link.here]\nserver_rate_mbit = 1000";
     assert!(refused(&SMALL.replace("[link.here]", server)).contains("rate_mbit"));
 }

@@ -59,6 +59,7 @@ pub fn page(results: &Results) -> String {
 /// A file service: the service is the transport, and the ground the experiment.
 fn file_line(one: &FileFigure) -> [String; COLUMNS.len()] {
     let number = |value: f64| value.to_string();
+    let end = |index: usize| one.ci95.map_or_else(String::new, |ends| number(ends[index]));
     COLUMNS.map(|column| match column {
         "link" => one.link.clone(),
         "experiment" => one.ground.name().to_owned(),
@@ -66,12 +67,13 @@ fn file_line(one: &FileFigure) -> [String; COLUMNS.len()] {
         "condition" => one.cell.title(),
         "size" => one.cell.size.to_string(),
         "unit" => one.unit.clone(),
-        "median" => number(one.median),
-        "ci95_low" => number(one.ci95[0]),
-        "ci95_high" => number(one.ci95[1]),
+        "median" => one.median.map_or_else(String::new, number),
+        "ci95_low" => end(0),
+        "ci95_high" => end(1),
         "coverage" => number(one.coverage),
         "n" => one.repetitions.len().to_string(),
         "limit" => one.limit.map_or_else(String::new, number),
+        "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
         _ => String::new(),
     })
 }

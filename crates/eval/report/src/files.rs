@@ -7,6 +7,7 @@ use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::service::Ground;
+use gigae_eval_model::stats::CONFIDENCE;
 use gigae_eval_page::table::{Table, words};
 
 /// All tables.
@@ -15,13 +16,12 @@ pub fn tables(results: &Results) -> Vec<Table> {
 }
 
 /// TCP's stream on a link: the one with the longest writes and nothing unusual. It goes to the
-/// server's node, so it says nothing of files if that node's link has another rate.
+/// server's node. Where that has another rate, the slower one of both ends is the limit, either
+/// way.
 pub(crate) fn stream_beside<'a>(results: &'a Results, link: &str) -> Option<&'a Series> {
     let fits = |one: &&Series| {
-        let plan = results.plan.link.get(link);
-        plan.is_none_or(|link| link.server_rate_mbit.is_none())
-            && (one.experiment, one.transport.as_str(), one.link.as_str())
-                == (Experiment::Stream, "tcp", link)
+        (one.experiment, one.transport.as_str(), one.link.as_str())
+            == (Experiment::Stream, "tcp", link)
             && one.variant.is_none()
             && one.condition == Condition::default()
     };
@@ -33,14 +33,14 @@ fn table(results: &Results, ground: Ground) -> Option<Table> {
     let rows: Vec<Vec<String>> = on_ground.map(|one| row(results, one)).collect();
     (!rows.is_empty()).then(|| Table {
         title: format!("Files by programs (ground: {})", ground.name()),
-        note: "Median over the repetitions, of all clients together. Before: connection, login and commands, in ms; \
-               the rate is that of the transfer after it, in Mbit/s. The table sets TCP's own stream and the link's \
+        note: "Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms; \
+               the rate is that of the transfer after it, in Mbit/s. Short transfers have none. An interval of fewer than six copies covers what stands behind it. The table sets TCP's own stream and the link's \
                limit beside it. To disk: into a new file, which the kernel may write to the disk later. A kept \
                connection has brought another file before; all others are new. Frames are those of the nodes' devices, CPU is that of \
                all processes and interrupts. Verified: copies whose SHA-256 was compared outside of the measured time."
             .into(),
         header: words(&[
-            "file", "link", "before ms", "transfer ms", "Mbit/s", "interval", "of limit", "TCP Mbit/s", "CPU s/GB", "frames sent", "frames back", "from disk MB", "verified",
+            "file", "link", "before ms", "transfer ms", "Mbit/s", "interval", "n", "of limit", "TCP Mbit/s", "CPU s/GB", "frames sent", "frames back", "from disk MB", "verified",
         ]),
         rows,
     })
@@ -48,7 +48,6 @@ fn table(results: &Results, ground: Ground) -> Option<Table> {
 
 fn row(results: &Results, one: &FileFigure) -> Vec<String> {
     let cell = &one.cell;
-    let [low, high] = one.ci95.map(|end| short(end * 8.0));
     let reads = one.disk_reads.as_ref().map(|reads| {
         let all: Vec<String> = reads.iter().map(|bytes| short(*bytes as f64 / 1e6)).collect();
         all.join(" ")
@@ -58,11 +57,12 @@ fn row(results: &Results, one: &FileFigure) -> Vec<String> {
         one.link.clone(),
         short(one.before_ms),
         short(one.transfer_ms),
-        short(one.mbit()),
-        format!("{low} to {high}"),
-        one.limit.filter(|_| is_long(one)).map_or("-".into(), |limit| percent(one.median / limit)),
+        one.mbit().map_or("-".into(), short),
+        interval(one),
+        one.repetitions.len().to_string(),
+        one.median.zip(one.limit).map_or("-".into(), |(rate, limit)| percent(rate / limit)),
         stream_beside(results, &one.link).map_or("-".into(), |tcp| short(tcp.median * 8.0)),
-        one.cpu_per_gigabyte().filter(|_| is_long(one)).map_or("-".into(), short),
+        one.cpu_per_gigabyte().map_or("-".into(), short),
         many(one.server.tx_frames as f64),
         many(one.server.rx_frames as f64),
         reads.unwrap_or_else(|| "-".into()),
@@ -70,10 +70,14 @@ fn row(results: &Results, one: &FileFigure) -> Vec<String> {
     ]
 }
 
-/// Short transfers cost what starting their programs costs, and less than the kernel's ticks can
-/// show. A shaped link carries them at once.
-fn is_long(one: &FileFigure) -> bool {
-    one.cell.size >= 1_000_000
+/// One copy has none, and few have one that covers less than 95 %.
+fn interval(one: &FileFigure) -> String {
+    let Some(ends) = one.ci95.filter(|_| one.repetitions.len() > 1) else { return "-".into() };
+    let [low, high] = ends.map(|end| short(end * 8.0));
+    match one.coverage < CONFIDENCE {
+        true => format!("{low} to {high} ({})", percent(one.coverage)),
+        false => format!("{low} to {high}"),
+    }
 }
 
 fn paper_table(results: &Results) -> Option<Table> {
@@ -83,12 +87,15 @@ fn paper_table(results: &Results) -> Option<Table> {
         .iter()
         .map(|paper| {
             let here = paper.of.find(&results.files);
+            let rate = here.and_then(FileFigure::mbit);
+            let printed = short(paper.mbit);
             vec![
-                short(paper.mbit),
+                if paper.bound { format!("< {printed}") } else { printed },
                 paper.what.clone(),
-                here.map_or("not measured".into(), |one| short(one.mbit())),
+                rate.map_or("not measured".into(), short),
                 here.map_or(String::new(), |one| format!("{}, {}", one.cell.title(), one.link)),
-                here.map_or(String::new(), |one| short(one.mbit() / paper.mbit)),
+                // A bound has no ratio.
+                rate.filter(|_| !paper.bound).map_or(String::new(), |it| short(it / paper.mbit)),
                 format!("{}, {}", paper.source, paper.at),
             ]
         })

@@ -507,15 +507,20 @@ pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> =
         results.doubts.iter().map(|doubt| (doubt.to_string(), Vec::new())).collect();
     let mut by_code: BTreeMap<&str, (String, Vec<String>)> = BTreeMap::new();
-    for series in &results.series {
-        for doubt in &series.doubts {
+    let of_series = results.series.iter().map(|series| {
+        let (link, wait) = (&series.link, series.wait.name());
+        let (name, label, size) = (series.experiment.name(), series.label(), series.size);
+        (format!("{link} {name} {label} {wait} {size} B"), &series.doubts)
+    });
+    let files = results.files.iter();
+    let of_files = files.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
+    for (what, doubts) in of_series.chain(of_files) {
+        for doubt in doubts {
             let code = doubt.code.as_ref().map_or("other", Code::as_str);
             let (advice, detail) = (doubt.advice(), doubt.detail());
             let entry =
                 by_code.entry(code).or_insert_with(|| (format!("{code}: {advice}"), Vec::new()));
-            let (link, wait) = (&series.link, series.wait.name());
-            let (name, label, size) = (series.experiment.name(), series.label(), series.size);
-            entry.1.push(format!("{link} {name} {label} {wait} {size} B: {detail}"));
+            entry.1.push(format!("{what}: {detail}"));
         }
     }
     found.extend(by_code.into_values());

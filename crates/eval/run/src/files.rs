@@ -2,25 +2,26 @@
 //! others.
 //!
 //! Cells of one service, memory and disk have one server, one after the other. Within a server's
-//! time the cells come in rounds, in a new random order for each round. Of every size, one copy is
-//! compared with the file before anything is measured, and every copy that is a file is compared
-//! after its repetition.
+//! time the cells come in rounds, in a new random order for each round. Every copy that is a file
+//! is compared after its repetition. Of a size and protection that has no such copies, and from
+//! every server with little memory, one copy is compared before anything is measured.
 
 use crate::error::RunError;
+use crate::gather::{cpu_doubts, few_repetitions};
 use crate::programs::route_as_ours;
 use crate::repetition::limit_of_tcp;
 use crate::rounds::{MOST_FAILURES, Running};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::results::Skipped;
-use gigae_eval_model::service::{Connection, Ground, Sink};
+use gigae_eval_model::service::{Connection, Ground, Protection, Sink};
 use gigae_eval_model::stats;
 use gigae_eval_services::client::{self, Clients, Fetched};
 use gigae_eval_services::memory::{self, MemoryLimit};
 use gigae_eval_services::meter::EndMeter;
 use gigae_eval_services::server::FileServer;
 use gigae_eval_services::store::{FileStore, StoredFile};
-use gigae_eval_services::{ServiceError, by_name};
+use gigae_eval_services::{ServiceError, by_name, installed};
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::{Fabric, Node};
 use std::sync::atomic::Ordering;
@@ -36,17 +37,20 @@ const FABRIC_ONLY: &str =
 struct Gathered {
     cell: FileCell,
     times: u32,
-    rates: Vec<f64>,
-    before: Vec<f64>,
-    seconds: Vec<f64>,
+    fetched: Vec<Fetched>,
     disk: Vec<Option<u64>>,
     server: Cost,
     client: Cost,
-    /// Compared copies of this cell, and of all cells of its size.
+    one_cpu: bool,
+    /// Compared copies of this cell, and of all cells of its kind.
     verified: u64,
-    verified_of_size: u64,
-    last: Option<Fetched>,
+    verified_of_kind: u64,
     failures: u32,
+}
+
+/// Copies of a size that are protected alike come the same way.
+fn kind(cell: &FileCell) -> (u64, Protection) {
+    (cell.size, cell.protection)
 }
 
 /// The files and nodes of a link.
@@ -75,6 +79,20 @@ impl FilesOnLink<'_> {
 }
 
 impl Running<'_> {
+    /// Before anything is measured: removes what killed runs have left, and refuses to begin
+    /// without the programs and the room that the plan needs.
+    pub(super) fn begin_files(&mut self) -> Result<(), RunError> {
+        FileStore::sweep();
+        memory::sweep();
+        if self.plan.files.is_empty() {
+            return Ok(());
+        }
+        installed(&self.plan.files).map_err(RunError::Service)?;
+        let store = FileStore::new(needed(&self.plan.file_cells(None)));
+        self.store = Some(store.map_err(RunError::Service)?);
+        Ok(())
+    }
+
     /// Measures all file services of a link.
     pub(super) fn files(
         &mut self,
@@ -92,15 +110,7 @@ impl Running<'_> {
             }
             return Ok(());
         };
-        let mut store = match self.store.take() {
-            Some(store) => store,
-            None => {
-                FileStore::sweep();
-                memory::sweep();
-                let needed = needed(&self.plan.file_cells(None));
-                FileStore::new(needed).map_err(RunError::Service)?
-            }
-        };
+        let mut store = self.store.take().expect("the run's begin made it");
         let sizes = sizes(&cells);
         let files: Result<Vec<StoredFile>, ServiceError> =
             sizes.iter().map(|size| store.create(*size)).collect();
@@ -108,7 +118,8 @@ impl Running<'_> {
         let cpus = [stage.answering_cpu, stage.site.cpu];
         let here = FilesOnLink { fabric, cpus, store: &store, files };
         self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
-        let limit = limit_of_tcp(stage);
+        // To a client's node, and what the server's port lets through.
+        let limits = limit_of_tcp(stage, [2, 1]).zip(limit_of_tcp(stage, [2, 2]));
         for mut group in by_server(cells) {
             let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
             let outcome = self.of_server(link, &here, &mut group);
@@ -117,7 +128,7 @@ impl Running<'_> {
                 Ok(version) => {
                     let own = |clients: u32| {
                         let links = here.clients().len().min(clients as usize);
-                        limit.map(|limit| limit * links as f64)
+                        limits.map(|(each, all)| all.min(each * links as f64))
                     };
                     self.keep_files(link, group, &version, &own);
                 }
@@ -188,7 +199,7 @@ impl Running<'_> {
         Ok(server.version.clone())
     }
 
-    /// Fetches one copy of every size and compares it. A server with little memory has read every
+    /// Fetches one copy of every kind and compares it. A server with little memory has read every
     /// file once then.
     fn compare(
         &mut self,
@@ -196,19 +207,15 @@ impl Running<'_> {
         server: &mut FileServer,
         group: &mut [Gathered],
     ) -> Result<(), ServiceError> {
-        let mut sizes: Vec<u64> = group.iter().map(|one| one.cell.size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        for size in sizes {
-            let mut same = group.iter_mut().filter(|one| one.cell.size == size);
-            let compared_anyway = |one: &Gathered| one.cell.to == Sink::Disk;
-            let Some(first) = same.next() else { continue };
-            if first.cell.memory.is_none()
-                && (compared_anyway(first) || same.any(|one| compared_anyway(one)))
-            {
+        for index in 0..group.len() {
+            let of = kind(&group[index].cell);
+            let is_first = !group[..index].iter().any(|one| kind(&one.cell) == of);
+            let mut same = group.iter().filter(|one| kind(&one.cell) == of);
+            let compared_anyway = same.any(|one| one.cell.to == Sink::Disk);
+            let first = &mut group[index];
+            if !is_first || (first.cell.memory.is_none() && compared_anyway) {
                 continue;
             }
-            let Some(first) = group.iter_mut().find(|one| one.cell.size == size) else { continue };
             let cell = FileCell {
                 to: Sink::Disk,
                 connection: Connection::New,
@@ -216,7 +223,7 @@ impl Running<'_> {
                 ..first.cell.clone()
             };
             let fetched = self.fetch(here, server, &cell)?;
-            let file = here.file(size);
+            let file = here.file(cell.size);
             let compared = client::verify(server.service, here.store, file, &fetched.copies)?;
             first.verified += compared;
         }
@@ -247,23 +254,20 @@ impl Running<'_> {
         let [serving, fetching] = here.cpus;
         let there = EndMeter::server(here.server(), serving, server.id());
         let clients = EndMeter::clients(here.clients(), fetching);
-        let read = || -> Result<_, ServiceError> {
-            let failed =
-                |error: gigae_fabric::FabricError| ServiceError::Unavailable(error.to_string());
-            Ok((there.read().map_err(failed)?, clients.read().map_err(failed)?))
-        };
-        let begin = read()?;
+        let failed =
+            |error: gigae_fabric::FabricError| ServiceError::Unavailable(error.to_string());
+        let begin = (there.read(None).map_err(failed)?, clients.read(None).map_err(failed)?);
         let fetched = self.fetch(here, server, &one.cell)?;
-        let end = read()?;
+        // The clients' end first: that of the server waits for its processes.
+        let end = clients.read(None).map_err(failed)?;
+        let end = (there.read(Some(&begin.0)).map_err(failed)?, end);
         one.server.add(&begin.0.until(&end.0));
         one.client.add(&begin.1.until(&end.1));
         one.disk.push(begin.0.disk_read(&end.0));
-        one.rates.push(fetched.rate() / 1e6);
-        one.before.push(fetched.before() * 1e3);
-        one.seconds.push(fetched.seconds * 1e3);
+        one.one_cpu = serving.is_some() && serving == fetching;
         let file = here.file(one.cell.size);
         one.verified += client::verify(server.service, here.store, file, &fetched.copies)?;
-        one.last = Some(fetched);
+        one.fetched.push(fetched);
         Ok(())
     }
 
@@ -303,8 +307,8 @@ impl Running<'_> {
         limit: &dyn Fn(u32) -> Option<f64>,
     ) {
         for index in 0..group.len() {
-            let same = group.iter().filter(|one| one.cell.size == group[index].cell.size);
-            group[index].verified_of_size = same.map(|one| one.verified).sum();
+            let same = group.iter().filter(|one| kind(&one.cell) == kind(&group[index].cell));
+            group[index].verified_of_kind = same.map(|one| one.verified).sum();
         }
         let figures = group.into_iter().filter_map(|one| {
             let limit = limit(one.cell.clients);
@@ -319,44 +323,62 @@ impl Gathered {
         Self {
             cell,
             times,
-            rates: Vec::new(),
-            before: Vec::new(),
-            seconds: Vec::new(),
+            fetched: Vec::new(),
             disk: Vec::new(),
             server: Cost::default(),
             client: Cost::default(),
+            one_cpu: false,
             verified: 0,
-            verified_of_size: 0,
-            last: None,
+            verified_of_kind: 0,
             failures: 0,
         }
     }
 
     /// `None` if no repetition brought anything.
     fn figure(self, link: &str, version: &str, limit: Option<f64>) -> Option<FileFigure> {
-        let interval = stats::median_interval(&self.rates)?;
-        let last = self.last?;
+        let each = |of: fn(&Fetched) -> f64| self.fetched.iter().map(of).collect::<Vec<f64>>();
+        let (rates, times) = (each(|one| one.rate() / 1e6), each(|one| one.seconds * 1e3));
+        let (interval, transfer_ms) = (stats::median_interval(&rates)?, stats::median(&times)?);
+        let has_rate = self.cell.has_rate(transfer_ms);
+        let mut doubts = Vec::new();
+        if interval.coverage < stats::CONFIDENCE {
+            doubts.push(few_repetitions(interval.coverage));
+        }
+        for (end, cost) in [("server's", &self.server), ("clients'", &self.client)] {
+            cpu_doubts(end, cost, self.one_cpu, &mut doubts);
+        }
+        let middle = middle(&times)?;
+        let shares = self.fetched[middle].transfers.iter().filter(|_| has_rate);
         Some(FileFigure {
             ground: Ground::Transfer,
             link: link.to_owned(),
             unit: "MB/s".to_owned(),
-            median: stats::median(&self.rates)?,
-            ci95: [interval.low, interval.high],
+            median: stats::median(&rates).filter(|_| has_rate),
+            ci95: has_rate.then_some([interval.low, interval.high]),
             coverage: interval.coverage,
-            before_ms: stats::median(&self.before)?,
-            transfer_ms: stats::median(&self.seconds)?,
-            shares: last.transfers.iter().map(|one| one.bytes as f64 / one.seconds / 1e6).collect(),
+            before_ms: stats::median(&each(|one| one.before() * 1e3))?,
+            transfer_ms,
+            shares: shares.map(|one| one.bytes as f64 / one.seconds / 1e6).collect(),
             disk_reads: self.disk.into_iter().collect(),
-            repetitions: self.rates,
+            repetitions: times,
             server: self.server,
             client: self.client,
+            one_cpu: self.one_cpu,
             limit,
-            verified: self.verified_of_size,
+            verified: self.verified_of_kind,
             version: version.to_owned(),
-            command: last.command,
+            command: self.fetched.last()?.command.clone(),
             cell: self.cell,
+            doubts,
         })
     }
+}
+
+/// Which of these values is in the middle.
+fn middle(values: &[f64]) -> Option<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
+    order.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 fn services(cells: &[(FileCell, u32)]) -> Vec<String> {
@@ -375,7 +397,9 @@ fn sizes(cells: &[(FileCell, u32)]) -> Vec<u64> {
 
 /// Bytes of all files and of the most copies that there are at once.
 fn needed(cells: &[(FileCell, u32)]) -> u64 {
-    let copies = cells.iter().map(|(cell, _)| cell.size * u64::from(cell.clients)).max();
+    // To null, one copy is compared.
+    let at_once = |cell: &FileCell| if cell.to == Sink::Disk { cell.clients } else { 1 };
+    let copies = cells.iter().map(|(cell, _)| cell.size * u64::from(at_once(cell))).max();
     sizes(cells).iter().sum::<u64>() + copies.unwrap_or(0)
 }
 
@@ -417,5 +441,15 @@ mod tests {
         let sizes = sizes(&cells);
         assert!(sizes.contains(&SMALL));
         assert!(needed(&cells) > sizes.iter().sum::<u64>());
+        let (mut null, times) = cells[0].clone();
+        (null.size, null.to, null.clients) = (4 << 30, Sink::Null, 16);
+        assert_eq!(needed(&[(null, times)]), SMALL + (8 << 30));
+    }
+
+    #[test]
+    fn the_middle_repetition_is_that_of_the_median() {
+        assert_eq!(middle(&[3.0, 1.0, 2.0]), Some(2));
+        assert_eq!(middle(&[3.0, 1.0]), Some(1));
+        assert_eq!(middle(&[]), None);
     }
 }

@@ -222,11 +222,7 @@ impl CellRepetitions {
         let mut doubts = Vec::new();
         let width = interval.relative_half_width(series.median);
         if interval.coverage < CONFIDENCE {
-            doubts.push(doubt!(
-                FewRepetitions,
-                "the interval covers only {}; plan at least 6 repetitions",
-                percent(interval.coverage)
-            ));
+            doubts.push(few_repetitions(interval.coverage));
         } else if width > precision {
             doubts.push(doubt!(
                 WideInterval,
@@ -236,7 +232,8 @@ impl CellRepetitions {
             ));
         }
         for (end, cost) in [("measuring", &self.local), ("answering", &self.remote)] {
-            self.cpu_doubts(end, cost, &mut doubts);
+            // The other end is not a disturbance where it is meant to be on the same CPU.
+            cpu_doubts(end, cost, self.cell.condition.cpus == Cpus::One, &mut doubts);
         }
         if let Some([low, high]) = series.core_to_core.filter(|[low, high]| high / low > MOVED) {
             doubts.push(doubt!(CpusMoved, "a cache line took {} to {} between the CPUs of both ends and back: a hypervisor moved them apart or together, which changes every figure; compare medians of several runs (--runs), or repeat where virtual CPUs stay",
@@ -285,24 +282,31 @@ impl CellRepetitions {
         }
         doubts
     }
+}
 
-    fn cpu_doubts(&self, end: &str, cost: &Cost, doubts: &mut Vec<Doubt>) {
-        if cost.seconds > 0.0 && cost.steal / cost.seconds > STEAL && cost.steal > ROUNDING {
-            doubts.push(doubt!(
-                Steal,
-                "a hypervisor withheld {} of the {end} CPU; repeat on a less loaded host",
-                tenths(cost.steal / cost.seconds)
-            ));
-        }
-        // The other end is not a disturbance where it is meant to be on the same CPU.
-        let shared = self.cell.condition.cpus == Cpus::One;
-        if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
-            doubts.push(doubt!(
-                Interference,
-                "other threads took {} of the {end} CPU; stop other work and repeat",
-                percent(cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE))
-            ));
-        }
+pub(crate) fn few_repetitions(coverage: f64) -> Doubt {
+    doubt!(
+        FewRepetitions,
+        "the interval covers only {}; plan at least 6 repetitions",
+        percent(coverage)
+    )
+}
+
+/// Doubts about an end's CPU; `shared` with the other end.
+pub(crate) fn cpu_doubts(end: &str, cost: &Cost, shared: bool, doubts: &mut Vec<Doubt>) {
+    if cost.seconds > 0.0 && cost.steal / cost.seconds > STEAL && cost.steal > ROUNDING {
+        doubts.push(doubt!(
+            Steal,
+            "a hypervisor withheld {} of the {end} CPU; repeat on a less loaded host",
+            tenths(cost.steal / cost.seconds)
+        ));
+    }
+    if !shared && cost.cpu_others > cost.seconds * OTHERS + ROUNDING {
+        doubts.push(doubt!(
+            Interference,
+            "other threads took {} of the {end} CPU; stop other work and repeat",
+            percent(cost.cpu_others / cost.seconds.max(f64::MIN_POSITIVE))
+        ));
     }
 }
 

@@ -41,17 +41,18 @@ pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Op
         let part = transport.part_payload(mtu);
         (part, mtu + ETHERNET_HEADER - part)
     };
-    let limit = fabric.payload_limit(u32::try_from(payload).ok()?, u32::try_from(header).ok()?)?;
+    let (payload, header) = (u32::try_from(payload).ok()?, u32::try_from(header).ok()?);
+    let limit = fabric.payload_limit([1, 2], payload, header)?;
     let links = if transport.uses_all_links { stage.site.interfaces().count() } else { 1 };
     cell.experiment.is_goodput().then_some(limit * links as f64 / 1e6)
 }
 
-/// The same of a byte stream by TCP.
-pub(crate) fn limit_of_tcp(stage: &Stage) -> Option<f64> {
+/// The same of a byte stream by TCP from a node to another one.
+pub(crate) fn limit_of_tcp(stage: &Stage, way: [u16; 2]) -> Option<f64> {
     let (fabric, mtu) = (stage.fabric.as_ref()?, stage.site.mtu);
     let part = transport::by_name("tcp")?.part_payload(mtu);
     let header = u32::try_from(mtu + ETHERNET_HEADER - part).ok()?;
-    Some(fabric.payload_limit(u32::try_from(part).ok()?, header)? / 1e6)
+    Some(fabric.payload_limit(way, u32::try_from(part).ok()?, header)? / 1e6)
 }
 
 /// Two addresses and an EtherType, which the MTU does not count.

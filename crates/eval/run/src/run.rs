@@ -13,7 +13,6 @@ use gigae_eval_model::duration;
 use gigae_eval_model::environment::{EndEnvironment, LinkEnvironment, MEMORY, NETWORK};
 use gigae_eval_model::plan::{Cell, LinkPlan};
 use gigae_eval_model::results::{Results, Skipped};
-use gigae_eval_services as services;
 use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
 use gigae_eval_session::programs as others;
 use gigae_eval_session::stage::{Stage, StageError, measuring_cpus, run_cpus};
@@ -58,7 +57,7 @@ pub fn run(
         skipped: Vec::new(),
     };
     if config.peer.is_none() {
-        services::installed(&config.plan.files).map_err(RunError::Service)?;
+        running.begin_files()?;
     }
     let links = planned_links(config);
     let cells = |(name, link): &(Option<String>, LinkPlan)| {

@@ -10,7 +10,7 @@ use gigae_fabric::{FabricError, Node};
 use gigae_host::proc::net::{self, Device};
 use gigae_host::proc::process::{self, Stat};
 use gigae_host::proc::{self, CpuTimes, value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -37,10 +37,12 @@ enum Processes {
 }
 
 /// The counters of an end at one time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct EndReading {
     at: Instant,
     processes: f64,
+    /// The server's processes.
+    alive: BTreeSet<u32>,
     cpu: CpuTimes,
     device: Device,
     softirqs: u64,
@@ -58,13 +60,17 @@ impl EndMeter {
         Self { nodes, cpu, processes: Processes::Ended }
     }
 
-    /// Reads all counters.
-    pub fn read(&self) -> Result<EndReading, FabricError> {
-        let (processes, disk) = match self.processes {
-            Processes::Server(server) => server.map_or((0.0, None), tree),
+    /// Reads all counters. With an earlier reading, it first waits a while for the end of the
+    /// server's processes that have come since then: those of a connection have all their costs
+    /// where they are counted only then.
+    pub fn read(&self, since: Option<&EndReading>) -> Result<EndReading, FabricError> {
+        let tree = match self.processes {
+            Processes::Server(Some(server)) => Tree::of(server, since.map(|begin| &begin.alive)),
+            Processes::Server(None) => Tree::default(),
             Processes::Ended => {
                 let own = Stat::of(std::process::id());
-                (own.map_or(0.0, |own| own.children_time.as_secs_f64()), None)
+                let seconds = own.map_or(0.0, |own| own.children_time.as_secs_f64());
+                Tree { seconds, ..Tree::default() }
             }
         };
         let mut device = Device::default();
@@ -75,11 +81,12 @@ impl EndMeter {
         }
         Ok(EndReading {
             at: Instant::now(),
-            processes,
+            processes: tree.seconds,
+            alive: tree.alive,
             cpu: proc::cpu_times(&proc::read(proc::STAT), self.cpu),
             device,
             softirqs: proc::receive_softirqs(&proc::read(proc::SOFTIRQS), self.cpu),
-            disk,
+            disk: tree.disk,
         })
     }
 }
@@ -111,24 +118,44 @@ impl EndReading {
     }
 }
 
-/// CPU time in seconds of a process and all that it has started, and what these read from disks.
-/// Those that have ended count as soon as their parent has taken note.
-fn tree(first: u32) -> (f64, Option<u64>) {
-    let begun = Instant::now();
-    let mut all = descendants(first);
-    while all.values().any(|stat| stat.state == 'Z') && begun.elapsed() < REAPED {
-        std::thread::sleep(LOOK);
-        all = descendants(first);
+/// A process and all that it has started. Those that have ended count as soon as their parent has
+/// taken note.
+#[derive(Debug, Default, PartialEq)]
+struct Tree {
+    alive: BTreeSet<u32>,
+    /// Their CPU time.
+    seconds: f64,
+    /// What they read from disks.
+    disk: Option<u64>,
+}
+
+impl Tree {
+    /// Waits a while for the end of those that were not there before.
+    fn of(first: u32, before: Option<&BTreeSet<u32>>) -> Self {
+        let begun = Instant::now();
+        let mut all = descendants(first);
+        let is_new = |pid: &u32| before.is_some_and(|before| !before.contains(pid));
+        while all.iter().any(|(pid, stat)| stat.state == 'Z' || is_new(pid))
+            && begun.elapsed() < REAPED
+        {
+            std::thread::sleep(LOOK);
+            all = descendants(first);
+        }
+        Self::sum(&all)
     }
-    let time = all.values().map(|stat| stat.cpu_time + stat.children_time).sum::<Duration>();
-    let reads = all.keys().map(|pid| {
-        let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-        value(&io, "read_bytes")?.parse::<u64>().ok()
-    });
-    // One that ends meanwhile has no file any more; of the first one there always is.
-    let reads: Vec<Option<u64>> = reads.collect();
-    let known = reads.iter().any(Option::is_some);
-    (time.as_secs_f64(), known.then(|| reads.into_iter().flatten().sum()))
+
+    fn sum(all: &BTreeMap<u32, Stat>) -> Self {
+        let time = all.values().map(|stat| stat.cpu_time + stat.children_time).sum::<Duration>();
+        let reads = all.keys().map(|pid| {
+            let io = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+            value(&io, "read_bytes")?.parse::<u64>().ok()
+        });
+        // One that ends meanwhile has no file any more; of the first one there always is.
+        let reads: Vec<Option<u64>> = reads.collect();
+        let known = reads.iter().any(Option::is_some);
+        let disk = known.then(|| reads.into_iter().flatten().sum());
+        Self { alive: all.keys().copied().collect(), seconds: time.as_secs_f64(), disk }
+    }
 }
 
 fn descendants(first: u32) -> BTreeMap<u32, Stat> {
@@ -168,13 +195,37 @@ mod tests {
             .unwrap();
         let mut line = [0];
         std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
-        let (time, _) = tree(shell.id());
+        let time = Tree::of(shell.id(), None).seconds;
         assert!(time > 0.0, "the child's time counts after its end");
         assert!(descendants(std::process::id()).contains_key(&shell.id()));
         assert!(!descendants(shell.id()).contains_key(&std::process::id()));
         drop(shell.stdin.take());
         shell.wait().unwrap();
-        assert_eq!(tree(shell.id()), (0.0, None));
+        assert_eq!(Tree::of(shell.id(), None), Tree::default());
+    }
+
+    #[test]
+    fn a_process_that_has_come_since_is_waited_for() {
+        let script =
+            "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo >&2) & echo; wait; read end";
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let before = BTreeSet::from([shell.id()]);
+        // The wait has a bound, which a busy machine may exceed.
+        let mut tree = Tree::of(shell.id(), Some(&before));
+        while tree.alive != before {
+            tree = Tree::of(shell.id(), Some(&before));
+        }
+        assert!(tree.seconds > 0.0, "the time of a process that was alive at first");
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 
     #[test]
@@ -182,6 +233,7 @@ mod tests {
         let reading = |processes, tx_frames, disk| EndReading {
             at: Instant::now(),
             processes,
+            alive: BTreeSet::new(),
             cpu: CpuTimes::default(),
             device: Device { tx_frames, ..Device::default() },
             softirqs: 0,

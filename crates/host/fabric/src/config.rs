@@ -160,8 +160,9 @@ pub struct FabricConfig {
     pub queues: u16,
     /// Rates of the second network and those after it, where they differ from `rate`.
     pub network_rates: Vec<Rate>,
-    /// Rates of the first network's links from the switch to the first nodes, node 1's first, where
-    /// nodes differ; the rest have `rate`. So a server can have a faster link than its clients.
+    /// Rates of the first network's links between the switch and the first nodes, node 1's first,
+    /// where nodes differ; the rest have `rate`. So a server can have a faster link than its
+    /// clients. These nodes' links are shaped in both directions.
     pub node_rates: Vec<Rate>,
     /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
     /// 400 Gbit/s.
@@ -255,17 +256,19 @@ impl FabricConfig {
         self.seed = impairments.seed;
     }
 
-    /// The most payload, in bytes per second, that a shaped link lets through in one direction:
-    /// frames of `payload` bytes behind (and in front of) `header` other bytes, Ethernet's 14
-    /// included, the frame check sequence not. `None` when the link is not shaped. The link is one
-    /// without a rate of its own (`node_rates`).
+    /// The most payload, in bytes per second, that the shaped links let through from a node to
+    /// another one: frames of `payload` bytes behind (and in front of) `header` other bytes,
+    /// Ethernet's 14 included, the frame check sequence not. `None` when the link is not shaped.
     ///
     /// Every frame is charged its length plus 24 bytes, and 84 bytes at least, as on the wire of a
     /// real Ethernet.
-    pub fn payload_limit(&self, payload: u32, header: u32) -> Option<f64> {
+    pub fn payload_limit(&self, [from, to]: [u16; 2], payload: u32, header: u32) -> Option<f64> {
         let wire = (f64::from(payload) + f64::from(header) + f64::from(WIRE_OVERHEAD))
             .max(f64::from(WIRE_MINIMUM));
-        self.rate.map(|rate| rate.bytes() * f64::from(payload) / wire)
+        let sent = self.node_rates.get(usize::from(from).wrapping_sub(1)).copied();
+        let rates = self.rate_of(0, to).into_iter().chain(sent);
+        let rate = rates.map(|rate| rate.bytes()).reduce(f64::min)?;
+        Some(rate * f64::from(payload) / wire)
     }
 
     /// Refuses, with one line that says what to change, what cannot be built.
@@ -420,10 +423,16 @@ mod tests {
     fn the_payload_limit_is_that_of_a_real_gigabit_ethernet() {
         let config = FabricConfig { rate: Some(Rate::GIGABIT), ..FabricConfig::default() };
         // TCP over IPv4 with timestamps: 1448 bytes in a frame of 1514, 1538 on the wire.
-        let tcp = config.payload_limit(1448, 66).unwrap();
+        let tcp = config.payload_limit([1, 2], 1448, 66).unwrap();
         assert!((tcp - 125e6 * 1448.0 / 1538.0).abs() < 1.0);
         // A short frame occupies 84 bytes.
-        assert!((config.payload_limit(8, 42).unwrap() - 125e6 * 8.0 / 84.0).abs() < 1.0);
-        assert_eq!(FabricConfig::default().payload_limit(8, 42), None);
+        assert!((config.payload_limit([1, 2], 8, 42).unwrap() - 125e6 * 8.0 / 84.0).abs() < 1.0);
+        assert_eq!(FabricConfig::default().payload_limit([1, 2], 8, 42), None);
+        let slower = Rate::bits_per_second(100_000_000);
+        let config = FabricConfig { node_rates: vec![Rate::GIGABIT, slower], ..config };
+        for way in [[1, 2], [2, 1], [2, 3]] {
+            assert!((config.payload_limit(way, 1448, 66).unwrap() - tcp / 10.0).abs() < 1.0);
+        }
+        assert_eq!(config.payload_limit([3, 1], 1448, 66), Some(tcp));
     }
 }

@@ -233,8 +233,8 @@ impl Fabric {
 
     /// The most payload, in bytes per second, that a link lets through; see
     /// [`FabricConfig::payload_limit`].
-    pub fn payload_limit(&self, payload: u32, header: u32) -> Option<f64> {
-        self.config.payload_limit(payload, header)
+    pub fn payload_limit(&self, way: [u16; 2], payload: u32, header: u32) -> Option<f64> {
+        self.config.payload_limit(way, payload, header)
     }
 }
 
@@ -306,6 +306,10 @@ fn build(state: &mut FabricState) -> Result<(), FabricError> {
         let name = topology::node_name(&config.prefix, number);
         netns::inside(&name, || {
             tool::batch("ip", &topology::address(config, number, with_ipv6))?;
+            match topology::shape_sending(config, number) {
+                script if script.is_empty() => {}
+                script => tool::batch("tc", &script)?,
+            }
             set_sending(config)
         })?;
     }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::FabricConfig;
 use crate::config::{WIRE_MINIMUM, WIRE_OVERHEAD};
+use crate::{FabricConfig, Rate};
 
 /// A node's interface to the first network.
 pub(crate) const INTERFACE: &str = "eth0";
@@ -185,16 +185,27 @@ pub(crate) fn shape(config: &FabricConfig) -> String {
         (0..config.networks).flat_map(|n| (1..=config.nodes).map(move |number| (n, number)));
     for (network, number) in ports {
         let Some(rate) = config.rate_of(network, number) else { continue };
-        let _ = writeln!(
-            script,
-            "qdisc add dev {} root tbf rate {}bit burst {} limit {} overhead {WIRE_OVERHEAD} mpu {WIRE_MINIMUM}",
-            port_of(network, number),
-            rate.bits(),
-            config.burst,
-            config.buffer,
-        );
+        script += &bucket(config, &port_of(network, number), rate);
     }
     script
+}
+
+/// `tc` script for node `number`'s namespace: the token bucket of what it sends, if its port has a
+/// rate of its own. Empty otherwise: then only the receivers' ports limit it.
+pub(crate) fn shape_sending(config: &FabricConfig, number: u16) -> String {
+    match config.node_rates.get(usize::from(number) - 1) {
+        None => String::new(),
+        Some(rate) => bucket(config, INTERFACE, *rate),
+    }
+}
+
+fn bucket(config: &FabricConfig, device: &str, rate: Rate) -> String {
+    format!(
+        "qdisc add dev {device} root tbf rate {}bit burst {} limit {} overhead {WIRE_OVERHEAD} mpu {WIRE_MINIMUM}\n",
+        rate.bits(),
+        config.burst,
+        config.buffer,
+    )
 }
 
 /// `ip` script for node `number`'s namespace: interface up, addresses, and its neighbours' MAC
@@ -265,5 +276,7 @@ mod tests {
         let script = shape(&config);
         let rates = script.lines().filter_map(|line| line.split(' ').nth(7));
         assert_eq!(rates.collect::<Vec<_>>(), ["100000000bit", "1000000000bit", "100000000bit"]);
+        assert!(shape_sending(&config, 2).contains("dev eth0 root tbf rate 1000000000bit"));
+        assert_eq!(shape_sending(&config, 3), "");
     }
 }

@@ -61,12 +61,15 @@ pub struct FilePaperPlan {
     pub what: String,
     /// The rate that was printed, in Mbit/s.
     pub mbit: f64,
+    /// Whether the rate stayed below this.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
     /// The cell here that it compares with.
     pub of: FileSelector,
 }
 
-/// The first cell of a single client, over a new connection to null and without protection, that
-/// has all of these.
+/// The first cell of a single client, over a new connection and without protection, that has all of
+/// these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSelector {
@@ -76,6 +79,9 @@ pub struct FileSelector {
     pub link: String,
     /// Bytes of the file.
     pub size: u64,
+    /// Where the copies go; absent: to null.
+    #[serde(default)]
+    pub to: Sink,
     /// The server's memory in MiB, where it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
@@ -88,7 +94,7 @@ impl FileSelector {
     }
 
     fn fits(&self, cell: &FileCell) -> bool {
-        let usual = (Sink::Null, Connection::New, 1, Protection::Off);
+        let usual = (self.to, Connection::New, 1, Protection::Off);
         (cell.service.as_str(), cell.size, cell.memory) == (&self.service, self.size, self.memory())
             && (cell.to, cell.connection, cell.clients, cell.protection) == usual
     }
@@ -150,6 +156,15 @@ impl FilesPlan {
         }
         if self.links.iter().any(|name| plan.is_loopback(name)) {
             return Err("a loopback has no second node for the server".into());
+        }
+        // Of several clients' rates, the server's port is the limit.
+        let unlimited = |name: &&String| {
+            let link = &plan.link[*name];
+            link.nodes > 2 && link.rate_mbit.is_some() && link.server_rate_mbit.is_none()
+        };
+        let several = self.clients.iter().any(|clients| *clients > 1);
+        if let Some(name) = self.links.iter().find(|name| several && unlimited(name)) {
+            return Err(format!("several clients on link '{name}' need its server_rate_mbit"));
         }
         if self.links.is_empty() || self.cells().is_empty() {
             return Err("no list may be empty, but for memory_mib".into());

@@ -6,11 +6,12 @@ use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{file_size, percent, short};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::service::{self, Connection, Protection, Sink};
+use gigae_eval_model::stats::CONFIDENCE;
 
 /// A server that reads more of a file than this for each copy does not have it in its memory.
 const READ: f64 = 0.5;
 
-/// A login that takes more than this share of the time is worth a sentence.
+/// If more than this share of the time goes before the transfer, it is worth a sentence.
 const LOGIN: f64 = 0.2;
 
 /// The usual cells: one client, a new connection, nothing protected and nothing limited.
@@ -31,7 +32,7 @@ pub(super) fn files(results: &Results) -> Vec<String> {
                 .filter(move |one| one.cell.to == sink && one.cell.service == service)
                 .max_by_key(|one| one.cell.size)
         };
-        let one = to(Sink::Null)?;
+        let one = to(Sink::Null).filter(|one| one.median.is_some())?;
         let tcp = stream_beside(results, link);
         let tcp =
             tcp.map(|tcp| format!("; TCP alone has {} Mbit/s there", short(tcp.median * 8.0)));
@@ -66,11 +67,16 @@ fn services(results: &Results) -> Vec<&str> {
     names
 }
 
-/// For each link and service: what several clients at once get, and how evenly.
+/// For each link and service: what several clients at once get, and how evenly; under the usual
+/// conditions, of the most clients the largest file to null.
 pub(super) fn clients(results: &Results) -> Vec<String> {
     let most = |link: &str, service: &str| {
         let fits = |one: &&FileFigure| {
-            one.link == link && one.cell.service == service && one.cell.clients > 1
+            (one.link.as_str(), one.cell.service.as_str()) == (link, service)
+                && one.cell.clients > 1
+                && one.cell.connection == Connection::New
+                && one.cell.to == Sink::Null
+                && one.cell.is_plain()
         };
         let one = results
             .files
@@ -111,12 +117,17 @@ pub(super) fn protection(results: &Results) -> Vec<String> {
             _ => "Encryption",
         };
         let (costs, before) = (one.cpu_per_gigabyte()?, bare.cpu_per_gigabyte()?);
-        let differ = one.ci95[1] < bare.ci95[0] || bare.ci95[1] < one.ci95[0];
-        let said = if differ { "changes the rate" } else { "does not measurably change the rate" };
+        let (with, without) = (one.ci95?, bare.ci95?);
+        let file = format!("{} by {}", file_size(one.cell.size), title(one));
+        let said = if one.coverage.min(bare.coverage) < CONFIDENCE {
+            format!("{what} of {file}, of too few copies for a verdict on the rate")
+        } else if with[1] < without[0] || without[1] < with[0] {
+            format!("{what} changes the rate of {file}")
+        } else {
+            format!("{what} does not measurably change the rate of {file}")
+        };
         Some(format!(
-            "{what} {said} of {} by {}: {} with it, {} without, and {} and {} s of CPU per GB ({}).",
-            file_size(one.cell.size),
-            title(one),
+            "{said}: {} with it, {} without, and {} and {} s of CPU per GB ({}).",
             mbit(one),
             mbit(bare),
             short(costs),
@@ -127,17 +138,19 @@ pub(super) fn protection(results: &Results) -> Vec<String> {
     results.files.iter().filter_map(of).collect()
 }
 
-/// For each link: files whose login takes longer than they do.
+/// For each link: the largest file of whose time much goes before the transfer.
 pub(super) fn login(results: &Results) -> Vec<String> {
     let of_link = |link: &str| {
         let share = |one: &FileFigure| one.before_ms / (one.before_ms + one.transfer_ms);
         let fits = |one: &&FileFigure| one.cell.to == Sink::Null && share(one) > LOGIN;
         let one = usual(results, link).filter(fits).max_by_key(|one| one.cell.size)?;
         Some(format!(
-            "Of the time for a file of {} by {}, {} are connection and login: {} ms of {} ms ({link}).",
+            "Of the time for a file of {} by {}, {} are {}connection and login: {} ms of {} ms ({link}).",
             file_size(one.cell.size),
             title(one),
             percent(share(one)),
+            // curl's times begin after its start, those of smbclient with it.
+            if one.cell.service == "smb" { "start of the client, " } else { "" },
             short(one.before_ms),
             short(one.before_ms + one.transfer_ms),
         ))
@@ -175,7 +188,7 @@ fn title(one: &FileFigure) -> &str {
 }
 
 fn mbit(one: &FileFigure) -> String {
-    format!("{} Mbit/s", short(one.mbit()))
+    one.mbit().map_or("no rate".into(), |rate| format!("{} Mbit/s", short(rate)))
 }
 
 #[cfg(test)]
@@ -201,20 +214,22 @@ mod tests {
                 disk_rate: None,
             },
             unit: "MB/s".into(),
-            median: rate,
-            ci95: [rate, rate],
-            coverage: 0.75,
-            repetitions: vec![rate; 3],
+            median: Some(rate).filter(|_| size >= 1_000_000),
+            ci95: Some([rate, rate]).filter(|_| size >= 1_000_000),
+            coverage: 0.97,
+            repetitions: vec![size as f64 / rate / 1e3; 3],
             before_ms: 5.0,
             transfer_ms: size as f64 / rate / 1e3,
             shares: vec![rate],
             disk_reads: Some(reads.to_vec()),
             server: Cost::default(),
             client: Cost::default(),
+            one_cpu: false,
             limit: Some(11.8),
             verified: 1,
             version: "1".into(),
             command: String::new(),
+            doubts: Vec::new(),
         }
     }
 
@@ -250,8 +265,11 @@ mod tests {
                 "Signing changes the rate of 1 GB by FTP: 400 Mbit/s with it, 800 Mbit/s without, and 2.00 and 1.00 s of CPU per GB (fast)."
             ]
         );
-        all.files[1].ci95 = [49.0, 101.0];
+        all.files[1].ci95 = Some([49.0, 101.0]);
         assert!(protection(&all)[0].contains("does not measurably change"));
+        all.files[1].coverage = 0.75;
+        let few = "Signing of 1 GB by FTP, of too few copies for a verdict on the rate: 400 Mbit/s";
+        assert!(protection(&all)[0].starts_with(few), "{:?}", protection(&all));
         all.files.remove(0);
         assert!(protection(&all).is_empty());
     }
@@ -277,7 +295,9 @@ mod tests {
         );
         let mut seven = figure(20_000_000, None, [0; 3], 80.0);
         (seven.cell.clients, seven.shares) = (7, vec![11.5, 11.75, 11.0]);
-        all.files = vec![seven];
+        let mut limited = seven.clone();
+        (limited.cell.memory, limited.shares) = (Some(64 << 20), vec![1.0]);
+        all.files = vec![seven, limited];
         assert_eq!(
             clients(&all),
             [
