@@ -275,7 +275,8 @@ memory_mib = [20, 128]
     assert_eq!(reads.len(), 2, "{:?}", results.skipped);
     let [Some(little), Some(much)] = reads[..] else { panic!("{reads:?}") };
     assert!(little.iter().all(|bytes| *bytes > 20_000_000), "{reads:?}");
-    assert!(much.iter().all(|bytes| *bytes < 1_000_000), "{reads:?}");
+    // A few megabytes at most: the server's own program and libraries, if the kernel dropped them.
+    assert!(much.iter().all(|bytes| *bytes < 10_000_000), "{reads:?}");
     let text = std::fs::read_to_string(place.path("out/report.md")).unwrap();
     assert!(text.contains("does not fit") && text.contains("The file fits"), "{text}");
 }
