@@ -1,8 +1,6 @@
 //! Files in memory, and a network in virtual time between a fetcher and a server.
 #![allow(missing_docs)]
 
-mod limits;
-
 use gigae_share::{
     Answer, Attributes, Entry, Fault, Fetcher, Kind, Listed, MAX_REPLY, MAX_REQUEST, Options,
     Outgoing, Server, Sink, Source, Want, Wanted, digest, valid_name,

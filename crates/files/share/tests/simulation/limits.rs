@@ -1,6 +1,6 @@
 //! What a fetcher and a pusher bear from the other end.
 
-use super::{MS, Written, attributes};
+use crate::world::{MS, Written, attributes};
 use gigae_share::{Attributes, Entry, Fault, Fetcher, Kind, Options, ReplyHeader, Want, Wanted};
 use std::time::Duration;
 

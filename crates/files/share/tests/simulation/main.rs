@@ -1,10 +1,11 @@
 //! Fetcher and server on a network in virtual time, with faults by seed.
 #![allow(missing_docs)]
 
-mod common;
+mod limits;
+mod world;
 
-use common::{Faults, World};
 use gigae_share::{Fault, Kind};
+use world::{Faults, World};
 
 #[test]
 fn a_tree_arrives_as_it_is_and_a_second_copy_finds_it() {
