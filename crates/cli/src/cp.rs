@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Problems that are told apart on standard error; the rest is counted.
+/// Most problems that standard error lists. It has the number of the others.
 const TOLD: usize = 10;
 
 /// How long a server is waited for that is to stop.

@@ -137,8 +137,8 @@ struct Client {
     ended: Option<Instant>,
 }
 
-/// Notes when each client ends. Those that are still there after so long, or when the run is
-/// interrupted, are ended by whoever asks for their output.
+/// Notes when each client ends. The caller ends those that still run after `patience`, or
+/// when the run is interrupted: it does so when it takes their output.
 fn wait(clients: &mut [Client], patience: Duration, interrupted: &AtomicBool) {
     let deadline = Instant::now() + patience;
     while clients.iter().any(|client| client.ended.is_none()) {

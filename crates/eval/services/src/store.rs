@@ -120,8 +120,8 @@ impl FileStore {
         Ok(file)
     }
 
-    /// Drops the file from the page cache, so that whoever reads it next reads it from the disk and
-    /// is charged for the memory.
+    /// Drops the file from the page cache, so the next process that reads it reads it from the
+    /// disk and is charged for the memory.
     pub fn forget(&self, file: &StoredFile) -> Result<(), ServiceError> {
         let path = self.export().join(&file.name);
         let forgotten =

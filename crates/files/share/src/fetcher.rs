@@ -335,7 +335,7 @@ impl Fetcher {
 }
 
 impl Fetcher {
-    /// Pongs count for a while only: whoever answers nothing else is not there either.
+    /// Pongs count for a while only: a server that answers nothing else is of no use.
     fn is_patient_until(&self) -> Duration {
         (self.heard + self.options.patience).min(self.advanced + 4 * self.options.patience)
     }

@@ -137,7 +137,7 @@ pub struct Status {
     pub resumed: u64,
     /// Bytes of all files that were found up to now.
     pub total: u64,
-    /// What has failed, as far as it is told apart.
+    /// The paths that failed first, with the reason. `failed` counts all.
     pub problems: Vec<(Vec<u8>, Fault)>,
     /// How much has failed.
     pub failed: u64,

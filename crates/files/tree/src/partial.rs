@@ -172,7 +172,7 @@ fn own(directory: &OwnedFd, name: &[u8], create: OFlags) -> Result<Option<(Owned
         return Ok(None);
     }
     lock_open(&file)?;
-    // Whoever had the lock may have given the file its final name.
+    // The process that had the lock may have given the file its final name.
     let named = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(fault)?;
     if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
         return Err(Fault::NotFound);
