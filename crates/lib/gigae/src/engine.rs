@@ -329,10 +329,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads the clock, and lets the protocol do what is due.
+    /// Reads the clock, and lets the protocol do what is due. After a long time away, that waits for
+    /// a look at all links.
     pub(crate) fn update_clock(&mut self) {
         self.quiet = false;
         let now = self.clock.read();
+        if self.links.are_behind(now) {
+            self.clock.expire();
+            return;
+        }
         self.proto.advance(now);
         self.transfer.advance(now);
         self.links.advance(now);

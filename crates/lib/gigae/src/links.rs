@@ -153,6 +153,12 @@ impl Links {
         }
     }
 
+    /// Whether the next round looks at all links before anything counts as late.
+    #[inline]
+    pub(crate) fn are_behind(&mut self, now: Instant) -> bool {
+        self.bulk.as_mut().is_some_and(|bulk| bulk.is_behind(now))
+    }
+
     /// Takes the time.
     #[inline]
     pub(crate) fn advance(&mut self, now: Instant) {

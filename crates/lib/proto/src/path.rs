@@ -543,6 +543,17 @@ impl Path {
         true
     }
 
+    /// A question about the path was answered while it was alive: it works. The next timeout is as
+    /// long as before, since this says nothing about the round trip of frames (Karn's rule).
+    pub(crate) fn answer(&mut self) {
+        if !self.is_sound() {
+            self.state = PathState::Sound;
+            if self.in_flight == 0 {
+                self.waiting = Since::Never;
+            }
+        }
+    }
+
     /// Forgets what is in flight.
     pub(crate) fn forget(&mut self) {
         self.in_flight = 0;

@@ -303,6 +303,24 @@ fn a_peer_that_is_busy_for_some_milliseconds_costs_the_socket_nothing() {
     }
 }
 
+/// Frames go by the link after 10 ms. Nothing is in flight by the socket then whose arrival would show
+/// that it works, but the answer to a question does.
+#[test]
+fn a_peer_that_is_busy_for_longer_does_not_make_the_socket_dead() {
+    for time in [8, 12, 15, 25, 40, 100] {
+        let mut w = begun([true, true], 1, quiet());
+        stream(&mut w, 2..100);
+        let peer = w.peer(0, 1);
+        for n in 100..120 {
+            w.nodes[0].send_bulk(peer, &frame(n)).unwrap();
+            busy(&mut w, 1, Duration::from_millis(time));
+            w.run(Duration::from_millis(30));
+        }
+        assert_eq!(numbers(&w, 1), (0..120).collect::<Vec<_>>());
+        assert_eq!(w.nodes[0].proto.paths()[1].deaths, 0, "{time} ms");
+    }
+}
+
 /// The link is the way of everything else, so it is never taken for dead.
 #[test]
 fn a_link_that_fails_for_a_while_keeps_the_session_although_the_socket_works() {

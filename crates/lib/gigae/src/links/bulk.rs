@@ -22,6 +22,10 @@ const ROUNDS: u8 = 3;
 /// program one part in a hundred.
 const SELDOM: Duration = Duration::from_micros(20);
 
+/// A socket that was not polled for so long may hold what says that a path works. The process had no
+/// processor meanwhile, or the program did not call.
+const LATE: Duration = Duration::from_millis(1);
+
 /// See the module's description.
 pub(super) struct BulkSocket {
     pub(super) config: BulkConfig,
@@ -37,12 +41,23 @@ pub(super) struct BulkSocket {
     rounds: u8,
     /// When it is due again.
     next: Instant,
+    /// It was polled since the time was taken.
+    looked: bool,
 }
 
 impl BulkSocket {
     pub(super) fn new(config: BulkConfig) -> Self {
         let (until, next) = (Instant(0), Instant(0));
-        Self { config, due: false, expected: false, until, brings: false, rounds: 0, next }
+        Self {
+            config,
+            due: false,
+            expected: false,
+            until,
+            brings: false,
+            rounds: 0,
+            next,
+            looked: false,
+        }
     }
 
     /// Whether to poll the socket in this round, which it counts.
@@ -57,7 +72,15 @@ impl BulkSocket {
 
     /// Takes the time.
     pub(super) fn advance(&mut self, now: Instant) {
+        self.looked = false;
         self.due |= now >= self.next;
+    }
+
+    /// Whether the next round polls it before anything counts as late.
+    pub(super) fn is_behind(&mut self, now: Instant) -> bool {
+        let behind = !self.looked && now > self.next + LATE;
+        self.expected |= behind;
+        behind
     }
 
     /// It was polled, and this many frames came.
@@ -68,6 +91,7 @@ impl BulkSocket {
         }
         (self.due, self.expected, self.rounds) = (now < self.until, false, 0);
         self.next = now + SELDOM;
+        self.looked = true;
     }
 
     /// A peer was asked for bulk data.
@@ -93,6 +117,23 @@ impl BulkSocket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_counts_as_late_before_a_socket_was_polled() {
+        let at = "198.18.0.1:1".parse().unwrap();
+        let mut bulk = BulkSocket::new(BulkConfig { at, datagram: 1464, most: 44 });
+        let [begin, soon, late] = [1_000_000, 1_500_000, 21_000_000].map(Instant);
+        bulk.polled(0, begin);
+        bulk.advance(begin);
+        assert!(!bulk.is_behind(soon));
+        assert!(bulk.is_behind(late) && bulk.is_due(), "the process had no processor");
+        // The round that polls it may know the time of the last one only.
+        bulk.polled(1, begin);
+        assert!(!bulk.is_behind(late));
+        bulk.advance(late);
+        bulk.polled(0, late);
+        assert!(!bulk.is_behind(late));
+    }
 
     #[test]
     fn a_socket_is_polled_often_only_while_something_comes() {

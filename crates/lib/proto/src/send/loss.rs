@@ -198,6 +198,9 @@ impl<T> SendWindow<T> {
                 expired.given_up = expired.given_up.union(self.time_out(id, now));
                 let by_link = id.is_first() || !has_bulk;
                 expired.is_link_silent |= by_link && self.path(id).rtt.timeouts() == QUESTIONS + 1;
+                if self.is_asked_when_silent(id) {
+                    expired.to_probe.insert(id);
+                }
             } else if has_bulk {
                 match path.probed_or_left(now) {
                     AfterProbe::Probe => expired.to_probe.insert(id),

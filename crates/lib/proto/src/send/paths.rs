@@ -208,8 +208,22 @@ impl<T> SendWindow<T> {
                 path.keep_queues_short();
             }
             self.doubt_others(PathSet::of(id));
+        } else if self.may_die(id) {
+            self.path(id).answer();
         }
         revived
+    }
+
+    /// Whether a path is given up if it is silent: there are others, and it is not the link beside a
+    /// socket.
+    fn may_die(&self, id: PathId) -> bool {
+        !(self.further.is_empty() || self.has_bulk && id.is_first())
+    }
+
+    /// Whether a silent path is asked whether it works. Perhaps the peer is only late, and what was
+    /// in flight arrives by another path now.
+    pub(super) fn is_asked_when_silent(&self, id: PathId) -> bool {
+        self.may_die(id) && self.path_of(id).is_alive()
     }
 
     /// The path for a frame that is about no path: `wanted` if it is alive, else the first that is.
