@@ -329,8 +329,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads the clock, and lets the protocol do what is due. After a long time away, that waits for
-    /// a look at all links.
+    /// Reads the clock, and lets the protocol do what is due. After a long time away, that waits
+    /// for a look at all links.
     pub(crate) fn update_clock(&mut self) {
         self.quiet = false;
         let now = self.clock.read();

@@ -303,8 +303,8 @@ fn a_peer_that_is_busy_for_some_milliseconds_costs_the_socket_nothing() {
     }
 }
 
-/// Frames go by the link after 10 ms. Nothing is in flight by the socket then whose arrival would show
-/// that it works, but the answer to a question does.
+/// Frames go by the link after 10 ms. Nothing is in flight by the socket then whose arrival would
+/// show that it works, but the answer to a question does.
 #[test]
 fn a_peer_that_is_busy_for_longer_does_not_make_the_socket_dead() {
     for time in [8, 12, 15, 25, 40, 100] {

@@ -22,8 +22,8 @@ const ROUNDS: u8 = 3;
 /// program one part in a hundred.
 const SELDOM: Duration = Duration::from_micros(20);
 
-/// A socket that was not polled for so long may hold what says that a path works. The process had no
-/// processor meanwhile, or the program did not call.
+/// A socket that was not polled for so long may hold what says that a path works. The process had
+/// no processor meanwhile, or the program did not call.
 const LATE: Duration = Duration::from_millis(1);
 
 /// See the module's description.

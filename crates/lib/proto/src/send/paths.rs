@@ -214,8 +214,8 @@ impl<T> SendWindow<T> {
         revived
     }
 
-    /// Whether a path is given up if it is silent: there are others, and it is not the link beside a
-    /// socket.
+    /// Whether a path is given up if it is silent: there are others, and it is not the link beside
+    /// a socket.
     fn may_die(&self, id: PathId) -> bool {
         !(self.further.is_empty() || self.has_bulk && id.is_first())
     }
