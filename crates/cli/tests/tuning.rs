@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         ctrl_c_puts_both_ends_back,
         a_killed_run_is_put_back_by_its_guardian,
         a_killed_server_is_put_back_by_its_guardian,
+        a_slower_cpus_control_group_goes_with_the_run_however_it_ends,
         with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since,
         a_server_whose_owner_does_not_allow_it_refuses_and_nothing_is_changed
     ]);
@@ -455,6 +456,67 @@ fn a_killed_server_is_put_back_by_its_guardian() {
     let output = run.wait_with_output().unwrap();
     assert!(!output.status.success() && text(&output).lines().count() == 1, "{}", text(&output));
     fixture.await_as_before();
+}
+
+/// The control group of a process, while that is one with a quota.
+fn quota_group(pid: u32) -> Option<PathBuf> {
+    let read = |file: String| fs::read_to_string(file).unwrap_or_default();
+    let cgroups = read(format!("/proc/{pid}/cgroup"));
+    let line = cgroups.lines().find(|line| line.ends_with(&format!("/gigae-quota-{pid}")))?;
+    let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+    let mounts = read("/proc/self/mounts".to_owned());
+    let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|words| {
+        match controllers.split(',').next() {
+            Some("") | None => words[2] == "cgroup2",
+            Some(first) => words[2] == "cgroup" && words[3].split(',').any(|one| one == first),
+        }
+    })?;
+    Some(PathBuf::from(mount[1]).join(path.trim_start_matches('/')))
+}
+
+/// Where the kernel has quotas. Elsewhere the results must say why there is none.
+fn a_slower_cpus_control_group_goes_with_the_run_however_it_ends() {
+    let _alone = alone();
+    let knobs = "tso = [\"off\"]\nmtu = [4000]\nrps = [\"all\"]";
+    let plan = LONG.replace(knobs, "cpu-quota = [50]");
+    assert_ne!(plan, LONG);
+    for (how, signals) in [("quota_int", Signal::INT), ("quota_kill", Signal::KILL)] {
+        let fixture = TuningFixture::new(how, true);
+        fixture.await_server();
+        let node = fixture.fabric.node(1);
+        let absent = {
+            let _inside = node.enter().unwrap();
+            let place = TunedInterface::new("eth0").unwrap();
+            tune::by_name("cpu-quota").unwrap().read(&place).err()
+        };
+        if let Some(why) = absent {
+            let short = plan.replace("repetitions = 100", "repetitions = 1");
+            let output = fixture.eval(&short).output().unwrap();
+            assert!(output.status.success(), "{}", text(&output));
+            let report = fs::read_to_string(fixture.path("out").join("report.md")).unwrap();
+            assert!(report.contains(&why.0), "{}: {report}", why.0);
+            continue;
+        }
+        let mut run =
+            fixture.eval(&plan).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let pids = [run.id(), fixture.server.id()];
+        let deadline = Instant::now() + PATIENCE;
+        let groups = loop {
+            assert!(Instant::now() < deadline, "no process has a quota");
+            if let [Some(here), Some(there)] = pids.map(quota_group) {
+                break [here, there];
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        signal(run.id(), signals);
+        run.wait().unwrap();
+        // The server goes on and puts its process back by itself.
+        while groups.iter().any(|group| group.exists()) || journals(pids[0]) > 0 {
+            assert!(Instant::now() < deadline, "a control group is left: {groups:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(quota_group(fixture.server.id()), None);
+    }
 }
 
 fn with_its_guardian_killed_too_the_next_one_puts_back_what_nobody_changed_since() {

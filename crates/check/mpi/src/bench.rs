@@ -173,7 +173,12 @@ impl Benchmark<'_> {
         Ok(found)
     }
 
-    fn run_job(&self, vendor: &Vendor, hosts: &Hosts, job: &Job<'_>) -> Result<Finished, Error> {
+    pub(crate) fn run_job(
+        &self,
+        vendor: &Vendor,
+        hosts: &Hosts,
+        job: &Job<'_>,
+    ) -> Result<Finished, Error> {
         let finished = vendor.run(hosts, job, self.interrupted)?;
         if finished.status.success() {
             return Ok(finished);
@@ -185,7 +190,7 @@ impl Benchmark<'_> {
 }
 
 /// A program with a rank on each of the first `hosts`.
-fn job<'a>(
+pub(crate) fn job<'a>(
     transport: Transport,
     hosts: u16,
     program: &'a Path,
@@ -203,7 +208,7 @@ pub fn name(transport: Transport) -> &'static str {
 }
 
 /// Of this process alone, so that several can run.
-fn prefix(what: &str) -> String {
+pub(crate) fn prefix(what: &str) -> String {
     format!("mpi{}-{what}", std::process::id())
 }
 
@@ -245,7 +250,7 @@ fn collect_patterns(stdout: &str, into: &mut BTreeMap<RankPattern, Vec<f64>>) ->
 }
 
 /// The line `KIND VALUE`, which there must be.
-fn value(stdout: &str, kind: &str) -> Result<f64, Error> {
+pub(crate) fn value(stdout: &str, kind: &str) -> Result<f64, Error> {
     let number = |line: &str| line.strip_prefix(kind)?.strip_prefix(' ')?.parse().ok();
     stdout.lines().find_map(number).ok_or_else(|| format!("a program printed no {kind}: {stdout}"))
 }

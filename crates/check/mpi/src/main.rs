@@ -3,7 +3,7 @@
 use clap::Parser;
 use gigae_fabric::Fabric;
 use gigae_mpi::bench::Benchmark;
-use gigae_mpi::report;
+use gigae_mpi::{report, speedup};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,12 @@ struct Arguments {
     runs: u32,
 
     /// Also write what is asked, with the value of each run, to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "speed_up")]
     json: Option<std::path::PathBuf>,
+
+    /// Measure the sort and the solver on 1, 2, 4 and 8 hosts instead, the same work on each
+    #[arg(long)]
+    speed_up: bool,
 }
 
 fn main() -> ExitCode {
@@ -44,21 +48,23 @@ fn main() -> ExitCode {
     let possible = Fabric::preflight().and_then(|()| Fabric::down_abandoned());
     let say = |line: &str| eprintln!("{line}");
     let bench = Benchmark { runs: arguments.runs, interrupted: &interrupted, say: &say };
-    match possible.map_err(|error| error.to_string()).and_then(|_| bench.run()) {
-        Ok(figures) => {
-            print!("{}", report::text(&figures));
-            let written = arguments.json.map(|file| {
-                std::fs::write(&file, report::json(&figures))
-                    .map_err(|error| format!("gigae-mpi: {}: {error}", file.display()))
-            });
-            match written {
-                Some(Err(what)) => {
-                    eprintln!("{what}");
-                    ExitCode::FAILURE
-                }
-                _ => ExitCode::SUCCESS,
-            }
-        }
+    let possible = possible.map_err(|error| error.to_string());
+    if arguments.speed_up {
+        let measured = possible.and_then(|_| bench.speed_up());
+        return ended(measured.map(|found| print!("{}", speedup::text(&found))), &interrupted);
+    }
+    let measured = possible.and_then(|_| bench.run()).and_then(|figures| {
+        print!("{}", report::text(&figures));
+        let Some(file) = arguments.json else { return Ok(()) };
+        std::fs::write(&file, report::json(&figures))
+            .map_err(|error| format!("{}: {error}", file.display()))
+    });
+    ended(measured, &interrupted)
+}
+
+fn ended(outcome: Result<(), gigae_mpi::Error>, interrupted: &AtomicBool) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
         Err(_) if interrupted.load(Ordering::Relaxed) => {
             eprintln!("gigae-mpi: interrupted; nothing is left behind");
             ExitCode::from(130)

@@ -17,6 +17,7 @@ pub mod job;
 pub mod knobs;
 pub mod note;
 pub mod number;
+pub mod papers;
 pub mod plan;
 pub mod program_figure;
 pub mod results;

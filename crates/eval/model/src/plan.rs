@@ -27,7 +27,7 @@ pub use files::{FilePaperPlan, FileSelector, FilesPlan};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
 pub use only::{CellFilter, CellFilterPair, shell_word};
-pub use paper::{PaperPlan, QuotePlan};
+pub use paper::{NicPlan, PaperPlan, QuotePlan};
 pub use settings::{
     Backend, BusyPoll, BusyPollOn, CongestionControl, DEFAULT, GigaeOptions, Recovery, Setting,
     TcpOptions, XdpMode, XdpOptions,

@@ -9,6 +9,7 @@
 mod cores;
 mod files;
 mod incast;
+mod links;
 mod load;
 mod machine;
 mod programs;
@@ -37,6 +38,8 @@ pub struct Rule {
 pub const RULES: &[Rule] = &[
     Rule { name: "quickest", find: trips::quickest },
     Rule { name: "asleep", find: trips::asleep },
+    Rule { name: "switch", find: links::switch },
+    Rule { name: "link-rate", find: links::link_rate },
     Rule { name: "tcp-share", find: trips::tcp_share },
     Rule { name: "echo-by-size", find: trips::echo_by_size },
     Rule { name: "most", find: streams::most },
@@ -44,6 +47,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "buffer", find: streams::buffer },
     Rule { name: "nodelay", find: streams::nodelay },
     Rule { name: "cpus", find: streams::cpus },
+    Rule { name: "slower-cpu", find: tuning::slower_cpu },
     Rule { name: "tuning", find: tuning::tuning },
     Rule { name: "ceiling", find: machine::ceiling },
     Rule { name: "programs", find: programs::programs },

@@ -24,6 +24,7 @@ const LOOKS: [&str; 4] = ["gigae", "xdp", "packet", "tcp"];
 pub fn page(results: &Results) -> String {
     let first = [
         found::paper_table(results),
+        machine::nic_table(results),
         compare::row_table(results, true),
         compare::memory_table(results),
         machine::ladders(results),

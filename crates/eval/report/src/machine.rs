@@ -31,20 +31,7 @@ pub fn inventory(results: &Results) -> Vec<Table> {
 
 fn rows(end: &EndEnvironment) -> Vec<(String, String)> {
     let nic: Nic = serde_json::from_value(end.nic.clone()).unwrap_or_default();
-    let level = |level: gigae_nic::Level| format!("{} of {}", level.current, level.max);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let bus = match &nic.bus {
-        Bus::Pci(address) => format!("PCI {address}"),
-        Bus::Virtio(address) => format!("virtio {address}"),
-        Bus::Other(address) => address.clone(),
-        Bus::Virtual => "none: made by software".into(),
-    };
-    let lanes = nic.pcie.as_ref().map(|pcie| {
-        format!(
-            "{} lanes of {} (at most {} of {})",
-            pcie.width, pcie.speed, pcie.max_width, pcie.max_speed
-        )
-    });
     let queues = nic.queues.map(|queues| {
         format!(
             "{} receive, {} transmit, {} combined",
@@ -53,21 +40,19 @@ fn rows(end: &EndEnvironment) -> Vec<(String, String)> {
             level(queues.combined)
         )
     });
-    let rings =
-        nic.rings.map(|rings| format!("receive {}, transmit {}", level(rings.rx), level(rings.tx)));
     let known =
         |value: &serde_json::Value| if value.is_null() { String::new() } else { plain(value) };
     [
         ("interface", end.interface.clone()),
         ("driver", format!("{} {}", end.driver, text(&nic.version)).trim_end().to_owned()),
         ("firmware", text(&nic.firmware)),
-        ("bus", bus),
-        ("lanes", lanes.unwrap_or_default()),
+        ("bus", bus(&nic)),
+        ("lanes", lanes(&nic).unwrap_or_default()),
         ("NUMA node", nic.numa_node.map_or(String::new(), |node| node.to_string())),
         ("link", nic.speed_mbit.map_or(String::new(), |mbit| format!("{mbit} Mbit/s"))),
         ("MTU", end.mtu.to_string()),
         ("queues", queues.unwrap_or_default()),
-        ("rings", rings.unwrap_or_default()),
+        ("rings", rings(&nic).unwrap_or_default()),
         ("coalescing", known(&end.coalescing)),
         ("offloads", known(&end.offloads)),
         (
@@ -82,6 +67,80 @@ fn rows(end: &EndEnvironment) -> Vec<(String, String)> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+fn bus(nic: &Nic) -> String {
+    match &nic.bus {
+        Bus::Pci(address) => format!("PCI {address}"),
+        Bus::Virtio(address) => format!("virtio {address}"),
+        Bus::Other(address) => address.clone(),
+        Bus::Virtual => "none: made by software".into(),
+    }
+}
+
+fn lanes(nic: &Nic) -> Option<String> {
+    let pcie = nic.pcie.as_ref()?;
+    Some(format!(
+        "{} lanes of {} (at most {} of {})",
+        pcie.width, pcie.speed, pcie.max_width, pcie.max_speed
+    ))
+}
+
+fn level(level: gigae_nic::Level) -> String {
+    format!("{} of {}", level.current, level.max)
+}
+
+fn rings(nic: &Nic) -> Option<String> {
+    let rings = nic.rings?;
+    Some(format!("receive {}, transmit {}", level(rings.rx), level(rings.tx)))
+}
+
+/// The NICs of this run beside those that papers measured; `None` if the plan carries none.
+pub fn nic_table(results: &Results) -> Option<Table> {
+    let plan = &results.plan;
+    if plan.nic.is_empty() {
+        return None;
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for end in results.environment.link.iter().flat_map(|link| [&link.local, &link.remote]) {
+        let nic: Nic = serde_json::from_value(end.nic.clone()).unwrap_or_default();
+        let bus = [Some(bus(&nic)), lanes(&nic)].into_iter().flatten().collect::<Vec<_>>();
+        let row = vec![
+            format!("here: {}", end.driver),
+            bus.join(", "),
+            // No driver says this.
+            "not reported".to_owned(),
+            rings(&nic).map_or("not reported".to_owned(), |rings| format!("descriptors: {rings}")),
+            format!("{}, Linux {}", end.driver, end.kernel),
+            String::new(),
+        ];
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    rows.extend(plan.nic.iter().map(|nic| {
+        let said = |fact: &Option<String>| fact.clone().unwrap_or_default();
+        vec![
+            nic.name.clone(),
+            said(&nic.bus),
+            said(&nic.processor),
+            said(&nic.memory),
+            said(&nic.driver),
+            format!("{}, {}", nic.source, nic.at),
+        ]
+    }));
+    let named = |name: &String| plan.nic.iter().any(|nic| nic.source == *name);
+    let sources = plan.source.iter().filter(|(name, _)| named(name));
+    let sources: Vec<String> = sources.map(|(name, source)| format!("{name}: {source}.")).collect();
+    Some(Table {
+        title: "NICs beside those of the papers".into(),
+        note: format!(
+            "As far as the papers describe them, and as far as drivers say it of the NICs of this run. {}",
+            sources.join(" ")
+        ),
+        header: words(&["NIC", "bus", "own processors", "memory", "driver", "from"]),
+        rows,
+    })
 }
 
 /// What data passes on its way over each link; only where copying in memory was measured.

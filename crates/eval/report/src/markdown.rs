@@ -34,6 +34,7 @@ pub fn page(results: &Results) -> String {
     all.extend(tuning::trial_tables(results));
     all.extend(tuning::knob_tables(results));
     all.extend(found::paper_table(results));
+    all.extend(machine::nic_table(results));
     all.extend(compare::row_table(results, true));
     all.extend(compare::memory_table(results));
     all.extend(machine::ladders(results));

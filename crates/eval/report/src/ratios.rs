@@ -3,23 +3,36 @@
 use super::tables::figure;
 use gigae_eval_model::experiment::{ACCESS_METHODS, Experiment};
 use gigae_eval_model::number::{millions, percent, set_share, short, tenths};
+use gigae_eval_model::papers;
 use gigae_eval_model::plan::{Condition, PaperRow, RowPlan, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_page::table::{MEANS, Table, words};
 use std::collections::BTreeSet;
 
-/// 003, table 4: MB/s of 1,468-byte messages, and microseconds of an 8-byte round trip, which was
-/// not measured for the last row.
-const TABLE_4: [(PaperRow, &str, f64, Option<f64>); 4] = [
-    (PaperRow::Driver, "device driver", 112.6, Some(40.7)),
-    (PaperRow::InterruptsAvoided, "interrupts avoided", 98.2, Some(44.6)),
-    (PaperRow::Interrupts, "interrupts not avoided", 96.2, Some(49.8)),
-    (PaperRow::NoCopy, "no copy", 98.5, None),
-];
+/// A row of 003, table 4, as it is called there.
+fn row_name(row: PaperRow) -> &'static str {
+    match row {
+        PaperRow::Driver => "device driver",
+        PaperRow::InterruptsAvoided => "interrupts avoided",
+        PaperRow::Interrupts => "interrupts not avoided",
+        PaperRow::NoCopy => "no copy",
+    }
+}
+
+/// A figure of 003, table 4: MB/s of 1,468-byte messages, or microseconds of an 8-byte round trip,
+/// which was not measured for the last row.
+pub(crate) fn table_4(row: PaperRow, unit: &str) -> Option<f64> {
+    papers::find("pm2", "table 4", row_name(row), unit)
+}
 
 /// 003, table 1.
-const TABLE_1: &str = "1999 (003, table 1, Alpha 21264 at 500 MHz): copying 8 B 0.05 us, copying 1,536 B \
-                       4.61 us, mapping one page of 8 KB 2.18 us.";
+fn table_1() -> String {
+    let all = papers::papers().printed.iter();
+    let table = all.filter(|one| (one.source.as_str(), one.at.as_str()) == ("pm2", "table 1"));
+    let said = table.flat_map(|one| one.figures.iter().map(|(what, us)| format!("{what} {us} us")));
+    let said: Vec<String> = said.collect();
+    format!("1999 (003, table 1, Alpha 21264 at 500 MHz): {}.", said.join(", "))
+}
 
 /// A message is small while its number per second says more than its bytes.
 pub const SMALL: usize = 256;
@@ -112,12 +125,9 @@ fn series_of<'a>(results: &'a Results, row: &'a RowPlan) -> impl Iterator<Item =
 }
 
 fn paper_cells(row: Option<PaperRow>) -> [String; 3] {
-    let Some((_, name, stream, trip)) = TABLE_4.into_iter().find(|(known, ..)| Some(*known) == row)
-    else {
-        return Default::default();
-    };
-    let trip = trip.map_or("not measured".to_owned(), |trip| format!("{trip:.1}"));
-    [trip, format!("{stream:.1}"), name.to_owned()]
+    let Some(row) = row else { return Default::default() };
+    let said = |unit| table_4(row, unit).map_or("not measured".to_owned(), |it| format!("{it:.1}"));
+    [said("us"), said("MB/s"), row_name(row).to_owned()]
 }
 
 /// What a received message costs its reader, in place, copied and mapped.
@@ -145,7 +155,8 @@ pub fn memory_table(results: &Results) -> Option<Table> {
         title: "Receive in place, copied, mapped".into(),
         note: format!(
             "Nanoseconds per message, looking at each of its cache lines included, from a ring of 4,096 \
-             frames in turn (copy-warm: the same one each time). Of these sizes {crossover}. {TABLE_1}"
+             frames in turn (copy-warm: the same one each time). Of these sizes {crossover}. {}",
+            table_1()
         ),
         header: std::iter::once("bytes".to_owned())
             .chain(ACCESS_METHODS.iter().map(|method| method.name().to_owned()))

@@ -1,13 +1,13 @@
 //! The tables of all reports, as text in cells; how a cell looks is the report's business.
 
 use super::asked;
-use crate::ratios;
+use crate::ratios::{self, table_4};
 use gigae_eval_model::doubt::Code;
 use gigae_eval_model::duration::{self, nanoseconds};
 use gigae_eval_model::experiment::{Experiment, SizesTitle};
 use gigae_eval_model::note::Note;
 use gigae_eval_model::number::{self, hundredths, percent, set_share, short, tenths};
-use gigae_eval_model::plan::{TcpOptions, Wait};
+use gigae_eval_model::plan::{PaperRow, TcpOptions, Wait};
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::stats;
 use gigae_eval_model::transport;
@@ -28,7 +28,7 @@ pub struct Ratio {
     /// That of GigaE PM II (1999).
     pub paper: f64,
     /// How the paper's came about.
-    pub source: &'static str,
+    pub source: String,
     /// Whether percent is how it is usually said.
     pub percent: bool,
 }
@@ -40,13 +40,22 @@ impl Ratio {
     }
 }
 
-/// 003, table 4 and figures 2 and 3.
-const PAPER: [(&str, f64, &str); 4] = [
-    ("gigae / raw link, round trip", 44.6 / 40.7, "44.6 us / 40.7 us"),
-    ("gigae / raw link, stream", 98.2 / 112.6, "98.2 MB/s / 112.6 MB/s"),
-    ("tcp / gigae, round trip", 139.4 / 44.6, "139.4 us / 44.6 us"),
-    ("gigae / tcp, stream", 98.2 / 59.5, "98.2 MB/s / 59.5 MB/s"),
-];
+/// TCP's figures of 003, figures 3 (microseconds) and 2 (MB/s). The plans `latency` and `bandwidth`
+/// have them, too.
+const TCP_1999: [f64; 2] = [139.4, 59.5];
+
+/// 003, table 4 and figures 2 and 3: which ratio, both figures and their unit.
+fn paper_ratios() -> [(&'static str, [f64; 2], &'static str); 4] {
+    let of = |row, unit| table_4(row, unit).unwrap_or(f64::NAN);
+    let (driver, gigae) = (PaperRow::Driver, PaperRow::InterruptsAvoided);
+    let [tcp_trip, tcp_stream] = TCP_1999;
+    [
+        ("gigae / raw link, round trip", [of(gigae, "us"), of(driver, "us")], "us"),
+        ("gigae / raw link, stream", [of(gigae, "MB/s"), of(driver, "MB/s")], "MB/s"),
+        ("tcp / gigae, round trip", [tcp_trip, of(gigae, "us")], "us"),
+        ("gigae / tcp, stream", [of(gigae, "MB/s"), tcp_stream], "MB/s"),
+    ]
+}
 
 /// The size of the papers' round trips, and the one nearest to their streams' that every transport
 /// carries.
@@ -80,8 +89,8 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
             (Experiment::Rtt, Some(["tcp", "gigae"]), ROUND_TRIP_SIZE, false),
             (Experiment::Stream, Some(["gigae", "tcp"]), STREAM_SIZE, false),
         ];
-        for ((experiment, two, size, percent), (what, paper, source)) in
-            pairs.into_iter().zip(PAPER)
+        for ((experiment, two, size, percent), (what, [above_1999, below_1999], unit)) in
+            pairs.into_iter().zip(paper_ratios())
         {
             let found_two = match two {
                 None => of_raw(experiment, size),
@@ -97,8 +106,8 @@ pub fn ratios(results: &Results) -> Vec<Ratio> {
                     what: what.replace("raw link", &below.transport),
                     at: format!("{size} B, spin"),
                     ours: above.median / below.median,
-                    paper,
-                    source,
+                    paper: above_1999 / below_1999,
+                    source: format!("{above_1999} {unit} / {below_1999} {unit}"),
                     percent,
                 });
             }
@@ -162,7 +171,7 @@ pub fn ratio_table(results: &Results) -> Table {
             ratio.at.clone(),
             ratio.say(ratio.ours),
             ratio.say(ratio.paper),
-            ratio.source.to_owned(),
+            ratio.source.clone(),
         ]
     });
     Table {

@@ -35,6 +35,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.extend(tables::train_table(results));
     all.push(tables::ratio_table(results));
     all.extend(found::paper_table(results));
+    all.extend(machine::nic_table(results));
     all.extend(tuning::trial_tables(results));
     let ladder = machine::ladders(results);
     let inventory = ladder.is_some().then(|| inventory(results, bold));

@@ -119,6 +119,9 @@ impl Plan {
         for said in &self.said {
             known(&said.source).map_err(|why| format!("said '{}': {why}", said.source))?;
         }
+        for nic in &self.nic {
+            known(&nic.source).map_err(|why| format!("nic '{}': {why}", nic.name))?;
+        }
         Ok(())
     }
 

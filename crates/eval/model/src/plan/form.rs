@@ -3,7 +3,7 @@
 use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
 use super::files::{FilePaperPlan, FilesPlan};
-use super::paper::{PaperPlan, QuotePlan};
+use super::paper::{NicPlan, PaperPlan, QuotePlan};
 use super::settings::{GigaeOptions, TcpOptions, XdpOptions};
 use super::tune::TunePlan;
 use crate::experiment::Experiment;
@@ -73,6 +73,9 @@ pub struct Plan {
     /// Sentences that papers printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<QuotePlan>,
+    /// NICs that papers measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nic: Vec<NicPlan>,
 }
 
 /// A virtual link.

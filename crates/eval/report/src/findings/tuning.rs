@@ -1,7 +1,7 @@
 //! What follows from settings that were tried: which is recommended, what it brings and what it
 //! costs.
 
-use super::text::{bytes, mark_doubtful, name, of_name};
+use super::text::{bytes, differ, mark_doubtful, name, of_name};
 use gigae_eval_model::choice;
 use gigae_eval_model::choice::{Judgement, Objectives, RatioChange};
 use gigae_eval_model::number::{self, short};
@@ -112,6 +112,41 @@ fn on_link(results: &Results, tuning: &Tuning) -> Option<String> {
     );
     let used: Vec<&Series> = [trip, stream, before.0, before.1].into_iter().flatten().collect();
     Some(mark_doubtful(sentence, &used))
+}
+
+/// The knobs that make a CPU slower.
+const SLOWER: [&str; 2] = ["cpu-quota", "cpu-frequency"];
+
+/// By how much more a stream carries with the whole CPU than with a part of it.
+pub(super) fn slower_cpu(results: &Results) -> Vec<String> {
+    results.tuning.iter().flat_map(|tuning| slower_on(results, tuning)).collect()
+}
+
+fn slower_on(results: &Results, tuning: &Tuning) -> Vec<String> {
+    let (link, by) = (&tuning.link, &tuning.by);
+    let Some(whole) = choice::cells(&results.series, link, by).1 else { return Vec::new() };
+    let say = |trial: &Trial| {
+        let [set] = &trial.settings[..] else { return None };
+        let alone = SLOWER.contains(&set.knob.as_str()) && !trial.best && trial.failed.is_none();
+        let part = choice::cells(&trial.series, link, by).1.filter(|_| alone)?;
+        let with = match set.knob.as_str() {
+            "cpu-quota" => format!("{} % of a CPU's time at each end", set.value),
+            _ => format!("CPUs at {} % of their frequency", set.value),
+        };
+        let more = match differ(whole, part) {
+            true => format!("{} with all of it", number::change(whole.median / part.median - 1.0)),
+            false => "no difference".to_owned(),
+        };
+        let sentence = format!(
+            "With {with} {} carries {} MB/s in writes of {}, and {} MB/s without that limit: {more} ({link}).",
+            name(by),
+            short(part.median),
+            bytes(part.size),
+            short(whole.median)
+        );
+        Some(mark_doubtful(sentence, &[whole, part]))
+    };
+    tuning.trials.iter().filter_map(say).collect()
 }
 
 /// One of the three figures, with its change.
@@ -246,6 +281,26 @@ mod tests {
             tuning(&worse),
             [
                 "No setting is better than the present one for TCP; 1 of 1 tried differ from it (cable)."
+            ]
+        );
+    }
+
+    #[test]
+    fn the_whole_cpu_is_set_beside_a_part_of_it() {
+        let all = tried(|all| {
+            vec![
+                trial(all, &[set("cpu-quota", "80")], false, [10.0, 735.3, 1.0]),
+                trial(all, &[set("cpu-quota", "50")], false, [10.0, 1001.0, 1.0]),
+                trial(all, &[set("cpu-quota", "50"), set("gro", "on")], false, [9.0, 500.0, 1.0]),
+                trial(all, &[set("cpu-quota", "25")], true, [9.0, 500.0, 1.0]),
+                trial(all, &[set("gro", "on")], false, [9.0, 500.0, 1.0]),
+            ]
+        });
+        assert_eq!(
+            slower_cpu(&all),
+            [
+                "With 80 % of a CPU's time at each end TCP carries 735 MB/s in writes of 65,536 B, and 1000 MB/s without that limit: +36 % with all of it (cable).",
+                "With 50 % of a CPU's time at each end TCP carries 1001 MB/s in writes of 65,536 B, and 1000 MB/s without that limit: no difference (cable).",
             ]
         );
     }

@@ -26,6 +26,7 @@ fn main() {
         papers::messages_are_compared_with_the_raw_link_that_they_went_by,
         papers::what_follows_and_what_papers_printed_stand_in_every_report,
         papers::a_papers_figure_finds_the_nearest_cell,
+        papers::nics_of_the_papers_stand_beside_those_of_the_run,
         figures::sweeps_over_rate_and_buffer_are_drawn_with_the_bandwidth_delay_product,
         papers::the_same_figures_lead_to_the_same_sentences,
         papers::printed_figures_stand_in_the_charts_too,

@@ -1,8 +1,9 @@
 //! What the papers printed, and what follows from the figures.
 
 use crate::fixtures::{results, second};
+use gigae_eval_model::plan::Plan;
 use gigae_eval_model::results::Results;
-use gigae_eval_report::{found, html, markdown, ratios, tables};
+use gigae_eval_report::{found, html, machine, markdown, ratios, tables};
 
 pub(crate) fn what_follows_and_what_papers_printed_stand_in_every_report() {
     let results = second();
@@ -70,6 +71,26 @@ pub(crate) fn printed_figures_stand_in_the_charts_too() {
     assert!(!html::page(&results).contains("class=\"printed\" data-at"));
 }
 
+pub(crate) fn nics_of_the_papers_stand_beside_those_of_the_run() {
+    let mut results = second();
+    assert!(machine::nic_table(&results).is_none());
+    let inventory = Plan::load("inventory").unwrap();
+    (results.plan.nic, results.plan.source) = (inventory.nic, inventory.source);
+    let table = machine::nic_table(&results).unwrap();
+    let (here, there): (Vec<_>, Vec<_>) =
+        table.rows.iter().partition(|row| row[0].starts_with("here: "));
+    assert_eq!((here.len(), there.len()), (1, results.plan.nic.len()), "{table:?}");
+    assert_eq!(here[0][0], format!("here: {}", results.environment.link[0].local.driver));
+    assert!(there.iter().any(|row| row[1] == "PCI, 64 bits, 33 MHz" && row[5] == "pm2, table 2"));
+    assert!(table.note.contains("GigaE PM II") && table.note.contains("Fujita"), "{}", table.note);
+    let text = gigae_eval_report::text::summary(&results, false);
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 100, "{widest} columns");
+    for page in [html::page(&results), markdown::page(&results), text] {
+        assert!(page.contains("NICs beside those of the papers") && page.contains("88E8056"));
+    }
+}
+
 pub(crate) fn the_same_figures_lead_to_the_same_sentences() {
     for results in [results, second] {
         let once = found::findings(&results());
@@ -84,6 +105,16 @@ pub(crate) fn the_papers_ratios_stand_beside_ours() {
     let cable: Vec<_> = ratios.iter().filter(|ratio| ratio.link == "cable").collect();
     let papers: Vec<String> = cable.iter().map(|ratio| ratio.say(ratio.paper)).collect();
     assert_eq!(papers, ["109.6 %", "87.2 %", "3.13x", "1.65x"]);
+    // TCP's are those that the plans have.
+    let plans = ["latency", "bandwidth"].map(|name| Plan::load(name).unwrap());
+    let printed = |plan: &Plan, at: &str| {
+        let mut all = plan.paper.iter().filter(|one| one.source == "pm2" && one.at == at);
+        let tcp = all.find(|one| one.of.transport == "tcp").unwrap();
+        tcp.best.unwrap_or_else(|| tcp.points[0].1)
+    };
+    let trip = format!("{} us / ", printed(&plans[0], "figure 3"));
+    let stream = format!(" / {} MB/s", printed(&plans[1], "figure 2"));
+    assert!(cable[2].source.starts_with(&trip) && cable[3].source.ends_with(&stream), "{cable:?}");
     let figure = |transport: &str, experiment: &str, size| {
         let found = results.series.iter().find(|series| {
             series.link == "cable"

@@ -53,6 +53,12 @@ pub trait Knob: Sync {
     /// The command lines that set an exact value by hand.
     fn commands(&self, nic: &TunedInterface, exact: &str) -> Vec<String>;
 
+    /// Whether a killed process leaves something of it that its guardian must remove, although the
+    /// setting itself ends with the process.
+    fn leaves_something(&self) -> bool {
+        false
+    }
+
     /// What else to know about it here.
     fn note(&self, nic: &TunedInterface) -> Option<String> {
         let _ = nic;

@@ -1,10 +1,14 @@
-//! A slower CPU: the measuring process in its own cgroup, with a quota of CPU time (`cpu.max`; the
-//! kernel's documentation, `admin-guide/cgroup-v2.rst`).
+//! A slower CPU: the measuring process in its own cgroup, with a quota of CPU time: `cpu.max` of
+//! version 2 (the kernel's documentation, `admin-guide/cgroup-v2.rst`), and where the CPU controller
+//! is in version 1, `cpu.cfs_quota_us` (`scheduler/sched-bwc.rst`).
 //!
 //! The quota is handed out in portions of 1 ms, the least that there are, so that an end stops for
-//! short times and often. The cgroup is beside the process's own and has its number in its
-//! name. That of a killed process is empty, slows no process, and is removed at the next start
-//! ([`sweep`]).
+//! short times and often. The cgroup has the number of the process in its name. In version 2 it is
+//! beside the process's own. In version 1 it is below it, so that a limit of the process's own cgroup
+//! still holds.
+//!
+//! The kernel removes no cgroup of a killed process. That cgroup is empty and slows no process. The
+//! run's guardian removes it ([`remove_of`]), or else the next start ([`sweep`]).
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
@@ -13,6 +17,7 @@ use gigae_host::proc::process;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(super) struct Quota;
 
@@ -27,33 +32,141 @@ const OFF: &str = "off";
 /// What the names of these cgroups begin with.
 const PREFIX: &str = "gigae-quota-";
 
-/// The cgroup of this process.
-fn own(proc: &Path) -> Result<PathBuf, Absent> {
-    let read = |file| fs::read_to_string(proc.join("self").join(file)).unwrap_or_default();
-    let (mounts, cgroups) = (read("mounts"), read("cgroup"));
-    let mount = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let mount = mount.into_iter().find(|words| words.get(2) == Some(&"cgroup2"));
-    let path = cgroups.lines().find_map(|line| line.strip_prefix("0::/"));
-    match (mount, path) {
-        (Some(words), Some(path)) => Ok(Path::new(words[1]).join(path)),
-        _ => Err(Absent::new("there are no cgroups of version 2 here")),
+/// A cgroup can be removed a moment after its last process has ended; it is tried this often.
+const TRIES: u32 = 400;
+
+/// The pause between two of these.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The two interfaces of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Where the cgroup of a process is, and where one with a quota may be made for it.
+#[derive(Debug)]
+struct Hierarchy {
+    version: Version,
+    own: PathBuf,
+    parent: PathBuf,
+}
+
+impl Hierarchy {
+    /// Those that are mounted, version 2 first, whether they have the CPU controller or not.
+    fn mounted(proc: &Path) -> Vec<Self> {
+        let read = |file| fs::read_to_string(proc.join("self").join(file)).unwrap_or_default();
+        let (mounts, cgroups) = (read("mounts"), read("cgroup"));
+        let of = |version| Self::of(&mounts, &cgroups, version);
+        [Version::Two, Version::One].into_iter().filter_map(of).collect()
+    }
+
+    fn of(mounts: &str, cgroups: &str, version: Version) -> Option<Self> {
+        let has_cpu = |list: &str| list.split(',').any(|one| one == "cpu");
+        let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let mount = mounts.find(|words| match version {
+            Version::Two => words.get(2) == Some(&"cgroup2"),
+            Version::One => {
+                words.get(2) == Some(&"cgroup") && words.get(3).is_some_and(|all| has_cpu(all))
+            }
+        })?;
+        let path = cgroups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (parts.next()?, parts.next()?);
+            let mine = match version {
+                Version::Two => controllers.is_empty(),
+                Version::One => has_cpu(controllers),
+            };
+            mine.then(|| path.trim_start_matches('/'))
+        })?;
+        let mount = Path::new(mount[1]);
+        // A container may see its own cgroup as the root.
+        let own =
+            Some(mount.join(path)).filter(|own| own.is_dir()).unwrap_or_else(|| mount.to_owned());
+        let beside = || match own.join("cgroup.type").exists() {
+            true => own.parent().unwrap_or(&own).to_owned(),
+            // Only the root has no such file.
+            false => own.clone(),
+        };
+        let parent = match version {
+            Version::Two => beside(),
+            // While the process is in the one with a quota, that one is its own.
+            Version::One if is_of_a_run(&own) => own.parent()?.to_owned(),
+            Version::One => own.clone(),
+        };
+        Some(Self { version, own, parent })
+    }
+
+    /// The one whose cgroups can have a quota.
+    fn with_quota(proc: &Path) -> Result<Self, Absent> {
+        let mut mounted = Self::mounted(proc);
+        if mounted.is_empty() {
+            return Err(Absent::new("there are no cgroups here"));
+        }
+        let found = mounted.iter().position(Self::has_quota);
+        found.map(|place| mounted.swap_remove(place)).ok_or_else(|| {
+            Absent::new("the cgroup of this process has no CPU controller with quotas")
+        })
+    }
+
+    fn has_quota(&self) -> bool {
+        match self.version {
+            Version::Two => {
+                let file = self.parent.join("cgroup.subtree_control");
+                let control = fs::read_to_string(file).unwrap_or_default();
+                control.split_whitespace().any(|name| name == "cpu")
+            }
+            // The root of the hierarchy has this file only if the kernel has quotas.
+            Version::One => self.parent.join("cpu.cfs_quota_us").exists(),
+        }
+    }
+
+    /// The cgroup with the quota of this process.
+    fn mine(&self) -> PathBuf {
+        self.parent.join(name(std::process::id()))
+    }
+
+    /// The quota of this process's cgroup as a percentage.
+    fn percent(&self) -> Option<String> {
+        let read = |file| fs::read_to_string(self.mine().join(file)).unwrap_or_default();
+        let text = match self.version {
+            Version::Two => read("cpu.max"),
+            Version::One => read("cpu.cfs_quota_us") + " " + &read("cpu.cfs_period_us"),
+        };
+        let words: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        match words[..] {
+            [quota, period] if quota > 0.0 => Some(format!("{:.0}", quota / period * 100.0)),
+            _ => None,
+        }
+    }
+
+    fn set(&self, percent: u32) -> io::Result<()> {
+        let mine = self.mine();
+        fs::create_dir_all(&mine)?;
+        let period = PORTION * 100 / percent.max(1);
+        match self.version {
+            Version::Two => write(&mine, "cpu.max", &format!("{PORTION} {period}")),
+            Version::One => {
+                write(&mine, "cpu.cfs_period_us", &period.to_string())?;
+                write(&mine, "cpu.cfs_quota_us", &PORTION.to_string())
+            }
+        }
     }
 }
 
-/// Where one for this process may be made: beside its own, or below the root.
-fn parent(proc: &Path) -> Result<PathBuf, Absent> {
-    let own = own(proc)?;
-    let root = !own.join("cgroup.type").exists();
-    let parent = if root { own.as_path() } else { own.parent().unwrap_or(&own) };
-    let control = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
-    if control.split_whitespace().any(|name| name == "cpu") {
-        return Ok(parent.to_owned());
-    }
-    Err(Absent("the cgroup of this process has no CPU controller of version 2".to_owned()))
+fn name(pid: u32) -> String {
+    format!("{PREFIX}{pid}")
 }
 
-fn name() -> String {
-    format!("{PREFIX}{}", std::process::id())
+fn is_of_a_run(group: &Path) -> bool {
+    group.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+}
+
+/// The error names the file.
+fn write(group: &Path, file: &str, text: &str) -> io::Result<()> {
+    fs::write(group.join(file), text)
+        .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
 }
 
 impl Knob for Quota {
@@ -72,35 +185,32 @@ impl Knob for Quota {
     }
 
     fn read(&self, nic: &TunedInterface) -> Result<String, Absent> {
-        let mine = parent(&nic.proc)?.join(name());
-        let text = fs::read_to_string(mine.join("cpu.max")).unwrap_or_default();
-        let words: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        Ok(match (nic.home.is_some(), &words[..]) {
-            (true, [quota, period]) => format!("{:.0}", quota / period * 100.0),
-            _ => OFF.to_owned(),
-        })
+        let found = Hierarchy::with_quota(&nic.proc)?;
+        let inside = nic.home.is_some() || is_of_a_run(&found.own);
+        Ok(found.percent().filter(|_| inside).unwrap_or(OFF.to_owned()))
     }
 
     fn write(&self, nic: &mut TunedInterface, exact: &str) -> io::Result<()> {
-        let parent = parent(&nic.proc).map_err(|why| io::Error::other(why.0))?;
-        let (mine, process) = (parent.join(name()), std::process::id().to_string());
+        let found = Hierarchy::with_quota(&nic.proc).map_err(|why| io::Error::other(why.0))?;
+        let (mine, process) = (found.mine(), std::process::id().to_string());
         if let Some(percent) = number(exact) {
-            fs::create_dir_all(&mine)?;
-            let period = PORTION * 100 / percent.max(1);
-            fs::write(mine.join("cpu.max"), format!("{PORTION} {period}"))?;
+            found.set(percent)?;
             if nic.home.is_none() {
-                let home = own(&nic.proc).map_err(|why| io::Error::other(why.0))?;
-                fs::write(mine.join("cgroup.procs"), process)?;
-                nic.home = Some(home);
+                write(&mine, "cgroup.procs", &process)?;
+                nic.home = Some(found.own);
             }
             return Ok(());
         }
         if let Some(home) = &nic.home {
-            fs::write(home.join("cgroup.procs"), process)?;
+            write(home, "cgroup.procs", &process)?;
+            // What this process has started in the meantime goes with it.
+            let others = fs::read_to_string(mine.join("cgroup.procs")).unwrap_or_default();
+            for other in others.lines() {
+                let _ = write(home, "cgroup.procs", other);
+            }
             nic.home = None;
         }
-        // One that cannot be removed yet goes at the next start.
-        let _ = fs::remove_dir(mine);
+        remove(&mine);
         Ok(())
     }
 
@@ -113,16 +223,38 @@ impl Knob for Quota {
         let line = format!("systemd-run --scope -p CPUQuota={exact}% COMMAND");
         Some(line).filter(|_| exact != OFF).into_iter().collect()
     }
+
+    fn leaves_something(&self) -> bool {
+        true
+    }
+}
+
+/// Removes an empty cgroup. One that cannot be removed yet goes at the next start.
+fn remove(group: &Path) {
+    for _ in 0..TRIES {
+        match fs::remove_dir(group) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => std::thread::sleep(PAUSE),
+            _ => return,
+        }
+    }
+}
+
+/// Removes the cgroup of a process that has just ended.
+pub(super) fn remove_of(pid: u32) {
+    for found in Hierarchy::mounted(Path::new("/proc")) {
+        remove(&found.parent.join(name(pid)));
+    }
 }
 
 /// Removes the cgroups of processes that are gone.
 pub(super) fn sweep() {
-    let Ok(parent) = parent(Path::new("/proc")) else { return };
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| !process::exists(pid)) {
-            let _ = fs::remove_dir(entry.path());
+    for found in Hierarchy::mounted(Path::new("/proc")) {
+        for entry in fs::read_dir(found.parent).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let pid = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+            if pid.is_some_and(|pid| !process::exists(pid)) {
+                let _ = fs::remove_dir(entry.path());
+            }
         }
     }
 }
@@ -131,14 +263,24 @@ pub(super) fn sweep() {
 mod tests {
     use super::*;
 
-    /// A made-up hierarchy of which this process is in `group`, with these controllers for
-    /// children.
-    fn hierarchy(nic: &Path, group: &str, controllers: &str) -> TunedInterface {
+    /// Made-up hierarchies of which this process is in `group`. Version 2 has these controllers for
+    /// children. Version 1 is there with `one`.
+    fn hierarchy(nic: &Path, group: &str, controllers: &str, one: bool) -> TunedInterface {
         let (proc, mount) = (nic.join("proc"), nic.join("cgroup"));
         fs::create_dir_all(proc.join("self")).unwrap();
-        let mounts = format!("none / ext4 rw 0 0\ncgroup2 {} cgroup2 rw 0 0\n", mount.display());
+        let mut mounts =
+            format!("none / ext4 rw 0 0\ncgroup2 {} cgroup2 rw 0 0\n", mount.display());
+        let mut cgroups = format!("3:cpuset:/\n0::/{group}\n");
+        if one {
+            let first = nic.join("first");
+            mounts += &format!("cgroup {} cgroup rw,relatime,cpuset 0 0\n", nic.display());
+            mounts += &format!("cgroup {} cgroup rw,relatime,cpu,cpuacct 0 0\n", first.display());
+            cgroups += &format!("2:cpu,cpuacct:/{group}\n");
+            fs::create_dir_all(first.join(group)).unwrap();
+            fs::write(first.join(group).join("cpu.cfs_quota_us"), "-1\n").unwrap();
+        }
         fs::write(proc.join("self/mounts"), mounts).unwrap();
-        fs::write(proc.join("self/cgroup"), format!("3:cpuset:/\n0::/{group}\n")).unwrap();
+        fs::write(proc.join("self/cgroup"), cgroups).unwrap();
         let own = mount.join(group);
         fs::create_dir_all(&own).unwrap();
         if !group.is_empty() {
@@ -152,26 +294,56 @@ mod tests {
     fn a_process_goes_into_a_cgroup_with_its_quota_and_back() {
         for group in ["", "some.slice"] {
             let nic = tempfile::tempdir().unwrap();
-            let mut there = hierarchy(nic.path(), group, "memory cpu\n");
-            let (mount, pid) = (nic.path().join("cgroup"), std::process::id().to_string());
+            let mut there = hierarchy(nic.path(), group, "memory cpu\n", true);
+            let (mount, pid) = (nic.path().join("cgroup"), std::process::id());
             assert_eq!(CPU_QUOTA.read(&there).unwrap(), OFF);
             for (percent, max) in [("50", "1000 2000"), ("25", "1000 4000")] {
                 CPU_QUOTA.write(&mut there, percent).unwrap();
                 assert_eq!(CPU_QUOTA.read(&there).unwrap(), percent);
-                let read = |file| fs::read_to_string(mount.join(name()).join(file)).unwrap();
-                assert_eq!((read("cpu.max"), read("cgroup.procs")), (max.into(), pid.clone()));
+                let read = |file| fs::read_to_string(mount.join(name(pid)).join(file)).unwrap();
+                assert_eq!((read("cpu.max"), read("cgroup.procs")), (max.into(), pid.to_string()));
             }
             CPU_QUOTA.write(&mut there, OFF).unwrap();
             assert_eq!(CPU_QUOTA.read(&there).unwrap(), OFF);
             let home = mount.join(group).join("cgroup.procs");
-            assert_eq!(fs::read_to_string(home).unwrap(), pid);
+            assert_eq!(fs::read_to_string(home).unwrap(), pid.to_string());
+        }
+    }
+
+    #[test]
+    fn where_version_2_has_no_cpu_controller_version_1_is_taken() {
+        for group in ["", "some.slice"] {
+            let nic = tempfile::tempdir().unwrap();
+            let mut there = hierarchy(nic.path(), group, "memory\n", true);
+            let (own, pid) = (nic.path().join("first").join(group), std::process::id());
+            assert_eq!(CPU_QUOTA.read(&there).unwrap(), OFF);
+            for (percent, period) in [("50", "2000"), ("80", "1250")] {
+                CPU_QUOTA.write(&mut there, percent).unwrap();
+                assert_eq!(CPU_QUOTA.read(&there).unwrap(), percent);
+                // Below the process's own, whose limits so hold for it, too.
+                let read = |file| fs::read_to_string(own.join(name(pid)).join(file)).unwrap();
+                assert_eq!(read("cpu.cfs_period_us"), period);
+                assert_eq!(read("cpu.cfs_quota_us"), "1000");
+                assert_eq!(read("cgroup.procs"), pid.to_string());
+            }
+            // From within it is the same one.
+            let cgroups = format!("2:cpu,cpuacct:/{}/{}\n", group, name(pid));
+            fs::write(nic.path().join("proc/self/cgroup"), cgroups).unwrap();
+            assert_eq!(CPU_QUOTA.read(&there).unwrap(), "80");
+            CPU_QUOTA.write(&mut there, OFF).unwrap();
+            assert_eq!(CPU_QUOTA.read(&there).unwrap(), OFF);
+            let home = fs::read_to_string(own.join("cgroup.procs")).unwrap();
+            assert_eq!(home, pid.to_string());
         }
     }
 
     #[test]
     fn without_the_controller_there_is_no_quota() {
         let nic = tempfile::tempdir().unwrap();
-        let there = hierarchy(nic.path(), "some.slice", "memory\n");
+        let there = hierarchy(nic.path(), "some.slice", "memory\n", true);
+        fs::remove_file(nic.path().join("first/some.slice/cpu.cfs_quota_us")).unwrap();
+        assert!(CPU_QUOTA.read(&there).unwrap_err().0.contains("no CPU controller"));
+        let there = hierarchy(nic.path(), "some.slice", "memory\n", false);
         assert!(CPU_QUOTA.read(&there).unwrap_err().0.contains("no CPU controller"));
         fs::write(nic.path().join("proc/self/mounts"), "none / ext4 rw 0 0\n").unwrap();
         assert!(CPU_QUOTA.read(&there).unwrap_err().0.contains("no cgroups"));

@@ -39,7 +39,10 @@ pub fn abandoned() -> io::Result<Vec<String>> {
 pub(super) fn of_journal(path: &Path) -> io::Result<Vec<String>> {
     let _lock = Lock::take()?;
     match journal::read(path) {
-        Some(record) => put_back(path, record),
+        Some(record) => {
+            quota::remove_of(record.owner.pid);
+            put_back(path, record)
+        }
         None => Ok(Vec::new()),
     }
 }

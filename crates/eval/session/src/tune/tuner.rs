@@ -204,10 +204,13 @@ impl Tuner {
     /// Writes the journal, and has a guardian for it, before anything that lasts is changed.
     fn record(&mut self, number: usize) -> io::Result<()> {
         let lasts = |setting: &InterfaceSetting| setting.knob.form().belongs != KnobOwner::Program;
-        if !lasts(&self.settings[number]) {
+        let matters =
+            |setting: &InterfaceSetting| lasts(setting) || setting.knob.leaves_something();
+        if !matters(&self.settings[number]) {
             return Ok(());
         }
-        let entries = self.settings.iter().filter(|setting| lasts(setting) && !setting.lost);
+        let must = lasts(&self.settings[number]);
+        let entries = self.settings.iter().filter(|setting| matters(setting) && !setting.lost);
         let entries = entries.map(|setting| setting.entry.clone()).collect();
         match &mut self.journal {
             Some(journal) => {
@@ -215,7 +218,11 @@ impl Tuner {
                 journal.write()
             }
             None => {
-                let journal = Journal::create(entries)?;
+                let journal = match Journal::create(entries) {
+                    // A user without rights there: the next start removes what is left.
+                    Err(_) if !must => return Ok(()),
+                    other => other?,
+                };
                 self.guardian = Some(Guardian::start(&journal.path).inspect_err(|_| {
                     let _ = journal.remove();
                 })?);
