@@ -68,9 +68,8 @@ impl Benchmark<'_> {
                     let arguments = [share, work.rounds.to_string()];
                     let arguments = arguments.each_ref().map(String::as_str);
                     for transport in BOTH {
-                        let (over, of) = (name(transport), self.runs);
-                        let (self_say, what) = (self.say, work.program);
-                        self_say(&format!(
+                        let (over, of, what) = (name(transport), self.runs, work.program);
+                        (self.say)(&format!(
                             "{what} on {count} hosts over {over}, run {run} of {of}"
                         ));
                         let job = job(transport, count, &program, &arguments);
@@ -124,9 +123,12 @@ mod tests {
     #[test]
     fn a_speed_up_is_over_one_host_with_the_same_transport() {
         let of = |seconds: [f64; 4]| HOSTS.into_iter().zip(seconds.map(|one| vec![one])).collect();
-        let sort = [of([2.0, 1.0, 4.0, 1.6]), of([3.0, 1.5, 1.0, 1.2])];
-        let solve = [BTreeMap::from([(1, vec![1.0, 3.0, 2.0])]), BTreeMap::new()];
-        let said = text(&SpeedUps { seconds: [sort, solve], processors: 2 });
+        let mut seconds = [Seconds::default(), Seconds::default()];
+        let [tcp, gigae] = BOTH.map(|transport| transport as usize);
+        seconds[0][tcp] = of([2.0, 1.0, 4.0, 1.6]);
+        seconds[0][gigae] = of([3.0, 1.5, 1.0, 1.2]);
+        seconds[1][tcp] = BTreeMap::from([(1, vec![1.0, 3.0, 2.0])]);
+        let said = text(&SpeedUps { seconds, processors: 2 });
         let lines: Vec<Vec<&str>> =
             said.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(lines[1], ["hosts", "TCP,", "s", "speed-up", "gigae,", "s", "speed-up"]);

@@ -208,7 +208,6 @@ impl Model {
             header: header.to_vec(),
             rows: Vec::new(),
             said: Vec::new(),
-            nic: Vec::new(),
             again: [0, 0],
             top: 0,
             page: 1,

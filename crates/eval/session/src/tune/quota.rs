@@ -327,10 +327,12 @@ mod tests {
                 assert_eq!(read("cgroup.procs"), pid.to_string());
             }
             // From within it is the same one.
-            let cgroups = format!("2:cpu,cpuacct:/{}/{}\n", group, name(pid));
-            fs::write(nic.path().join("proc/self/cgroup"), cgroups).unwrap();
+            let file = nic.path().join("proc/self/cgroup");
+            let before = fs::read_to_string(&file).unwrap();
+            fs::write(&file, format!("2:cpu,cpuacct:/{group}/{}\n", name(pid))).unwrap();
             assert_eq!(CPU_QUOTA.read(&there).unwrap(), "80");
             CPU_QUOTA.write(&mut there, OFF).unwrap();
+            fs::write(&file, before).unwrap();
             assert_eq!(CPU_QUOTA.read(&there).unwrap(), OFF);
             let home = fs::read_to_string(own.join("cgroup.procs")).unwrap();
             assert_eq!(home, pid.to_string());
