@@ -1,6 +1,6 @@
 //! Every figure that the five papers printed names what measures it here, or the reason why nothing
-//! does. The list is the plans' figures and `papers.toml` together; `docs/reference/papers.md` shows
-//! it. To write that page anew:
+//! does. The list is the plans' figures and `papers.toml` together. `docs/reference/papers.md`
+//! shows it. To write that page anew:
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-eval-model --test papers
@@ -173,10 +173,35 @@ fn entries() -> Vec<Entry> {
 }
 
 /// The parts of a paper in order: "figure 2" before "figure 11".
-fn order(at: &str) -> (String, u32, String) {
-    let digits: String = at.chars().filter(char::is_ascii_digit).take(4).collect();
-    let word = at.split([' ', ',']).next().unwrap_or_default();
-    (word.to_owned(), digits.parse().unwrap_or(0), at.to_owned())
+fn order(at: &str) -> (String, Vec<u32>, String) {
+    let roman = |part: &str| ["I", "II", "III", "IV", "V"].iter().position(|one| *one == part);
+    let number = |part: &str| {
+        part.parse().ok().or(roman(part).map(|place| u32::try_from(place).unwrap() + 1))
+    };
+    let parts = at.split([' ', ',', '.']);
+    let word = at.split(' ').next().unwrap_or_default();
+    (word.to_owned(), parts.filter_map(number).collect(), at.to_owned())
+}
+
+/// Figures in one text. What several of them have in common before the last comma stands once:
+/// "TCP: 8 B 20.4, 16 B 14.1".
+fn together(figures: &[(String, String)]) -> String {
+    let split = |what: &str| match what.rsplit_once(", ") {
+        Some((head, tail)) => (head.to_owned(), tail.to_owned()),
+        None => (what.to_owned(), String::new()),
+    };
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (what, printed) in figures {
+        let (head, tail) = split(what);
+        let figure = format!("{tail} {printed}").trim_start().to_owned();
+        match groups.last_mut().filter(|last| last.0 == head) {
+            Some(last) => last.1.push(figure),
+            None => groups.push((head, vec![figure])),
+        }
+    }
+    let said: Vec<String> =
+        groups.iter().map(|(head, figures)| format!("{head}: {}", figures.join(", "))).collect();
+    said.join("; ")
 }
 
 /// One entry for each figure: the first of those that are the same.
@@ -226,9 +251,9 @@ fn page(entries: &[Entry]) -> String {
     for name in &papers.papers {
         let _ = writeln!(page, "\n## {name}\n\n{}.\n", wrapped(&papers.source[name]));
         page += "| where | printed | here |\n|---|---|---|\n";
-        let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
+        let mut rows: Vec<(&str, Vec<(String, String)>, String)> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.source == *name) {
-            let (figure, way) = (format!("{}: {}", entry.what, entry.printed), entry.way.say());
+            let (figure, way) = ((entry.what.clone(), entry.printed.clone()), entry.way.say());
             match rows.iter_mut().find(|row| row.0 == entry.at && row.2 == way) {
                 Some(row) => row.1.push(figure),
                 None => rows.push((&entry.at, vec![figure], way)),
@@ -236,7 +261,7 @@ fn page(entries: &[Entry]) -> String {
         }
         rows.sort_by_key(|row| order(row.0));
         for (at, figures, way) in rows {
-            let _ = writeln!(page, "| {at} | {} | {way} |", figures.join("; ").replace('|', "\\|"));
+            let _ = writeln!(page, "| {at} | {} | {way} |", together(&figures));
         }
     }
     page

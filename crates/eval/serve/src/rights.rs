@@ -33,6 +33,9 @@ pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
         // of that namespace, which needs CAP_SYS_ADMIN and lies beneath no directory that Landlock
         // could allow.
         kept |= CapabilitySet::SYS_ADMIN;
+        // The root of a hierarchy of control groups may have mode 555, and a slower CPU is a group
+        // below it.
+        kept |= CapabilitySet::DAC_OVERRIDE;
         needs = needs.all_files();
         for call in [libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_setns] {
             needs = needs.call(call);

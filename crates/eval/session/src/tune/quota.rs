@@ -1,11 +1,11 @@
 //! A slower CPU: the measuring process in its own cgroup, with a quota of CPU time: `cpu.max` of
-//! version 2 (the kernel's documentation, `admin-guide/cgroup-v2.rst`), and where the CPU controller
-//! is in version 1, `cpu.cfs_quota_us` (`scheduler/sched-bwc.rst`).
+//! version 2 (the kernel's documentation, `admin-guide/cgroup-v2.rst`), and where the CPU
+//! controller is in version 1, `cpu.cfs_quota_us` (`scheduler/sched-bwc.rst`).
 //!
 //! The quota is handed out in portions of 1 ms, the least that there are, so that an end stops for
 //! short times and often. The cgroup has the number of the process in its name. In version 2 it is
-//! beside the process's own. In version 1 it is below it, so that a limit of the process's own cgroup
-//! still holds.
+//! beside the process's own. In version 1 it is below it, so that a limit of the process's own
+//! cgroup still holds.
 //!
 //! The kernel removes no cgroup of a killed process. That cgroup is empty and slows no process. The
 //! run's guardian removes it ([`remove_of`]), or else the next start ([`sweep`]).
