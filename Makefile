@@ -65,6 +65,9 @@ help:
 SERVICES_ftp = vsftpd=vsftpd curl=curl
 SERVICES_memory = $(SERVICES_ftp)
 SERVICES_smb = smbd=samba pdbedit=samba smbclient=smbclient $(SERVICES_ftp)
+SERVICES_files = $(SERVICES_smb) lftp=lftp rsync=rsync unshare=util-linux \
+                 sshd=openssh-server ssh=openssh-client ssh-keygen=openssh-client scp=openssh-client
+SERVICES_files-full = $(SERVICES_files)
 
 eval: build
 	@[ -z "$(SERVICES_$(PLAN))" ] || tools/need $(SERVICES_$(PLAN))
@@ -147,6 +150,7 @@ test:
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
 	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
 	@tools/need vsftpd=vsftpd curl=curl smbd=samba pdbedit=samba smbclient=smbclient
+	@tools/need lftp=lftp rsync=rsync sshd=openssh-server ssh=openssh-client scp=openssh-client
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

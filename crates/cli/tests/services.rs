@@ -1,7 +1,7 @@
 //! File services on virtual networks: the real servers and clients, and servers that do what none
 //! should.
 //!
-//! Called as `eval ...` or `serve ...`, this test binary plays `gigae`; called as `vsftpd`, a bad
+//! Called as `eval ...`, `share ...` or `cp ...`, this test binary plays `gigae`; called as `vsftpd`, a bad
 //! server; called by `cargo test`, it is the tests.
 
 mod program;
@@ -27,6 +27,8 @@ const FAKE: &str = "FAKE";
 const OF_ROOT: &[&str] = &[
     "a_server_of_samba_signs_and_encrypts_for_several_clients",
     "an_interrupted_or_killed_run_leaves_nothing_of_samba",
+    "an_interrupted_or_killed_run_leaves_nothing_of_ssh_and_rsync",
+    "every_other_service_copies_files_and_trees_both_ways",
     "a_server_with_little_memory_reads_its_disk_for_each_copy",
 ];
 
@@ -48,6 +50,9 @@ fn main() -> ExitCode {
         an_interrupted_run_leaves_no_server_no_client_and_no_file,
         a_killed_run_leaves_no_server_and_the_next_one_removes_its_files,
         an_interrupted_or_killed_run_leaves_nothing_of_samba,
+        an_interrupted_or_killed_run_leaves_nothing_of_ssh_and_rsync,
+        every_other_service_copies_files_and_trees_both_ways,
+        gigae_cp_stands_beside_ftp_in_every_report,
         a_program_that_is_not_installed_names_its_package
     ]);
 }
@@ -159,7 +164,9 @@ fn copies_are_verified_and_login_is_told_from_transfer_in_every_report() {
     let results = place.results();
     assert_eq!(results.files.len(), 16, "{:?}", results.skipped);
     for one in &results.files {
-        assert!(one.before_ms > 0.0 && one.transfer_ms > 0.0, "{one:?}");
+        let (before, whole) = (one.before_ms.unwrap(), one.whole_ms.unwrap());
+        assert!(before > 0.0 && one.transfer_ms > 0.0, "{one:?}");
+        assert!(one.cell.clients > 1 || whole >= before, "{one:?}");
         let is_long = one.cell.size >= 1_000_000;
         let shares = if is_long { one.cell.clients as usize } else { 0 };
         assert_eq!((one.repetitions.len(), one.shares.len()), (2, shares));
@@ -378,18 +385,31 @@ fn a_killed_run_leaves_no_server_and_the_next_one_removes_its_files() {
     assert_eq!(place.left(), [] as [PathBuf; 0]);
 }
 
-fn an_interrupted_or_killed_run_leaves_nothing_of_samba() {
+/// All processes in the network of this one: a server's sessions leave its group.
+fn in_network_of(pid: u32) -> Vec<u32> {
+    let network = |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let (of, own) = (network(pid), network(std::process::id()));
+    assert!(of.is_some() && of != own, "{pid} is in this test's network");
+    let numbers = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|other| network(*other) == of).collect()
+}
+
+fn leaves_nothing(service: &str, programs: [&str; 2]) {
+    let of_system = Path::new("/run/sshd").exists();
     for kill in [false, true] {
-        let place = with_files(
+        let place = with_files(&format!(
             r#"
-service = "smb"
+service = "{service}"
 links = ["gigabit"]
 sizes = [60_000_000]
 to = ["disk"]
-"#,
-        );
+"#
+        ));
         let mut run = place.eval().spawn().unwrap();
-        let pids = busy(&mut run, &place, SMB);
+        let mut pids = busy(&mut run, &place, programs);
+        let server = pids.iter().copied().find(|pid| command(*pid) == programs[0]).unwrap();
+        pids.extend(in_network_of(server));
         match kill {
             true => run.kill().unwrap(),
             false => interrupt(&run),
@@ -398,7 +418,86 @@ to = ["disk"]
         all_gone(&pids);
         Fabric::down_abandoned().unwrap();
         let own = place.path("tmp").display().to_string();
-        assert_eq!(of_run(&own), [] as [u32; 0], "neither smbd nor what it has started");
+        assert_eq!(of_run(&own), [] as [u32; 0], "neither the server nor what it has started");
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains("gigae /run"), "{mounts}");
+        assert_eq!(Path::new("/run/sshd").exists(), of_system);
+    }
+}
+
+fn an_interrupted_or_killed_run_leaves_nothing_of_samba() {
+    leaves_nothing("smb", SMB);
+}
+
+fn an_interrupted_or_killed_run_leaves_nothing_of_ssh_and_rsync() {
+    leaves_nothing("scp", ["sshd", "scp"]);
+    leaves_nothing("rsync-ssh", ["sshd", "rsync"]);
+    leaves_nothing("rsync", ["rsync", "rsync"]);
+}
+
+/// Files and trees by these services, fetched and sent.
+fn both_ways(services: &[&str]) -> TestDirectory {
+    let each = services.iter().map(|service| {
+        format!(
+            r#"
+service = "{service}"
+links = ["gigabit"]
+sizes = [10_007]
+files = [1, 200]
+directions = ["get", "put"]
+to = ["disk"]
+"#
+        )
+    });
+    with_files(&each.collect::<Vec<_>>().join("[[files]]"))
+}
+
+/// Every cell has its copies, all of which were compared.
+fn all_copied(place: &TestDirectory, services: &[&str]) -> Results {
+    let output = place.eval().output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    for service in services {
+        let of = results.files.iter().filter(|one| one.cell.service == *service);
+        let titles: Vec<String> = of.clone().map(|one| one.cell.title()).collect();
+        let what = ["10,007 B", "200 files of 10,007 B"];
+        let cells = [
+            format!("{service} {} to disk", what[0]),
+            format!("{service} put {}", what[0]),
+            format!("{service} {} to disk", what[1]),
+            format!("{service} put {}", what[1]),
+        ];
+        assert_eq!(titles, cells, "{:?}", results.skipped);
+        for one in of {
+            assert_eq!((one.repetitions.len(), one.verified), (2, 2), "{one:?}");
+            assert!(!one.version.is_empty() && one.whole_ms > Some(0.0), "{one:?}");
+            let bytes = one.cell.bytes() * 2;
+            let sent = if one.cell.direction.is_get() { &one.server } else { &one.client };
+            assert!(sent.tx_bytes > bytes, "{one:?}");
+        }
+    }
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+    results
+}
+
+fn every_other_service_copies_files_and_trees_both_ways() {
+    let services = ["smb", "rsync", "rsync-ssh", "scp"];
+    all_copied(&both_ways(&services), &services);
+}
+
+fn gigae_cp_stands_beside_ftp_in_every_report() {
+    let services = ["lftp", "gigae"];
+    let place = both_ways(&services);
+    let results = all_copied(&place, &services);
+    let own = results.files.iter().find(|one| one.cell.service == "gigae").unwrap();
+    assert!(own.before_ms.is_some() && own.version.starts_with("gigae "), "{own:?}");
+    let read = |name: &str| std::fs::read_to_string(place.path("out").join(name)).unwrap();
+    for text in [read("report.md"), read("report.html")] {
+        assert!(text.contains("File services side by side (ground: transfer)"), "{text}");
+        for verb in ["fetches", "sends"] {
+            let words = format!("gigae cp {verb} 200 files of 10,007 B in ");
+            assert!(text.contains(&words) && text.contains("lftp in "), "{words}: {text}");
+        }
     }
 }
 

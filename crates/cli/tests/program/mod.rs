@@ -2,17 +2,21 @@
 
 use clap::Parser;
 use gigae_cli::{
-    compare::CompareArgs, eval::EvalArgs, serve::ServeArgs, soak::SoakArgs, tuning::TuningArgs,
+    compare::CompareArgs, cp::CpArgs, eval::EvalArgs, serve::ServeArgs, share::ShareArgs,
+    soak::SoakArgs, tuning::TuningArgs,
 };
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 #[derive(Parser)]
+#[command(name = "gigae", version)]
 enum Program {
     Compare(CompareArgs),
+    Cp(CpArgs),
     Eval(EvalArgs),
     Serve(ServeArgs),
+    Share(ShareArgs),
     Soak(SoakArgs),
     Tuning(TuningArgs),
 }
@@ -20,7 +24,8 @@ enum Program {
 /// Carries out a command as the program does; `None` if the arguments begin with none.
 pub(crate) fn play() -> Option<ExitCode> {
     let word = std::env::args().nth(1)?;
-    if !["compare", "eval", "serve", "soak", "tuning"].contains(&word.as_str()) {
+    let words = ["compare", "cp", "eval", "serve", "share", "soak", "tuning", "--version"];
+    if !words.contains(&word.as_str()) {
         return None;
     }
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -29,8 +34,10 @@ pub(crate) fn play() -> Option<ExitCode> {
     }
     Some(match Program::parse() {
         Program::Compare(args) => gigae_cli::compare::run(&args),
+        Program::Cp(args) => gigae_cli::cp::cp(&args, &interrupted),
         Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
         Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
+        Program::Share(args) => gigae_cli::share::share(&args, &interrupted),
         Program::Soak(args) => gigae_cli::soak::soak(&args, &interrupted),
         Program::Tuning(args) => gigae_cli::tuning::tuning(&args),
     })

@@ -3,9 +3,9 @@
 use crate::cost::Cost;
 use crate::demand::Demand;
 use crate::doubt::Doubt;
-use crate::number::file_size;
+use crate::number::{file_size, grouped};
 use crate::plan::Cpus;
-use crate::service::{self, Connection, Ground, Protection, Sink};
+use crate::service::{self, Connection, Direction, Ground, Protection, Sink};
 use serde::{Deserialize, Serialize};
 
 /// Of smaller files there is no rate: a shaped link carries much of them at once, and they cost
@@ -15,7 +15,7 @@ const LONG: u64 = 1_000_000;
 /// A time is known if the client's clock has so many steps in it.
 const STEPS: f64 = 10.0;
 
-/// A file that is transferred in one way.
+/// A file, or a tree of files, that is transferred in one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileCell {
@@ -23,6 +23,12 @@ pub struct FileCell {
     pub service: String,
     /// Bytes of the file.
     pub size: u64,
+    /// How many such files; more than one are a tree, which is transferred as a whole.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub files: u32,
+    /// Which end has it at first.
+    #[serde(default, skip_serializing_if = "Direction::is_get")]
+    pub direction: Direction,
     /// Where the copies go.
     pub to: Sink,
     /// Over which connection they come.
@@ -40,11 +46,32 @@ pub struct FileCell {
     pub disk_rate: Option<f64>,
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(files: &u32) -> bool {
+    *files == 1
+}
+
 impl FileCell {
+    /// All bytes that a client transfers.
+    pub fn bytes(&self) -> u64 {
+        self.size * u64::from(self.files)
+    }
+
+    /// What is transferred, for people: `80 MB`, `10,000 files of 4,096 B`.
+    pub fn what(&self) -> String {
+        match self.files {
+            1 => file_size(self.size),
+            files => format!("{} files of {}", grouped(files.into(), ","), file_size(self.size)),
+        }
+    }
+
     /// Whether the file has a rate if it comes in so many milliseconds.
     pub fn has_rate(&self, transfer_ms: f64) -> bool {
         let clock = service::by_name(&self.service).map_or(0.0, |spec| spec.clock_ms);
-        self.size >= LONG && transfer_ms >= clock * STEPS
+        self.bytes() >= LONG && transfer_ms >= clock * STEPS
     }
 
     /// Whether server and way are as usual.
@@ -54,8 +81,11 @@ impl FileCell {
 
     /// All of it in a few words, for people: `ftp 80 MB to null, kept, 4 clients`.
     pub fn title(&self) -> String {
-        let size = file_size(self.size);
-        let mut title = format!("{} {size} to {}", self.service, self.to.name());
+        let what = self.what();
+        let mut title = match self.direction {
+            Direction::Get => format!("{} {what} to {}", self.service, self.to.name()),
+            Direction::Put => format!("{} put {what}", self.service),
+        };
         let mut add = |words: String| title += &format!(", {words}");
         if self.connection == Connection::Kept {
             add("kept".to_owned());
@@ -97,8 +127,13 @@ pub struct FileFigure {
     /// Time of each repetition's transfer in milliseconds, in the order in which they were made.
     pub repetitions: Vec<f64>,
     /// Median time before the transfer, in milliseconds: start of the client, connection, login,
-    /// commands.
-    pub before_ms: f64,
+    /// commands. Absent: the client does not say, so all its time is that of the transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_ms: Option<f64>,
+    /// Median time from the start of the client to its end, in milliseconds; of several, that of
+    /// the one that ran longest. Absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_ms: Option<f64>,
     /// Median time of the transfer itself, in milliseconds; of several clients, from the begin of
     /// the first one's to the end of the last one's.
     pub transfer_ms: f64,
@@ -142,7 +177,7 @@ impl FileFigure {
         let copies = self.repetitions.len() as f64 * f64::from(self.cell.clients);
         let cpus = if self.one_cpu { Cpus::One } else { Cpus::Two };
         let ends = [&self.server, &self.client];
-        let demand = Demand::of(cpus, ends, copies * self.cell.size as f64)?;
+        let demand = Demand::of(cpus, ends, copies * self.cell.bytes() as f64)?;
         Some(demand.seconds_per_gigabyte())
     }
 
@@ -150,7 +185,7 @@ impl FileFigure {
     pub fn read_share(&self) -> Option<f64> {
         let mut reads = self.disk_reads.clone()?;
         reads.sort_unstable();
-        let copies = self.cell.size * u64::from(self.cell.clients);
+        let copies = self.cell.bytes() * u64::from(self.cell.clients);
         Some(*reads.get(reads.len() / 2)? as f64 / copies as f64)
     }
 }
@@ -164,6 +199,8 @@ mod tests {
         let cell = FileCell {
             service: "ftp".into(),
             size: 80_000_000,
+            files: 1,
+            direction: Direction::Get,
             to: Sink::Null,
             connection: Connection::New,
             clients: 1,
@@ -176,6 +213,11 @@ mod tests {
         let smb = FileCell { service: "smb".into(), ..cell.clone() };
         assert!(!smb.has_rate(7.0) && smb.has_rate(10.0), "its clock counts milliseconds");
         assert!(!FileCell { size: 2000, ..cell.clone() }.has_rate(1e3));
+        let tree = FileCell { size: 4096, files: 10_000, to: Sink::Disk, ..cell.clone() };
+        assert_eq!(tree.title(), "ftp 10,000 files of 4,096 B to disk");
+        assert!(tree.has_rate(7.0) && tree.bytes() == 40_960_000);
+        let put = FileCell { direction: Direction::Put, ..tree };
+        assert_eq!(put.title(), "ftp put 10,000 files of 4,096 B");
         let unusual = FileCell {
             size: 1234,
             connection: Connection::Kept,

@@ -20,7 +20,15 @@ pub struct ServiceSpec {
     pub needs_root: bool,
     /// What its client's clock counts, in milliseconds.
     pub clock_ms: f64,
+    /// Whether its client also fetches to `/dev/null`, and over connections that it has used
+    /// before.
+    pub streams: bool,
+    /// Whether its client sends whole directories. All clients fetch them.
+    pub sends_trees: bool,
 }
+
+/// What gigae's own file transfer is called in plans and results.
+pub const OWN: &str = "gigae";
 
 /// All services.
 pub const SERVICES: &[ServiceSpec] = &[
@@ -32,6 +40,8 @@ pub const SERVICES: &[ServiceSpec] = &[
         protects: false,
         needs_root: false,
         clock_ms: 0.001,
+        streams: true,
+        sends_trees: false,
     },
     ServiceSpec {
         name: "smb",
@@ -41,8 +51,79 @@ pub const SERVICES: &[ServiceSpec] = &[
         protects: true,
         needs_root: true,
         clock_ms: 1.0,
+        streams: true,
+        sends_trees: true,
+    },
+    ServiceSpec {
+        name: "lftp",
+        title: "lftp",
+        about: "vsftpd and lftp: 4 connections for a file, 8 for a tree, one to send a file",
+        programs: &[("vsftpd", "vsftpd"), ("lftp", "lftp")],
+        protects: false,
+        needs_root: false,
+        clock_ms: CLIENTS_LIFE_MS,
+        streams: false,
+        sends_trees: true,
+    },
+    ServiceSpec {
+        name: "rsync",
+        title: "rsync's daemon",
+        about: "rsync --daemon and rsync: one module without a password",
+        programs: &[("rsync", "rsync")],
+        protects: false,
+        needs_root: true,
+        clock_ms: CLIENTS_LIFE_MS,
+        streams: false,
+        sends_trees: true,
+    },
+    ServiceSpec {
+        name: "rsync-ssh",
+        title: "rsync over ssh",
+        about: "sshd and rsync: OpenSSH with a key, its usual cipher",
+        programs: &[
+            ("sshd", "openssh-server"),
+            ("ssh-keygen", "openssh-client"),
+            ("ssh", "openssh-client"),
+            ("rsync", "rsync"),
+        ],
+        protects: false,
+        needs_root: true,
+        clock_ms: CLIENTS_LIFE_MS,
+        streams: false,
+        sends_trees: true,
+    },
+    ServiceSpec {
+        name: "scp",
+        title: "scp",
+        about: "sshd and scp: OpenSSH with a key, its usual cipher and protocol",
+        programs: &[
+            ("sshd", "openssh-server"),
+            ("ssh-keygen", "openssh-client"),
+            ("ssh", "openssh-client"),
+            ("scp", "openssh-client"),
+        ],
+        protects: false,
+        needs_root: true,
+        clock_ms: CLIENTS_LIFE_MS,
+        streams: false,
+        sends_trees: true,
+    },
+    ServiceSpec {
+        name: OWN,
+        title: "gigae cp",
+        about: "gigae share and gigae cp of this program, in Ethernet frames",
+        programs: &[(OWN, OWN)],
+        protects: false,
+        needs_root: false,
+        clock_ms: 0.001,
+        streams: false,
+        sends_trees: true,
     },
 ];
+
+/// Of clients that do not say how long a transfer took, their whole life is the transfer. It is
+/// looked for their end so often.
+const CLIENTS_LIFE_MS: f64 = 1.0;
 
 /// Finds a service.
 pub fn by_name(name: &str) -> Option<&'static ServiceSpec> {
@@ -89,6 +170,32 @@ impl Sink {
             Self::Null => "null",
             Self::Disk => "disk",
         }
+    }
+}
+
+/// Which end has the file at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// The server: the client fetches it.
+    #[default]
+    Get,
+    /// The client: it sends the file.
+    Put,
+}
+
+impl Direction {
+    /// The name in plans and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+        }
+    }
+
+    /// Whether the client fetches.
+    pub fn is_get(&self) -> bool {
+        *self == Self::Get
     }
 }
 

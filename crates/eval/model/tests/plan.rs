@@ -537,10 +537,29 @@ fn files_give_a_cell_for_each_of_their_product_and_belong_to_their_link() {
     assert!(udp.files.is_empty() && udp.file_paper.is_empty());
 }
 
+const PUT_TREE: &str = "files = [100]\ndirections = [\"put\"]\nto = [\"disk\"]";
+
+#[test]
+fn trees_and_directions_multiply_the_cells() {
+    let wide = "files = [1, 100]\ndirections = [\"get\", \"put\"]\nto = [\"disk\"]\n";
+    let text = FILES.split("[[file_paper]]").next().unwrap().replace("\"ftp\"", "\"rsync\"");
+    let text = text.replace("to = [\"null\", \"disk\"]\nclients = [1, 4]\n", wide);
+    let plan = Plan::parse("test", &format!("{SMALL}{text}")).unwrap();
+    let cells = plan.file_cells(Some("here"));
+    assert_eq!(cells.len(), 2 * 2 * 2);
+    let titles: Vec<String> = cells.iter().map(|(cell, _)| cell.title()).collect();
+    assert_eq!(titles[..2], ["rsync 1 KB to disk", "rsync put 1 KB"]);
+    assert_eq!(titles[7], "rsync put 100 files of 2 KB");
+}
+
 #[test]
 fn files_that_make_no_sense_are_refused_by_name() {
     let cases = [
-        ("service = \"ftp\"\nlinks", "service = \"scp\"\nlinks", "known: ftp, smb"),
+        ("service = \"ftp\"\nlinks", "service = \"tftp\"\nlinks", "known: ftp, smb"),
+        ("service = \"ftp\"\nlinks", "service = \"scp\"\nlinks", "only copies to disk"),
+        ("clients = [1, 4]", "files = [1, 150]", "hundreds up to 10000"),
+        ("clients = [1, 4]", "directions = [\"put\"]", "go to disk"),
+        ("to = [\"null\", \"disk\"]\nclients = [1, 4]", PUT_TREE, "sends no trees"),
         ("links = [\"here\"]\nsizes = [1000", "links = [\"there\"]\nsizes = [1000", "'there'"),
         ("sizes = [1000, 2000]", "sizes = [0]", "sizes"),
         ("sizes = [1000, 2000]", "sizes = []", "empty"),

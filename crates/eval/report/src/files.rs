@@ -2,7 +2,7 @@
 //! own table, because figures of different grounds do not compare.
 
 use gigae_eval_model::experiment::Experiment;
-use gigae_eval_model::file_figure::FileFigure;
+use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{many, percent, short};
 use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
@@ -12,7 +12,14 @@ use gigae_eval_page::table::{Table, words};
 
 /// All tables.
 pub fn tables(results: &Results) -> Vec<Table> {
-    [table(results, Ground::Transfer), paper_table(results)].into_iter().flatten().collect()
+    [
+        beside_table(results, Ground::Transfer),
+        table(results, Ground::Transfer),
+        paper_table(results),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// TCP's stream on a link: the one with the longest writes and nothing unusual. It goes to the
@@ -28,12 +35,62 @@ pub(crate) fn stream_beside<'a>(results: &'a Results, link: &str) -> Option<&'a 
     results.series.iter().filter(fits).max_by_key(|one| one.size)
 }
 
+/// The same transfer by another service.
+pub(crate) fn is_same_but_for_the_service(one: &FileFigure, other: &FileFigure) -> bool {
+    let cell = FileCell { service: one.cell.service.clone(), ..other.cell.clone() };
+    (one.ground, one.link.as_str(), &one.cell) == (other.ground, other.link.as_str(), &cell)
+}
+
+/// A row for each transfer that more than one service made, with the times of all of them.
+fn beside_table(results: &Results, ground: Ground) -> Option<Table> {
+    let of_ground = || results.files.iter().filter(|one| one.ground == ground);
+    let mut firsts: Vec<&FileFigure> = Vec::new();
+    for one in of_ground() {
+        let same = |other: &&FileFigure| is_same_but_for_the_service(one, other);
+        if !firsts.iter().any(same) && of_ground().filter(same).count() > 1 {
+            firsts.push(one);
+        }
+    }
+    let mut services: Vec<&str> = Vec::new();
+    for one in
+        of_ground().filter(|one| firsts.iter().any(|it| is_same_but_for_the_service(one, it)))
+    {
+        if !services.contains(&one.cell.service.as_str()) {
+            services.push(&one.cell.service);
+        }
+    }
+    let row = |first: &&FileFigure| {
+        let time = |service: &&str| {
+            let fits = |one: &&FileFigure| {
+                one.cell.service == **service && is_same_but_for_the_service(first, one)
+            };
+            let whole = of_ground().find(fits).and_then(|one| one.whole_ms);
+            whole.map_or("-".into(), |ms| short(ms / 1e3))
+        };
+        let title = first.cell.title();
+        let (_, what) = title.split_once(' ').unwrap_or_default();
+        let what = [what.to_owned(), first.link.clone()].into_iter();
+        what.chain(services.iter().map(time)).collect()
+    };
+    let rows: Vec<Vec<String>> = firsts.iter().map(row).collect();
+    let header = ["file", "link"].into_iter().chain(services.iter().copied());
+    (!rows.is_empty()).then(|| Table {
+        title: format!("File services side by side (ground: {})", ground.name()),
+        note: "Seconds from the start of the client to its end, with login and all: median over \
+               the repetitions. Only transfers that several services made. All ends have the same \
+               CPUs and the same TCP congestion control."
+            .into(),
+        header: header.map(str::to_owned).collect(),
+        rows,
+    })
+}
+
 fn table(results: &Results, ground: Ground) -> Option<Table> {
     let on_ground = results.files.iter().filter(|one| one.ground == ground);
     let rows: Vec<Vec<String>> = on_ground.map(|one| row(results, one)).collect();
     (!rows.is_empty()).then(|| Table {
         title: format!("Files by programs (ground: {})", ground.name()),
-        note: "Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms; \
+        note: "Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms, where the client says it; \
                the rate is that of the transfer after it, in Mbit/s. Short transfers have none. An interval of fewer than six copies covers what stands behind it. The table sets TCP's own stream and the link's \
                limit beside it. To disk: into a new file, which the kernel may write to the disk later. A kept \
                connection has brought another file before; all others are new. Frames are those of the nodes' devices, CPU is that of \
@@ -55,7 +112,7 @@ fn row(results: &Results, one: &FileFigure) -> Vec<String> {
     vec![
         cell.title(),
         one.link.clone(),
-        short(one.before_ms),
+        one.before_ms.map_or("-".into(), short),
         short(one.transfer_ms),
         one.mbit().map_or("-".into(), short),
         interval(one),

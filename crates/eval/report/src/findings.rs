@@ -57,6 +57,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "incast", find: incast::incast },
     Rule { name: "cores", find: cores::cores },
     Rule { name: "processors", find: cores::rates },
+    Rule { name: "beside", find: files::beside },
     Rule { name: "files", find: files::files },
     Rule { name: "clients", find: files::clients },
     Rule { name: "protection", find: files::protection },

@@ -14,12 +14,12 @@ use crate::rounds::{MOST_FAILURES, Running};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::results::Skipped;
-use gigae_eval_model::service::{Connection, Ground, Protection, Sink};
+use gigae_eval_model::service::{Connection, Direction, Ground, Protection, Sink};
 use gigae_eval_model::stats;
 use gigae_eval_services::client::{self, Clients, Fetched};
 use gigae_eval_services::memory::{self, MemoryLimit};
 use gigae_eval_services::meter::EndMeter;
-use gigae_eval_services::server::FileServer;
+use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::store::{FileStore, StoredFile};
 use gigae_eval_services::{ServiceError, by_name, installed};
 use gigae_eval_session::stage::Stage;
@@ -49,8 +49,8 @@ struct Gathered {
 }
 
 /// Copies of a size that are protected alike come the same way.
-fn kind(cell: &FileCell) -> (u64, Protection) {
-    (cell.size, cell.protection)
+fn kind(cell: &FileCell) -> (u64, u32, Direction, Protection) {
+    (cell.size, cell.files, cell.direction, cell.protection)
 }
 
 /// The files and nodes of a link.
@@ -73,8 +73,9 @@ impl FilesOnLink<'_> {
         std::iter::once(1).chain(3..=nodes).map(|number| self.fabric.node(number)).collect()
     }
 
-    fn file(&self, size: u64) -> &StoredFile {
-        self.files.iter().find(|file| file.size == size).expect("all sizes were created")
+    fn file(&self, size: u64, files: u32) -> &StoredFile {
+        let same = |file: &&StoredFile| (file.size, file.files) == (size, files);
+        self.files.iter().find(same).expect("all sizes were created")
     }
 }
 
@@ -113,22 +114,24 @@ impl Running<'_> {
         let mut store = self.store.take().expect("the run's begin made it");
         let sizes = sizes(&cells);
         let files: Result<Vec<StoredFile>, ServiceError> =
-            sizes.iter().map(|size| store.create(*size)).collect();
+            sizes.iter().map(|&(size, files)| store.create(size, files)).collect();
         let files = files.map_err(RunError::Service)?;
         let cpus = [stage.answering_cpu, stage.site.cpu];
         let here = FilesOnLink { fabric, cpus, store: &store, files };
         self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
-        // To a client's node, and what the server's port lets through.
+        // To a client's node, and what the server's port lets through; and to the server's node.
         let limits = limit_of_tcp(stage, [2, 1]).zip(limit_of_tcp(stage, [2, 2]));
+        let sent = limit_of_tcp(stage, [1, 2]);
         for mut group in by_server(cells) {
             let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
             let outcome = self.of_server(link, &here, &mut group);
             self.done = done;
             match outcome {
                 Ok(version) => {
-                    let own = |clients: u32| {
-                        let links = here.clients().len().min(clients as usize);
-                        limits.map(|(each, all)| all.min(each * links as f64))
+                    let own = |cell: &FileCell| {
+                        let links = here.clients().len().min(cell.clients as usize);
+                        let fetched = limits.map(|(each, all)| all.min(each * links as f64));
+                        if cell.direction.is_get() { fetched } else { sent }
                     };
                     self.keep_files(link, group, &version, &own);
                 }
@@ -160,9 +163,10 @@ impl Running<'_> {
             here.files.iter().try_for_each(|file| here.store.forget(file))?;
         }
         let [cpu, _] = here.cpus;
-        let server = here.server();
+        let writable = group.iter().any(|one| !one.cell.direction.is_get());
+        let (node, rights) = (here.server(), Rights { limit, writable });
         let mut server =
-            FileServer::start(service, &server, cpu, here.store, limit, self.interrupted)?;
+            FileServer::start(service, (&node, cpu), here.store, rights, self.interrupted)?;
         self.same_congestion_control(link, here);
         self.compare(here, &mut server, group)?;
         if let (Some(rate), Some(limit)) = (first.disk_rate, server.limit()) {
@@ -223,7 +227,7 @@ impl Running<'_> {
                 ..first.cell.clone()
             };
             let fetched = self.fetch(here, server, &cell)?;
-            let file = here.file(cell.size);
+            let file = here.file(cell.size, cell.files);
             let compared = client::verify(server.service, here.store, file, &fetched.copies)?;
             first.verified += compared;
         }
@@ -237,8 +241,8 @@ impl Running<'_> {
         cell: &FileCell,
     ) -> Result<Fetched, ServiceError> {
         let (nodes, [_, cpu]) = (here.clients(), here.cpus);
-        let clients = Clients { nodes: &nodes, cpu, small: here.file(SMALL) };
-        let file = here.file(cell.size);
+        let clients = Clients { nodes: &nodes, cpu, small: here.file(SMALL, 1) };
+        let file = here.file(cell.size, cell.files);
         client::fetch(server, here.store, file, cell, &clients, self.interrupted)
     }
 
@@ -265,20 +269,23 @@ impl Running<'_> {
         one.client.add(&begin.1.until(&end.1));
         one.disk.push(begin.0.disk_read(&end.0));
         one.one_cpu = serving.is_some() && serving == fetching;
-        let file = here.file(one.cell.size);
+        let file = here.file(one.cell.size, one.cell.files);
         one.verified += client::verify(server.service, here.store, file, &fetched.copies)?;
         one.fetched.push(fetched);
         Ok(())
     }
 
-    /// Gives the server's answers the congestion control of our TCP.
+    /// Gives both ends the congestion control of our TCP.
     fn same_congestion_control(&mut self, link: &str, here: &FilesOnLink<'_>) {
-        let server = here.server();
+        let (server, clients) = (here.server(), here.clients());
+        let route = |from: &Node, to: &Node| {
+            let _inside = from.enter().map_err(|error| error.to_string())?;
+            route_as_ours(from.interface, &from.ipv4.to_string(), &to.ipv4.to_string())
+        };
         let routes = || -> Result<(), String> {
-            let _inside = server.enter().map_err(|error| error.to_string())?;
-            here.clients().iter().try_for_each(|client| {
-                let (own, peer) = (server.ipv4.to_string(), client.ipv4.to_string());
-                route_as_ours(server.interface, &own, &peer)
+            clients.iter().try_for_each(|client| {
+                route(&server, client)?;
+                route(client, &server)
             })
         };
         if let Err(why) = routes() {
@@ -304,14 +311,14 @@ impl Running<'_> {
         link: &str,
         mut group: Vec<Gathered>,
         version: &str,
-        limit: &dyn Fn(u32) -> Option<f64>,
+        limit: &dyn Fn(&FileCell) -> Option<f64>,
     ) {
         for index in 0..group.len() {
             let same = group.iter().filter(|one| kind(&one.cell) == kind(&group[index].cell));
             group[index].verified_of_kind = same.map(|one| one.verified).sum();
         }
         let figures = group.into_iter().filter_map(|one| {
-            let limit = limit(one.cell.clients);
+            let limit = limit(&one.cell);
             one.figure(link, version, limit)
         });
         self.files.extend(figures);
@@ -340,6 +347,8 @@ impl Gathered {
         let (rates, times) = (each(|one| one.rate() / 1e6), each(|one| one.seconds * 1e3));
         let (interval, transfer_ms) = (stats::median_interval(&rates)?, stats::median(&times)?);
         let has_rate = self.cell.has_rate(transfer_ms);
+        let before = self.fetched.iter().filter_map(Fetched::before);
+        let before: Vec<f64> = before.map(|seconds| seconds * 1e3).collect();
         let mut doubts = Vec::new();
         if interval.coverage < stats::CONFIDENCE {
             doubts.push(few_repetitions(interval.coverage));
@@ -356,7 +365,8 @@ impl Gathered {
             median: stats::median(&rates).filter(|_| has_rate),
             ci95: has_rate.then_some([interval.low, interval.high]),
             coverage: interval.coverage,
-            before_ms: stats::median(&each(|one| one.before() * 1e3))?,
+            before_ms: stats::median(&before),
+            whole_ms: stats::median(&each(|one| one.whole * 1e3)),
             transfer_ms,
             shares: shares.map(|one| one.bytes as f64 / one.seconds / 1e6).collect(),
             disk_reads: self.disk.into_iter().collect(),
@@ -387,20 +397,31 @@ fn services(cells: &[(FileCell, u32)]) -> Vec<String> {
     names
 }
 
-/// The sizes of all files, that of kept connections' first one included.
-fn sizes(cells: &[(FileCell, u32)]) -> Vec<u64> {
-    let mut sizes: Vec<u64> = cells.iter().map(|(cell, _)| cell.size).chain([SMALL]).collect();
+/// The sizes of all files and trees, with their numbers of files; that of kept connections' first
+/// one included.
+fn sizes(cells: &[(FileCell, u32)]) -> Vec<(u64, u32)> {
+    let own = cells.iter().map(|(cell, _)| (cell.size, cell.files));
+    let mut sizes: Vec<(u64, u32)> = own.chain([(SMALL, 1)]).collect();
     sizes.sort_unstable();
     sizes.dedup();
     sizes
 }
 
+/// A small file takes a block of the disk.
+const BLOCK: u64 = 4096;
+
 /// Bytes of all files and of the most copies that there are at once.
 fn needed(cells: &[(FileCell, u32)]) -> u64 {
+    let room = |size: u64, files: u32| match files {
+        1 => size,
+        files => size.next_multiple_of(BLOCK) * u64::from(files),
+    };
     // To null, one copy is compared.
     let at_once = |cell: &FileCell| if cell.to == Sink::Disk { cell.clients } else { 1 };
-    let copies = cells.iter().map(|(cell, _)| cell.size * u64::from(at_once(cell))).max();
-    sizes(cells).iter().sum::<u64>() + copies.unwrap_or(0)
+    let copies =
+        |(cell, _): &(FileCell, u32)| room(cell.size, cell.files) * u64::from(at_once(cell));
+    let files: u64 = sizes(cells).into_iter().map(|(size, files)| room(size, files)).sum();
+    files + cells.iter().map(copies).max().unwrap_or(0)
 }
 
 /// The cells of each server, in the plan's order.
@@ -439,11 +460,13 @@ mod tests {
         let plan = Plan::load("ftp").unwrap();
         let cells = plan.file_cells(Some(&plan.files[0].links[0]));
         let sizes = sizes(&cells);
-        assert!(sizes.contains(&SMALL));
-        assert!(needed(&cells) > sizes.iter().sum::<u64>());
+        assert!(sizes.contains(&(SMALL, 1)));
+        assert!(needed(&cells) > sizes.iter().map(|(size, _)| size).sum::<u64>());
         let (mut null, times) = cells[0].clone();
         (null.size, null.to, null.clients) = (4 << 30, Sink::Null, 16);
-        assert_eq!(needed(&[(null, times)]), SMALL + (8 << 30));
+        assert_eq!(needed(&[(null.clone(), times)]), SMALL + (8 << 30));
+        let tree = FileCell { size: 1, files: 100, to: Sink::Disk, clients: 1, ..null };
+        assert_eq!(needed(&[(tree, times)]), SMALL + 2 * 100 * BLOCK);
     }
 
     #[test]

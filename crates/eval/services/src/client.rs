@@ -1,12 +1,12 @@
-//! Fetches a file once, by one or several clients, and compares copies with the file.
+//! Transfers a file or a tree once, by one or several clients, and compares copies with it.
 
 use crate::error::ServiceError;
-use crate::find;
+use crate::installed::find;
 use crate::server::FileServer;
-use crate::service::{Fetch, Service, Transfer};
+use crate::service::{Fetch, Service, Transfer, UPLOADS};
 use crate::store::{FileStore, StoredFile};
 use gigae_eval_model::file_figure::FileCell;
-use gigae_eval_model::service::{Connection, Sink};
+use gigae_eval_model::service::{Connection, Direction, Sink};
 use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::programs::process::{ProgramProcess, last_line};
 use gigae_fabric::Node;
@@ -41,6 +41,8 @@ pub struct Fetched {
     pub transfers: Vec<Transfer>,
     /// Seconds from the begin of the first transfer to the end of the last one.
     pub seconds: f64,
+    /// Seconds from the start of the client that ran longest to its end.
+    pub whole: f64,
     /// A client's command line.
     pub command: String,
     /// The copies, if they are files.
@@ -54,13 +56,13 @@ impl Fetched {
         bytes as f64 / self.seconds
     }
 
-    /// Seconds before the transfer, of the client that waited longest.
-    pub fn before(&self) -> f64 {
-        self.transfers.iter().map(|one| one.before).fold(0.0, f64::max)
+    /// Seconds before the transfer, of the client that waited longest, if clients say that.
+    pub fn before(&self) -> Option<f64> {
+        self.transfers.iter().filter_map(|one| one.before).reduce(f64::max)
     }
 }
 
-/// All clients fetch a file at once, each as the cell says.
+/// All clients transfer a file at once, each as the cell says.
 pub fn fetch(
     server: &mut FileServer,
     store: &FileStore,
@@ -75,43 +77,55 @@ pub fn fetch(
         programs: program.into(),
         packages: package.into(),
     })?;
-    let copies: Vec<PathBuf> = match cell.to {
-        Sink::Null => Vec::new(),
-        Sink::Disk => {
-            (0..cell.clients).map(|number| store.copies().join(number.to_string())).collect()
+    let copies: Vec<PathBuf> = match (cell.direction, cell.to) {
+        (Direction::Put, _) => vec![store.uploads().join(&file.name)],
+        (Direction::Get, Sink::Null) => Vec::new(),
+        (Direction::Get, Sink::Disk) => {
+            let copy = |number| Ok(store.copies_of(number)?.join(&file.name));
+            (0..cell.clients).map(copy).collect::<Result<_, ServiceError>>()?
         }
     };
-    let null = Path::new("/dev/null");
+    let (null, source) = (Path::new("/dev/null"), store.export().join(&file.name));
+    let sends = (cell.direction == Direction::Put).then_some(source.as_path());
+    let at_server =
+        if sends.is_some() { format!("{UPLOADS}/{}", file.name) } else { file.name.clone() };
     let fetches: Vec<Fetch<'_>> = (0..cell.clients as usize)
         .map(|number| Fetch {
             server: server.ip,
+            mac: server.mac,
+            interface: clients.nodes[number % clients.nodes.len()].interface,
             directory: &server.directory,
-            file: &file.name,
+            file: &at_server,
             size: file.size,
+            files: file.files,
+            sends,
             before: (cell.connection == Connection::Kept).then_some(clients.small.name.as_str()),
             to: copies.get(number).map_or(null, PathBuf::as_path),
             protection: cell.protection,
         })
         .collect();
+    // What a client left that failed would not be a copy of the next one.
+    copies.iter().try_for_each(|copy| store.remove(copy))?;
     let start = |(number, fetch): (usize, &Fetch<'_>)| {
         let node = &clients.nodes[number % clients.nodes.len()];
         let failed = |error| ProgramError::Start { program, source: std::io::Error::other(error) };
         let _inside = node.enter().map_err(failed)?;
-        let arguments = service.fetch(fetch);
-        affinity::pinned(clients.cpu, || ProgramProcess::start(program, &path, &arguments))
-            .map(|process| Client { process, ended: None })
+        let (arguments, environment) = (service.fetch(fetch), service.environment(fetch));
+        let start = || ProgramProcess::start_with(program, &path, &arguments, &environment);
+        affinity::pinned(clients.cpu, start).map(|process| Client { process, ended: None })
     };
     let started: Result<Vec<_>, ProgramError> = fetches.iter().enumerate().map(start).collect();
     // Each client may make a slow disk read the whole file.
     let slowest = cell.disk_rate.map_or(SLOWEST, |rate| SLOWEST.min(rate / 2.0));
-    let bytes = file.size as f64 * f64::from(cell.clients);
+    let bytes = cell.bytes() as f64 * f64::from(cell.clients);
     let patience = PATIENCE + Duration::from_secs_f64(bytes / slowest);
-    let mut ends = Vec::new();
+    let (mut ends, mut longest) = (Vec::new(), Duration::ZERO);
     let finish = |(client, fetch): (Client, &Fetch<'_>)| {
         let (begun, ended) = (client.process.begun(), client.ended.unwrap_or_else(Instant::now));
         let said = client.process.finish(patience, interrupted)?;
         let seen = transfer(service, program, fetch, &said, ended - begun)?;
         ends.push((ended, seen.seconds));
+        longest = longest.max(ended - begun);
         Ok(seen)
     };
     let transfers: Result<Vec<Transfer>, ProgramError> = started.and_then(|mut all| {
@@ -128,7 +142,8 @@ pub fn fetch(
         }
     };
     let command = format!("{program} {}", service.fetch(&fetches[0]).join(" "));
-    Ok(Fetched { transfers, seconds: span(&ends), command, copies })
+    let (seconds, whole) = (span(&ends), longest.as_secs_f64());
+    Ok(Fetched { transfers, seconds, whole, command, copies })
 }
 
 /// A client that runs, or has ended.
@@ -168,7 +183,7 @@ fn transfer(
     said: &str,
     whole: Duration,
 ) -> Result<Transfer, ProgramError> {
-    let found = service.read(fetch, said, whole).filter(|found| found.bytes == fetch.size);
+    let found = service.read(fetch, said, whole).filter(|found| found.bytes == fetch.bytes());
     found.ok_or_else(|| ProgramError::Garbled { program, last: last_line(said, "") })
 }
 
@@ -181,7 +196,10 @@ pub fn verify(
 ) -> Result<u64, ServiceError> {
     for copy in copies {
         if !store.verify(file, copy)? {
-            return Err(ServiceError::Wrong { service: service.spec().title, size: file.size });
+            return Err(ServiceError::Wrong {
+                service: service.spec().title,
+                name: file.name.clone(),
+            });
         }
     }
     Ok(copies.len() as u64)

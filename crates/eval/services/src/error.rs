@@ -60,14 +60,12 @@ pub enum ServiceError {
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// A copy is not the file.
-    #[error(
-        "{service}: a copy of {size} bytes differs from the file; check memory and disk, then repeat"
-    )]
+    #[error("{service}: a copy of '{name}' differs from it; check memory and disk, then repeat")]
     Wrong {
         /// The service.
         service: &'static str,
-        /// Bytes of the file.
-        size: u64,
+        /// The name of the file, which is its size, or of the tree.
+        name: String,
     },
     /// This host cannot do what the plan wants.
     #[error("{0}")]

@@ -1,6 +1,6 @@
-//! FTP: `vsftpd` serves an anonymous user, and `curl` fetches by passive transfers.
+//! FTP: `vsftpd` serves an anonymous user, and `curl` transfers passively.
 
-use crate::service::{Fetch, ServerPlace, Service, Transfer, words};
+use crate::service::{Fetch, ServerPlace, Service, Transfer, listens, words};
 use gigae_eval_model::service::{ServiceSpec, by_name};
 use std::fs;
 use std::io;
@@ -9,58 +9,99 @@ use std::time::Duration;
 pub(crate) struct Ftp;
 
 /// Its port (RFC 959).
-const PORT: u16 = 21;
+pub(crate) const PORT: u16 = 21;
+
+/// The server prints its version on its standard input.
+pub(crate) const VERSION: &str = "\"$1\" -v 0>&1";
 
 /// What curl prints of each file: the time until its transfer began, the time until its end, and
-/// its bytes. Both times count from the begin of this file's part of the work.
-const TIMES: &str = "%{time_pretransfer} %{time_total} %{size_download}\\n";
+/// its bytes one way and the other. Both times count from the begin of this file's part of the
+/// work.
+const TIMES: &str = "%{time_pretransfer} %{time_total} %{size_download} %{size_upload}\\n";
+
+/// Files in each directory of a tree.
+const OF_DIRECTORY: u32 = crate::store::OF_DIRECTORY;
 
 impl Service for Ftp {
     fn spec(&self) -> &'static ServiceSpec {
         by_name("ftp").expect("the model has it")
     }
 
-    fn port(&self) -> u16 {
-        PORT
+    fn is_ready(&self) -> bool {
+        listens(PORT)
     }
 
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
-        let file = place.directory.join("vsftpd.conf");
-        fs::write(&file, configuration(place))?;
-        Ok(words([&file.to_string_lossy()]))
+        configure(place)
     }
 
-    /// It prints on its standard input.
     fn version(&self) -> &'static str {
-        "\"$1\" -v 0>&1"
+        VERSION
     }
 
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let mut all = words(["--silent", "--show-error", "--disable", "--write-out", TIMES]);
         // Whatever proxy the environment names, it is in no node.
         all.extend(words(["--noproxy", "*"]));
-        let files = fetch.before.map(|before| (before, "/dev/null".into()));
+        let url = |file: &str| format!("ftp://{}:{PORT}/{file}", fetch.server);
+        if let Some(before) = fetch.before {
+            all.extend(words(["--output", "/dev/null", &url(before)]));
+        }
         let to = fetch.to.to_string_lossy();
-        for (file, to) in files.into_iter().chain([(fetch.file, to)]) {
-            let url = format!("ftp://{}:{PORT}/{file}", fetch.server);
-            all.extend(words(["--output", &to, &url]));
+        match (fetch.sends, fetch.files) {
+            (Some(file), _) => {
+                all.extend(words(["--upload-file", &file.to_string_lossy(), &url(fetch.file)]));
+            }
+            (None, 1) => all.extend(words(["--output", &to, &url(fetch.file)])),
+            // curl makes the names of all files, and fills them in where the copy's name has `#`.
+            (None, files) => {
+                let last = [files / OF_DIRECTORY - 1, OF_DIRECTORY - 1];
+                let [directories, files] = last.map(|last| format!("[00-{last:02}]"));
+                let names = url(&format!("{}/{directories}/{files}", fetch.file));
+                all.extend(words(["--create-dirs", "--output", &format!("{to}/#1/#2"), &names]));
+            }
         }
         all
     }
 
-    fn read(&self, _fetch: &Fetch<'_>, said: &str, _whole: Duration) -> Option<Transfer> {
-        let line = said.lines().last()?;
-        let mut numbers = line.split(' ').map(str::parse::<f64>);
-        let mut next = || numbers.next()?.ok().filter(|number| number.is_finite());
-        let (before, end, bytes) = (next()?, next()?, next()?);
-        let seconds = end - before;
-        (before >= 0.0 && seconds > 0.0 && bytes >= 0.0).then_some(Transfer {
-            before,
-            seconds,
-            bytes: bytes as u64,
-        })
+    fn read(&self, fetch: &Fetch<'_>, said: &str, whole: Duration) -> Option<Transfer> {
+        if fetch.files > 1 {
+            let all: Option<Vec<Transfer>> = said.lines().map(times).collect();
+            let bytes = all?.iter().map(|one| one.bytes).sum();
+            return Some(Transfer { bytes, ..fetch.all(whole) });
+        }
+        times(said.lines().last()?)
     }
 }
+
+/// What curl printed of a file.
+fn times(line: &str) -> Option<Transfer> {
+    let mut numbers = line.split(' ').map(str::parse::<f64>);
+    let mut next = || numbers.next()?.ok().filter(|number| number.is_finite());
+    let (before, end, down, up) = (next()?, next()?, next()?, next()?);
+    let seconds = end - before;
+    (before >= 0.0 && seconds > 0.0 && down >= 0.0 && up >= 0.0).then_some(Transfer {
+        before: Some(before),
+        seconds,
+        bytes: (down + up) as u64,
+    })
+}
+
+/// Writes the server's configuration; its arguments.
+pub(crate) fn configure(place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
+    let file = place.directory.join("vsftpd.conf");
+    let writes = if place.writable { WRITES } else { "write_enable=NO\n" };
+    fs::write(&file, configuration(place) + writes)?;
+    Ok(words([&file.to_string_lossy()]))
+}
+
+/// So that an anonymous user can write.
+const WRITES: &str = "write_enable=YES\n\
+                      anon_upload_enable=YES\n\
+                      anon_mkdir_write_enable=YES\n\
+                      anon_other_write_enable=YES\n\
+                      anon_umask=022\n\
+                      allow_writeable_chroot=YES\n";
 
 /// `run_as_launching_user`: vsftpd changes neither user nor root directory, so it works in a user
 /// namespace, too. Only the nodes of the virtual network can reach it. `seccomp_sandbox`: its list
@@ -77,7 +118,6 @@ fn configuration(place: &ServerPlace<'_>) -> String {
          isolate_network=NO\n\
          anonymous_enable=YES\n\
          local_enable=NO\n\
-         write_enable=NO\n\
          no_anon_password=YES\n\
          anon_root={export}\n\
          anon_world_readable_only=NO\n\
@@ -93,25 +133,12 @@ fn configuration(place: &ServerPlace<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_eval_model::service::Protection;
-    use std::net::Ipv4Addr;
-    use std::path::Path;
-
-    fn fetch<'a>(before: Option<&'a str>) -> Fetch<'a> {
-        Fetch {
-            server: Ipv4Addr::new(198, 18, 0, 2),
-            directory: Path::new("/nowhere"),
-            file: "20",
-            size: 20,
-            before,
-            to: Path::new("/dev/null"),
-            protection: Protection::Off,
-        }
-    }
+    use crate::service::testing::{fetch, sent, tree};
 
     #[test]
     fn a_kept_connection_fetches_another_file_before() {
-        let said = Ftp.fetch(&fetch(Some("1"))).join(" ");
+        let kept = Fetch { before: Some("1"), ..fetch() };
+        let said = Ftp.fetch(&kept).join(" ");
         assert!(said.contains("--noproxy * "), "{said}");
         assert!(
             said.ends_with(
@@ -119,16 +146,29 @@ mod tests {
             ),
             "{said}"
         );
-        assert_eq!(Ftp.fetch(&fetch(None)).iter().filter(|word| *word == "--output").count(), 1);
+        assert_eq!(Ftp.fetch(&fetch()).iter().filter(|word| *word == "--output").count(), 1);
+    }
+
+    #[test]
+    fn a_tree_is_one_command_and_a_file_that_is_sent_is_named() {
+        let said = Ftp.fetch(&tree()).join(" ");
+        let names = "--output /copies/0/200x20/#1/#2 ftp://198.18.0.2:21/200x20/[00-01]/[00-99]";
+        assert!(said.ends_with(names), "{said}");
+        let said = Ftp.fetch(&sent()).join(" ");
+        assert!(said.ends_with("--upload-file /export/20 ftp://198.18.0.2:21/in/20"), "{said}");
     }
 
     #[test]
     fn the_last_files_times_are_read_and_login_is_told_from_transfer() {
-        let read = |said: &str| Ftp.read(&fetch(None), said, Duration::ZERO);
-        let found = read("0.002 0.003 2048\n0.25 1.75 83886080\n").unwrap();
-        assert_eq!((found.before, found.seconds, found.bytes), (0.25, 1.5, 83_886_080));
-        for nonsense in ["", "x", "1 2", "1 NaN 3", "2 1 5", "-1 1 5", "1 2 -3"] {
+        let read = |said: &str| Ftp.read(&fetch(), said, Duration::ZERO);
+        let found = read("0.002 0.003 2048 0\n0.25 1.75 83886080 0\n").unwrap();
+        assert_eq!((found.before, found.seconds, found.bytes), (Some(0.25), 1.5, 83_886_080));
+        assert_eq!(read("0.25 1.75 0 20").unwrap().bytes, 20);
+        for nonsense in ["", "x", "1 2 3", "1 NaN 3 0", "2 1 5 0", "-1 1 5 0", "1 2 -3 0"] {
             assert_eq!(read(nonsense), None, "{nonsense}");
         }
+        let all = Ftp.read(&tree(), "0.1 0.2 20 0\n0.1 0.2 20 0\n", Duration::from_secs(3));
+        let all = all.unwrap();
+        assert_eq!((all.before, all.seconds, all.bytes), (None, 3.0, 40));
     }
 }

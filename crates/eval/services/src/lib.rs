@@ -17,22 +17,25 @@
 pub mod client;
 mod error;
 mod ftp;
+mod installed;
+mod lftp;
 pub mod memory;
 pub mod meter;
+mod own;
+mod rsync;
 pub mod server;
 mod service;
 mod smb;
+mod ssh;
 pub mod store;
 
 pub use error::ServiceError;
+pub use installed::installed;
 pub use service::{Fetch, ServerPlace, Service, Transfer};
 
-use gigae_eval_model::plan::FilesPlan;
-use gigae_eval_model::service as model;
-
-/// All services, in the order of [`model::SERVICES`].
+/// All services, in the order of [`SERVICES`](gigae_eval_model::service::SERVICES).
 pub fn all() -> &'static [&'static dyn Service] {
-    &[&ftp::Ftp, &smb::Smb]
+    &[&ftp::Ftp, &smb::Smb, &lftp::Lftp, &rsync::Rsync, &ssh::RsyncSsh, &ssh::Scp, &own::Own]
 }
 
 /// Finds a service.
@@ -40,43 +43,10 @@ pub fn by_name(name: &str) -> Option<&'static dyn Service> {
     all().iter().copied().find(|service| service.spec().name == name)
 }
 
-/// Where servers are, beside the directories of `PATH`.
-const SYSTEM_PROGRAMS: [&str; 2] = ["/usr/sbin", "/sbin"];
-
-/// The path of a program, if it is installed.
-fn find(program: &str) -> Option<String> {
-    let path = gigae_host::path::find(program, &SYSTEM_PROGRAMS)?;
-    Some(path.to_string_lossy().into_owned())
-}
-
-/// Refuses to measure services whose programs are missing. The error names the packages.
-pub fn installed(files: &[FilesPlan]) -> Result<(), ServiceError> {
-    let mut missing: Vec<(&str, &str)> = Vec::new();
-    for spec in files.iter().filter_map(|files| model::by_name(&files.service)) {
-        for &one in spec.programs {
-            if find(one.0).is_none() && !missing.contains(&one) {
-                missing.push(one);
-            }
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let words = |of: fn(&(&'static str, &'static str)) -> &'static str, between: &str| {
-        let mut words: Vec<&str> = missing.iter().map(of).collect();
-        words.dedup();
-        words.join(between)
-    };
-    Err(ServiceError::Missing {
-        programs: words(|one| one.0, ", "),
-        packages: words(|one| one.1, " "),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_eval_model::plan::Plan;
+    use gigae_eval_model::service as model;
 
     #[test]
     fn every_service_of_the_model_has_its_code_and_is_at_the_same_position() {
@@ -87,10 +57,5 @@ mod tests {
         for service in all() {
             assert_eq!(by_name(service.spec().name).unwrap().spec().name, service.spec().name);
         }
-    }
-
-    #[test]
-    fn a_plan_without_services_needs_no_program() {
-        assert!(installed(&Plan::load("quick").unwrap().files).is_ok());
     }
 }

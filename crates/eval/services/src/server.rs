@@ -1,12 +1,11 @@
 //! A file server in a node of the virtual network: configured, started, watched and ended.
 
 use crate::error::ServiceError;
-use crate::find;
+use crate::installed::find;
 use crate::memory::MemoryLimit;
 use crate::service::{ServerPlace, Service, words};
 use crate::store::FileStore;
 use gigae_eval_session::programs::ProgramError;
-use gigae_eval_session::programs::answer::listens;
 use gigae_eval_session::programs::process::ProgramProcess;
 use gigae_fabric::Node;
 use gigae_host::{affinity, user};
@@ -30,12 +29,23 @@ const VERSION: Duration = Duration::from_secs(10);
 /// Of a server's log, this many last lines are shown.
 const LINES: usize = 3;
 
+/// What a server may do, and with what.
+#[derive(Default)]
+pub struct Rights {
+    /// Less memory.
+    pub limit: Option<MemoryLimit>,
+    /// Clients send files.
+    pub writable: bool,
+}
+
 /// A server that runs. It ends with this value, with all that it has started.
 pub struct FileServer {
     /// The service.
     pub service: &'static dyn Service,
     /// Its address.
     pub ip: Ipv4Addr,
+    /// Its MAC address.
+    pub mac: [u8; 6],
     /// The directory of its configuration.
     pub directory: PathBuf,
     /// What its program says of its version.
@@ -53,14 +63,13 @@ impl Drop for FileServer {
 }
 
 impl FileServer {
-    /// Starts a server in a node, on a CPU, with this memory, and waits until it can be reached.
-    /// The calling thread must live as long as the server.
+    /// Starts a server in a node, on a CPU, and waits until it can be reached. The calling thread
+    /// must live as long as the server.
     pub fn start(
         service: &'static dyn Service,
-        node: &Node,
-        cpu: Option<usize>,
+        (node, cpu): (&Node, Option<usize>),
         store: &FileStore,
-        limit: Option<MemoryLimit>,
+        Rights { limit, writable }: Rights,
         interrupted: &AtomicBool,
     ) -> Result<Self, ServiceError> {
         let (program, _) = service.spec().programs[0];
@@ -78,34 +87,41 @@ impl FileServer {
         let made = DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(|source| store.failed("make a directory", source))?;
         let (log, export) = (directory.join("log"), store.export());
-        let place =
-            ServerPlace { directory: &directory, log: &log, export: &export, ip: node.ipv4 };
+        let place = ServerPlace {
+            directory: &directory,
+            log: &log,
+            export: &export,
+            ip: node.ipv4,
+            interface: node.interface,
+            writable,
+        };
         let arguments = service.configure(&place);
         let arguments = arguments.map_err(|source| store.failed("configure a server", source))?;
         let version = version(service, program, &path, interrupted)?;
         let inside = node.enter().map_err(|error| failed(std::io::Error::other(error)))?;
-        let process = affinity::pinned(cpu, || match &limit {
-            None => ProgramProcess::start(program, &path, &arguments),
-            Some(limit) => {
-                let mut all = words(["-c", limit.script(), "sh"]);
-                all.extend(limit.groups().iter().map(|file| file.display().to_string()));
-                all.push(path);
-                all.extend(arguments);
-                ProgramProcess::start(program, "sh", &all)
-            }
-        })?;
-        let ip = node.ipv4;
-        let process = Some(process);
-        let mut server = Self { service, ip, directory, version, process, log, limit };
+        let mut line = vec![path];
+        line.extend(arguments);
+        if let Some(script) = service.script() {
+            line = [words(["sh", "-c", script, "sh"]), line].concat();
+        }
+        if let Some(limit) = &limit {
+            let groups = limit.groups().into_iter().map(|file| file.display().to_string());
+            let joins = words(["sh", "-c", limit.script(), "sh"]).into_iter().chain(groups);
+            line = joins.chain(line).collect();
+        }
+        let start = || ProgramProcess::start(program, &line[0], &line[1..]);
+        let process = affinity::pinned(cpu, start)?;
+        let (ip, mac, process) = (node.ipv4, node.mac, Some(process));
+        let mut server = Self { service, ip, mac, directory, version, process, log, limit };
         server.wait(interrupted)?;
         drop(inside);
         Ok(server)
     }
 
-    /// Waits until the port is open. The calling thread is in the server's node.
+    /// Waits until it can be reached. The calling thread is in the server's node.
     fn wait(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
         let deadline = Instant::now() + START;
-        while !listens(self.service.port(), false) {
+        while !self.service.is_ready() {
             self.alive()?;
             if interrupted.load(Ordering::Relaxed) {
                 return Err(ProgramError::Interrupted.into());

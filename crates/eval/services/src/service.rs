@@ -1,6 +1,7 @@
 //! What a file service is for a run: how its server is set up, and how its client fetches a file.
 
 use gigae_eval_model::service::{Protection, ServiceSpec};
+use std::borrow::Cow;
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -11,21 +12,33 @@ pub trait Service: Sync {
     /// What it is.
     fn spec(&self) -> &'static ServiceSpec;
 
-    /// The TCP port at which its server waits. A node of the fabric has all ports for itself.
-    fn port(&self) -> u16;
+    /// Whether the server can be reached. The calling thread is in its node, which has all ports
+    /// for itself.
+    fn is_ready(&self) -> bool;
 
     /// Writes the server's configuration and whatever else it needs; gives its arguments. The
     /// server must stay in the foreground and in its process group.
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>>;
 
+    /// A shell script that prepares what the server needs, and becomes the command line that is its
+    /// arguments.
+    fn script(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A shell command that prints the version of the server's program, whose path is `$1`.
     fn version(&self) -> &'static str;
 
-    /// A client's arguments.
+    /// A client's arguments. The last one of the service's programs is the client.
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String>;
 
-    /// What the client printed of the last file of a fetch; `None` if it makes no sense. `whole`
-    /// is how long the client ran.
+    /// What a client has in its environment beside what this process has.
+    fn environment(&self, _fetch: &Fetch<'_>) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// What the client printed of the last file of a fetch, or of its tree; `None` if it makes no
+    /// sense. `whole` is how long the client ran.
     fn read(&self, fetch: &Fetch<'_>, said: &str, whole: Duration) -> Option<Transfer>;
 }
 
@@ -39,38 +52,125 @@ pub struct ServerPlace<'a> {
     pub export: &'a Path,
     /// Its address.
     pub ip: Ipv4Addr,
+    /// Its interface.
+    pub interface: &'a str,
+    /// Whether clients write into the directory `in` beneath the exported one.
+    pub writable: bool,
 }
 
-/// What a client is to fetch.
+/// The directory beneath the exported one that clients send to.
+pub(crate) const UPLOADS: &str = "in";
+
+/// What a client is to fetch, or to send.
 pub struct Fetch<'a> {
     /// The server's address.
     pub server: Ipv4Addr,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// The client's interface.
+    pub interface: &'a str,
     /// The directory of the server's configuration, for clients that share it.
     pub directory: &'a Path,
-    /// The name of the file.
+    /// The name of the file, or of the tree's directory, beneath the exported one.
     pub file: &'a str,
-    /// Its bytes.
+    /// Bytes of the file, or of each file of the tree.
     pub size: u64,
+    /// How many files: more than one are a tree.
+    pub files: u32,
+    /// What is sent: the path of a file or directory here. Absent: it is fetched.
+    pub sends: Option<&'a Path>,
     /// A file that the same connection brings before; its copy is dropped.
     pub before: Option<&'a str>,
-    /// Where the copy goes.
+    /// The path of the copy. Its directory is there. If it is not the null device, it has the same
+    /// name as the file.
     pub to: &'a Path,
     /// What protects it on its way.
     pub protection: Protection,
 }
 
+impl Fetch<'_> {
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        self.size * u64::from(self.files)
+    }
+
+    /// The directory of the copy.
+    pub(crate) fn into(&self) -> Cow<'_, str> {
+        self.to.parent().unwrap_or(self.to).to_string_lossy()
+    }
+
+    /// What is to be said of a client that says nothing: it has ended well, so everything was
+    /// transferred, and that took all its time.
+    pub(crate) fn all(&self, whole: Duration) -> Transfer {
+        Transfer { before: None, seconds: whole.as_secs_f64(), bytes: self.bytes() }
+    }
+}
+
 /// A transfer as its client saw it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
-    /// Seconds before the file began to come: connection, login, commands.
-    pub before: f64,
+    /// Seconds before the file began to come: connection, login, commands; absent if the client
+    /// does not say.
+    pub before: Option<f64>,
     /// Seconds in which it came.
     pub seconds: f64,
     /// Bytes that came.
     pub bytes: u64,
 }
 
+/// Whether something listens at this TCP port of the calling thread's network.
+pub(crate) fn listens(port: u16) -> bool {
+    gigae_eval_session::programs::answer::listens(port, false)
+}
+
 /// Words as arguments.
 pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A file of 20 bytes to null.
+    pub(crate) fn fetch<'a>() -> Fetch<'a> {
+        Fetch {
+            server: Ipv4Addr::new(198, 18, 0, 2),
+            mac: [2, 0, 0, 0, 0, 2],
+            interface: "eth0",
+            directory: Path::new("/some where"),
+            file: "20",
+            size: 20,
+            files: 1,
+            sends: None,
+            before: None,
+            to: Path::new("/dev/null"),
+            protection: Protection::Off,
+        }
+    }
+
+    /// A tree of 200 files into a directory.
+    pub(crate) fn tree<'a>() -> Fetch<'a> {
+        Fetch { file: "200x20", files: 200, to: Path::new("/copies/0/200x20"), ..fetch() }
+    }
+
+    /// The same tree, sent.
+    pub(crate) fn sent_tree<'a>() -> Fetch<'a> {
+        Fetch {
+            file: "in/200x20",
+            sends: Some(Path::new("/export/200x20")),
+            to: Path::new("/export/in/200x20"),
+            ..tree()
+        }
+    }
+
+    /// A file, sent.
+    pub(crate) fn sent<'a>() -> Fetch<'a> {
+        Fetch {
+            file: "in/20",
+            sends: Some(Path::new("/export/20")),
+            to: Path::new("/export/in/20"),
+            ..fetch()
+        }
+    }
 }

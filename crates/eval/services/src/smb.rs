@@ -1,6 +1,6 @@
 //! SMB: `smbd` serves one user with a password, and `smbclient` fetches (Samba; SMB 3.1.1).
 
-use crate::service::{Fetch, ServerPlace, Service, Transfer, words};
+use crate::service::{Fetch, ServerPlace, Service, Transfer, UPLOADS, listens, words};
 use gigae_eval_model::service::{Protection, ServiceSpec, by_name};
 use std::fs;
 use std::io::{self, Write};
@@ -28,8 +28,8 @@ impl Service for Smb {
         by_name("smb").expect("the model has it")
     }
 
-    fn port(&self) -> u16 {
-        PORT
+    fn is_ready(&self) -> bool {
+        listens(PORT)
     }
 
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
@@ -48,7 +48,7 @@ impl Service for Smb {
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let get = |file: &str, to: &Path| format!("get {file} \"{}\"", to.display());
         let first = fetch.before.map(|before| get(before, Path::new("/dev/null")) + "; ");
-        let commands = first.unwrap_or_default() + &get(fetch.file, fetch.to);
+        let commands = first.unwrap_or_default() + &commands(fetch, get);
         let configuration = client_file(fetch.directory);
         let protection = match fetch.protection {
             Protection::Off => "off",
@@ -72,6 +72,10 @@ impl Service for Smb {
     /// The client prints the rate in KiB per second. What is not the transfer was before it: the
     /// client's own start, connection and login.
     fn read(&self, fetch: &Fetch<'_>, said: &str, whole: Duration) -> Option<Transfer> {
+        // Of what it sends it says a rate that has only its own part, and of trees many.
+        if fetch.sends.is_some() || fetch.files > 1 {
+            return Some(fetch.all(whole));
+        }
         let line = said.lines().rfind(|line| line.starts_with("getting file "))?;
         let (_, rest) = line.split_once(" of size ")?;
         let bytes: u64 = rest.split(' ').next()?.parse().ok()?;
@@ -81,10 +85,25 @@ impl Service for Smb {
         // A rate of "inf" is no time at all: less than a step of the client's clock.
         let seconds = counted.max(self.spec().clock_ms / 1e3).min(whole);
         (counted.is_finite() && seconds > 0.0).then_some(Transfer {
-            before: whole - seconds,
+            before: Some(whole - seconds),
             seconds,
             bytes,
         })
+    }
+}
+
+/// What the client does: a file, or a tree with all that is in it.
+fn commands(fetch: &Fetch<'_>, get: impl Fn(&str, &Path) -> String) -> String {
+    let all = "recurse ON; prompt OFF; ";
+    match (fetch.sends, fetch.files) {
+        (None, 1) => get(fetch.file, fetch.to),
+        (None, _) => format!("{all}lcd \"{}\"; mget {}", fetch.into(), fetch.file),
+        (Some(file), 1) => format!("put \"{}\" {}", file.display(), fetch.file),
+        (Some(tree), _) => {
+            let above = tree.parent().unwrap_or(tree).display();
+            let name = tree.file_name().unwrap_or_default().display();
+            format!("{all}lcd \"{above}\"; cd {UPLOADS}; mput {name}")
+        }
     }
 }
 
@@ -123,17 +142,18 @@ fn configuration(place: &ServerPlace<'_>) -> String {
              log file = {log}\n\
              [{SHARE}]\n\
              path = {export}\n\
-             read only = yes\n",
+             read only = {read_only}\n",
             ip = place.ip,
             directory = place.directory.display(),
             log = place.log.display(),
             export = place.export.display(),
+            read_only = if place.writable { "no" } else { "yes" },
         )
 }
 
 /// Gives the user a password, in a file of its own.
 fn add_user(configuration: &Path) -> io::Result<()> {
-    let path = crate::find("pdbedit").unwrap_or_else(|| "pdbedit".to_owned());
+    let path = crate::installed::find("pdbedit").unwrap_or_else(|| "pdbedit".to_owned());
     let mut command = Command::new(path);
     command.arg("--configfile").arg(configuration).args(["--create", "--password-from-stdin"]);
     command.args(["--user", USER]).stdin(Stdio::piped());
@@ -154,34 +174,36 @@ fn add_user(configuration: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
-
-    fn fetch(before: Option<&str>) -> Fetch<'_> {
-        Fetch {
-            server: Ipv4Addr::new(198, 18, 0, 2),
-            directory: Path::new("/somewhere"),
-            file: "20",
-            size: 83_886_080,
-            before,
-            to: Path::new("/dev/null"),
-            protection: Protection::Sign,
-        }
-    }
+    use crate::service::testing::{fetch, sent, sent_tree, tree};
 
     #[test]
     fn the_client_asks_for_what_protects_the_copy() {
-        let words = Smb.fetch(&fetch(Some("1")));
+        let signed = Fetch { before: Some("1"), protection: Protection::Sign, ..fetch() };
+        let words = Smb.fetch(&signed);
         assert!(words.contains(&"--client-protection=sign".to_owned()), "{words:?}");
         assert_eq!(words.last().unwrap(), "get 1 \"/dev/null\"; get 20 \"/dev/null\"");
+    }
+
+    #[test]
+    fn trees_are_copied_with_all_that_is_in_them() {
+        let last = |fetch: &Fetch<'_>| Smb.fetch(fetch).pop().unwrap();
+        let get = "recurse ON; prompt OFF; lcd \"/copies/0\"; mget 200x20";
+        assert_eq!(last(&tree()), get);
+        let put = "recurse ON; prompt OFF; lcd \"/export\"; cd in; mput 200x20";
+        assert_eq!(last(&sent_tree()), put);
+        assert_eq!(last(&sent()), "put \"/export/20\" in/20");
+        let all = Smb.read(&tree(), "", Duration::from_secs(2)).unwrap();
+        assert_eq!((all.before, all.seconds, all.bytes), (None, 2.0, 4000));
     }
 
     #[test]
     fn the_rate_of_the_last_file_is_told_from_all_the_time() {
         let said = "getting file \\1 of size 1 as /dev/null (20480000.0 KiloBytes/sec) (average inf KiloBytes/sec)\n\
                     getting file \\20 of size 83886080 as /dev/null (81920.0 KiloBytes/sec) (average 9.9 KiloBytes/sec)\n";
-        let read = |said: &str| Smb.read(&fetch(None), said, Duration::from_millis(1250));
+        let large = Fetch { size: 83_886_080, ..fetch() };
+        let read = |said: &str| Smb.read(&large, said, Duration::from_millis(1250));
         let found = read(said).unwrap();
-        assert_eq!((found.before, found.seconds, found.bytes), (0.25, 1.0, 83_886_080));
+        assert_eq!((found.before, found.seconds, found.bytes), (Some(0.25), 1.0, 83_886_080));
         let short = read("getting file \\20 of size 5 as x (inf KiloBytes/sec) (").unwrap();
         assert_eq!((short.seconds, short.bytes), (0.001, 5));
         for nonsense in ["", "getting file x", "getting file x of size 5 as y (0 K", "NT_STATUS"] {

@@ -7,8 +7,9 @@
 //! PID namespace from one that is gone.
 
 use crate::error::ServiceError;
+use crate::service::UPLOADS;
 use gigae_host::proc::process;
-use rustix::fs::{Advice, FlockOperation, fadvise, flock, statvfs};
+use rustix::fs::{Advice, FlockOperation, fadvise, flock, statvfs, syncfs};
 use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -25,6 +26,12 @@ const PLACE: &str = "/var/tmp";
 /// Bytes that are made and read at a time.
 const PIECE: usize = 256 << 10;
 
+/// Files in each directory of a tree.
+pub(crate) const OF_DIRECTORY: u32 = 100;
+
+/// The name of the directory that servers export.
+pub(crate) const EXPORT: &str = "export";
+
 /// Beside the files, for configuration and logs.
 const SPARE: u64 = 16 << 20;
 
@@ -37,13 +44,15 @@ pub struct FileStore {
     _lock: File,
 }
 
-/// A file of the store.
+/// A file of the store, or a tree of files.
 #[derive(Clone, Debug)]
 pub struct StoredFile {
     /// Its name in the exported directory.
     pub name: String,
-    /// Its bytes.
+    /// Its bytes, or those of each file of the tree.
     pub size: u64,
+    /// How many files; more than one are a tree.
+    pub files: u32,
     hash: [u8; 32],
 }
 
@@ -79,8 +88,9 @@ impl FileStore {
             directory: place.display().to_string(),
             source,
         })?;
-        made(&store.export())
-            .and_then(|()| made(&store.copies()))
+        [store.export(), store.uploads(), store.copies()]
+            .iter()
+            .try_for_each(|path| made(path))
             .map_err(|source| store.failed("make a directory", source))?;
         let stat = statvfs(&store.directory)
             .map_err(|error| store.failed("see how much room there is", error.into()))?;
@@ -99,7 +109,12 @@ impl FileStore {
 
     /// The directory that servers export.
     pub fn export(&self) -> PathBuf {
-        self.directory.join("export")
+        self.directory.join(EXPORT)
+    }
+
+    /// The directory in it that clients send to.
+    pub fn uploads(&self) -> PathBuf {
+        self.export().join(UPLOADS)
     }
 
     /// The directory for copies.
@@ -107,15 +122,26 @@ impl FileStore {
         self.directory.join("copies")
     }
 
-    /// Makes a file of this size, if there is none, and waits until it is on the disk.
-    pub fn create(&mut self, size: u64) -> Result<StoredFile, ServiceError> {
-        if let Some(file) = self.files.iter().find(|file| file.size == size) {
+    /// A directory for the copy of the client with this number. It is there.
+    pub(crate) fn copies_of(&self, client: u32) -> Result<PathBuf, ServiceError> {
+        let directory = self.copies().join(client.to_string());
+        let made = fs::create_dir_all(&directory);
+        made.map_err(|source| self.failed("make a directory", source))?;
+        Ok(directory)
+    }
+
+    /// Makes a file of this size, or a tree of so many, if there is none, and waits until it is on
+    /// the disk.
+    pub fn create(&mut self, size: u64, files: u32) -> Result<StoredFile, ServiceError> {
+        let same = |file: &&StoredFile| (file.size, file.files) == (size, files);
+        if let Some(file) = self.files.iter().find(same) {
             return Ok(file.clone());
         }
-        let name = size.to_string();
-        let made = write(&self.export().join(&name), size);
+        let name = if files == 1 { size.to_string() } else { format!("{files}x{size}") };
+        let path = self.export().join(&name);
+        let made = if files == 1 { write(&path, size) } else { write_tree(&path, size, files) };
         let hash = made.map_err(|source| self.failed("write a file", source))?;
-        let file = StoredFile { name, size, hash };
+        let file = StoredFile { name, size, files, hash };
         self.files.push(file.clone());
         Ok(file)
     }
@@ -131,10 +157,21 @@ impl FileStore {
 
     /// Whether a copy is the file; removes the copy.
     pub fn verify(&self, file: &StoredFile, copy: &Path) -> Result<bool, ServiceError> {
-        let hash = File::open(copy).and_then(hash_of);
-        let hash = hash.map_err(|source| self.failed("read a copy", source))?;
-        fs::remove_file(copy).map_err(|source| self.failed("remove a copy", source))?;
+        let hash = || if file.files == 1 { hash_of(copy) } else { hash_of_tree(copy) };
+        let hash = hash().map_err(|source| self.failed("read a copy", source))?;
+        self.remove(copy)?;
         Ok(hash == file.hash)
+    }
+
+    /// Removes a copy, or what a failed client has left of it.
+    pub(crate) fn remove(&self, copy: &Path) -> Result<(), ServiceError> {
+        let removed = match fs::symlink_metadata(copy) {
+            Ok(data) if data.is_dir() => fs::remove_dir_all(copy),
+            Ok(_) => fs::remove_file(copy),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|source| self.failed("remove a copy", source))
     }
 
     /// Says what failed here.
@@ -172,33 +209,91 @@ fn place() -> PathBuf {
     std::path::absolute(&named).unwrap_or(named)
 }
 
-/// Contents that no file system or server can compress: a generator of Marsaglia's (xorshift64),
-/// which begins at the size.
-fn write(path: &Path, size: u64) -> io::Result<[u8; 32]> {
-    let mut file = File::create_new(path)?;
-    let (mut hasher, mut state, mut left) = (Sha256::new(), size | 1 << 63, size);
-    let mut piece = vec![0; PIECE];
-    while left > 0 {
-        for word in piece.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
-        let now = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
-        hasher.update(&piece[..now]);
-        file.write_all(&piece[..now])?;
-        left -= now as u64;
+/// Contents that no file system or server can compress: a generator of Marsaglia's (xorshift64).
+struct Contents {
+    state: u64,
+    piece: Vec<u8>,
+}
+
+impl Contents {
+    /// Those that begin at this number.
+    fn from(begin: u64) -> Self {
+        Self { state: begin | 1 << 63, piece: vec![0; PIECE] }
     }
+
+    fn write(&mut self, file: &mut File, size: u64, hasher: &mut Sha256) -> io::Result<()> {
+        let mut left = size;
+        while left > 0 {
+            let now = usize::try_from(left).map_or(PIECE, |left| left.min(PIECE));
+            for word in self.piece[..now.next_multiple_of(8)].chunks_exact_mut(8) {
+                self.state ^= self.state << 13;
+                self.state ^= self.state >> 7;
+                self.state ^= self.state << 17;
+                word.copy_from_slice(&self.state.to_le_bytes());
+            }
+            hasher.update(&self.piece[..now]);
+            file.write_all(&self.piece[..now])?;
+            left -= now as u64;
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path, size: u64) -> io::Result<[u8; 32]> {
+    let (mut file, mut hasher) = (File::create_new(path)?, Sha256::new());
+    Contents::from(size).write(&mut file, size, &mut hasher)?;
     file.sync_all()?;
     Ok(hasher.finalize().into())
 }
 
-fn hash_of(mut file: File) -> io::Result<[u8; 32]> {
+/// Directories and files have numbers of two digits as names. The hash is that of names and bytes,
+/// in this order.
+fn write_tree(path: &Path, size: u64, files: u32) -> io::Result<[u8; 32]> {
+    let (mut contents, mut hasher) = (Contents::from(size), Sha256::new());
+    fs::create_dir(path)?;
+    for number in 0..files {
+        let (directory, file) = (number / OF_DIRECTORY, number % OF_DIRECTORY);
+        let names = [directory, file].map(|number| format!("{number:02}"));
+        let directory = path.join(&names[0]);
+        if file == 0 {
+            fs::create_dir(&directory)?;
+        }
+        hasher.update(names.join("/"));
+        let mut file = File::create_new(directory.join(&names[1]))?;
+        contents.write(&mut file, size, &mut hasher)?;
+    }
+    syncfs(File::open(path)?)?;
+    Ok(hasher.finalize().into())
+}
+
+fn hash_of(path: &Path) -> io::Result<[u8; 32]> {
+    let mut hasher = Sha256::new();
+    add(&mut File::open(path)?, &mut vec![0; PIECE], &mut hasher)?;
+    Ok(hasher.finalize().into())
+}
+
+fn hash_of_tree(path: &Path) -> io::Result<[u8; 32]> {
     let (mut hasher, mut piece) = (Sha256::new(), vec![0; PIECE]);
+    let sorted = |path: &Path| -> io::Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
+        let mut entries = entries.collect::<io::Result<Vec<PathBuf>>>()?;
+        entries.sort();
+        Ok(entries)
+    };
+    for directory in sorted(path)? {
+        for file in sorted(&directory)? {
+            let name = file.strip_prefix(path).unwrap_or(&file);
+            hasher.update(name.as_os_str().as_encoded_bytes());
+            add(&mut File::open(file)?, &mut piece, &mut hasher)?;
+        }
+    }
+    Ok(hasher.finalize().into())
+}
+
+fn add(file: &mut File, piece: &mut [u8], hasher: &mut Sha256) -> io::Result<()> {
     loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(hasher.finalize().into()),
+        match file.read(piece)? {
+            0 => return Ok(()),
             some => hasher.update(&piece[..some]),
         }
     }
@@ -211,7 +306,7 @@ mod tests {
     #[test]
     fn a_copy_is_the_file_only_if_every_byte_is() {
         let mut store = FileStore::new(1 << 20).unwrap();
-        let file = store.create(300_001).unwrap();
+        let file = store.create(300_001, 1).unwrap();
         let (source, copy) = (store.export().join(&file.name), store.copies().join("copy"));
         let bytes = fs::read(&source).unwrap();
         assert_eq!(bytes.len(), 300_001);
@@ -228,9 +323,43 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_of_a_tree_is_the_tree_only_if_every_name_and_byte_is() {
+        let mut store = FileStore::new(1 << 20).unwrap();
+        let tree = store.create(100, 200).unwrap();
+        let source = store.export().join(&tree.name);
+        assert_eq!(fs::read_dir(source.join("01")).unwrap().count(), 100);
+        let read = |name: &str| fs::read(source.join(name)).unwrap();
+        assert_ne!(read("00/00"), read("00/01"), "each file has its own bytes");
+        let copy = || {
+            let copy = store.copies_of(0).unwrap().join(&tree.name);
+            for directory in ["00", "01"] {
+                fs::create_dir_all(copy.join(directory)).unwrap();
+                for file in fs::read_dir(source.join(directory)).unwrap().flatten() {
+                    let to = copy.join(directory).join(file.file_name());
+                    fs::copy(file.path(), to).unwrap();
+                }
+            }
+            copy
+        };
+        let whole = copy();
+        assert!(store.verify(&tree, &whole).unwrap() && !whole.exists());
+        let spoiled: [fn(&Path); 4] = [
+            |copy| fs::remove_file(copy.join("01/99")).unwrap(),
+            |copy| fs::rename(copy.join("01/99"), copy.join("01/a")).unwrap(),
+            |copy| fs::write(copy.join("00/00"), [0; 100]).unwrap(),
+            |copy| fs::write(copy.join("00/new"), b"").unwrap(),
+        ];
+        for spoil in spoiled {
+            let copy = copy();
+            spoil(&copy);
+            assert!(!store.verify(&tree, &copy).unwrap());
+        }
+    }
+
+    #[test]
     fn files_of_different_sizes_have_different_contents_and_the_same_size_the_same() {
         let (mut one, mut other) = (FileStore::new(0).unwrap(), FileStore::new(0).unwrap());
-        let hashes = |store: &mut FileStore, size| store.create(size).unwrap().hash;
+        let hashes = |store: &mut FileStore, size| store.create(size, 1).unwrap().hash;
         assert_eq!(hashes(&mut one, 5000), hashes(&mut other, 5000));
         assert_ne!(hashes(&mut one, 5001), hashes(&mut other, 5002));
     }
@@ -240,7 +369,7 @@ mod tests {
         let mut store = FileStore::new(0).unwrap();
         let directory = store.directory().to_owned();
         assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
-        store.create(10).unwrap();
+        store.create(10, 1).unwrap();
         FileStore::sweep();
         assert!(directory.exists(), "its process is alive");
         // The number of no process of this PID namespace.

@@ -3,14 +3,13 @@
 use crate::beneath::{self, Symlinks, attributes};
 use crate::export::{Export, fill};
 use crate::fault::fault;
-use crate::partial::{
-    Partial, lock, lock_open, mode, remove_others, temporaries, temporary, times,
-};
+use crate::partial::{Partial, mode, remove_others, temporaries, temporary, times};
+use crate::small::{SmallFile, Unnamed, rename};
 use gigae_share::{Attributes, Fault, Kind, Sink};
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, fchmod, fstat, ftruncate, futimens, mkdirat, openat, readlinkat,
-    renameat, statat, symlinkat, unlinkat, utimensat,
+    AtFlags, CWD, Mode, OFlags, fchmod, fstat, futimens, mkdirat, openat, readlinkat, statat,
+    symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -36,6 +35,8 @@ pub struct Destination {
     root: Rc<OwnedFd>,
     /// Permissions that new files do not get from the kernel.
     umask: u16,
+    /// Its file system may have files without a name.
+    has_unnamed: bool,
     /// Directories that were used last, the last one at the end.
     directories: Vec<(Vec<u8>, Rc<OwnedFd>)>,
     partial: BTreeMap<u32, Partial>,
@@ -104,6 +105,7 @@ impl Destination {
         Self {
             root: Rc::new(root),
             umask: (umask.as_raw_mode() & 0o777) as u16,
+            has_unnamed: true,
             directories: Vec::new(),
             partial: BTreeMap::new(),
             left: Vec::new(),
@@ -144,15 +146,6 @@ impl Destination {
     fn parent<'a>(&mut self, path: &'a [u8]) -> Result<(Rc<OwnedFd>, &'a [u8]), Fault> {
         let (parent, name) = split(path);
         Ok((self.directory(parent.strip_suffix(b"/").unwrap_or(parent))?, name))
-    }
-
-    /// Gives a new file, whose name is temporary, its own name.
-    fn rename(directory: &OwnedFd, from: &[u8], to: &[u8]) -> Result<(), Fault> {
-        renameat(directory, from, directory, to).map_err(|error| {
-            // The error of the renaming is the one to report.
-            let _ = unlinkat(directory, from, AtFlags::empty());
-            fault(error)
-        })
     }
 }
 
@@ -207,7 +200,7 @@ impl Sink for Destination {
                 // Left by an earlier try, if it is there.
                 let _ = unlinkat(&*parent, &temporary[..], AtFlags::empty());
                 symlinkat(target, &*parent, &temporary[..]).map_err(fault)?;
-                return Self::rename(&parent, &temporary, name);
+                return rename(&parent, &temporary, name);
             }
             made => made,
         };
@@ -225,43 +218,16 @@ impl Sink for Destination {
     }
 
     fn store(&mut self, path: &[u8], attributes: &Attributes, data: &[u8]) -> Result<(), Fault> {
-        let (parent, name) = self.parent(path)?;
-        let temporary = temporary(name, attributes.version);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let create = || openat(&*parent, &temporary[..], flags, mode(attributes));
-        let (file, left) = match create() {
-            // Another process writes it, or was killed.
-            Err(Errno::EXIST) => {
-                let (file, len) = lock(&parent, &temporary)?;
-                (file, Some(len))
+        let (directory, name) = self.parent(path)?;
+        let file = SmallFile { directory: &directory, name, attributes, data, umask: self.umask };
+        if self.has_unnamed {
+            match file.store_unnamed()? {
+                Unnamed::Stored => return Ok(()),
+                Unnamed::Refused => {}
+                Unnamed::Unsupported => self.has_unnamed = false,
             }
-            created => (created.map_err(fault)?, None),
-        };
-        if left.is_none() {
-            lock_open(&file)?;
         }
-        let written = (|| {
-            if left.is_some_and(|len| len > 0) {
-                ftruncate(&file, 0)?;
-            }
-            let mut rest = data;
-            while !rest.is_empty() {
-                match rustix::io::write(&file, rest) {
-                    Err(Errno::INTR) => {}
-                    written => rest = &rest[written?..],
-                }
-            }
-            if left.is_some() || attributes.mode & self.umask != 0 {
-                fchmod(&file, mode(attributes))?;
-            }
-            futimens(&file, &times(attributes))
-        })();
-        if let Err(error) = written {
-            // The error of the writing is the one to report.
-            let _ = unlinkat(&*parent, &temporary[..], AtFlags::empty());
-            return Err(fault(error));
-        }
-        Self::rename(&parent, &temporary, name)
+        file.store_named()
     }
 
     fn begin(&mut self, file: u32, path: &[u8], attributes: &Attributes) -> Result<u64, Fault> {

@@ -6,8 +6,9 @@
 //! and `RESOLVE_BENEATH`. Beneath an export, symlinks are followed as long as they stay in it.
 //! Beneath a destination, no symlink is followed: the other end may have made it.
 //!
-//! A file is written under a temporary name beside its own, and gets its name when all of it is
-//! there. What is left of a large file under its temporary name is used by the next try.
+//! A file gets its name when all of it is there. A small one has none before, where the file system
+//! allows that. All others have a temporary name beside their own. What is left of a large file
+//! under its temporary name is used by the next try.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +18,7 @@ mod export;
 mod fault;
 mod partial;
 mod picks;
+mod small;
 
 pub use destination::{Destination, Place};
 pub use export::Export;

@@ -294,7 +294,10 @@ fn nothing_is_written_into_what_another_has_put_there() {
     let mut destination = Place::open(to.path()).unwrap().destination;
     let temporary = to.path().join(".file.gigae-0000000000000007");
     symlink(&victim, &temporary).unwrap();
+    // Only what takes the place of another file needs a temporary name.
+    fs::write(to.path().join("file"), b"old").unwrap();
     destination.store(b"file", &attributes(1), b"x").unwrap();
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), b"x");
     symlink(&victim, &temporary).unwrap();
     destination.begin(1, b"file", &attributes(1)).unwrap();
     destination.write(1, 0, b"y").unwrap();
@@ -347,10 +350,12 @@ fn a_small_file_that_another_process_writes_is_left_to_it() {
     let mut destination = Place::open(to.path()).unwrap().destination;
     let temporary = to.path().join(".file.gigae-0000000000000007");
     fs::write(&temporary, b"half of i").unwrap();
+    fs::write(to.path().join("file"), b"old").unwrap();
     let other = fs::File::open(&temporary).unwrap();
     other.lock().unwrap();
     assert_eq!(destination.store(b"file", &attributes(1), b"x"), Err(Fault::Locked));
     assert_eq!(fs::read(&temporary).unwrap(), b"half of i");
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), b"old");
     // That of a process that was killed is used.
     drop(other);
     destination.store(b"file", &attributes(1), b"x").unwrap();

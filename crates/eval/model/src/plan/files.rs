@@ -3,11 +3,14 @@
 
 use super::form::Plan;
 use crate::file_figure::{FileCell, FileFigure};
-use crate::service::{self, Connection, Protection, Sink};
+use crate::service::{self, Connection, Direction, Protection, ServiceSpec, Sink};
 use serde::{Deserialize, Serialize};
 
 /// Smallest and largest file in bytes: a run creates them.
 const SIZES: [u64; 2] = [1, 4 << 30];
+
+/// Most files of a tree, and how many are in each of its directories.
+const TREE: [u32; 2] = [10_000, 100];
 
 /// Most clients at once; a node's CPU has them all.
 const MOST_CLIENTS: u32 = 16;
@@ -25,6 +28,12 @@ pub struct FilesPlan {
     pub links: Vec<String>,
     /// Sizes of the files in bytes.
     pub sizes: Vec<u64>,
+    /// How many such files; more than one are a tree; absent: one.
+    #[serde(default = "one")]
+    pub files: Vec<u32>,
+    /// Whether clients fetch or send; absent: they fetch.
+    #[serde(default = "usual")]
+    pub directions: Vec<Direction>,
     /// Where the copies go; absent: to null.
     #[serde(default = "usual")]
     pub to: Vec<Sink>,
@@ -33,7 +42,7 @@ pub struct FilesPlan {
     pub connections: Vec<Connection>,
     /// How many clients fetch the file at once, each on its own node as far as there are nodes;
     /// absent: one.
-    #[serde(default = "one_client")]
+    #[serde(default = "one")]
     pub clients: Vec<u32>,
     /// What protects the copies; absent: nothing.
     #[serde(default = "usual")]
@@ -97,6 +106,7 @@ impl FileSelector {
         let usual = (self.to, Connection::New, 1, Protection::Off);
         (cell.service.as_str(), cell.size, cell.memory) == (&self.service, self.size, self.memory())
             && (cell.to, cell.connection, cell.clients, cell.protection) == usual
+            && (cell.files, cell.direction) == (1, Direction::Get)
     }
 
     fn memory(&self) -> Option<u64> {
@@ -107,7 +117,7 @@ impl FileSelector {
 fn usual<T: Default>() -> Vec<T> {
     vec![T::default()]
 }
-fn one_client() -> Vec<u32> {
+fn one() -> Vec<u32> {
     vec![1]
 }
 
@@ -118,28 +128,28 @@ impl FilesPlan {
             [] => vec![None],
             some => some.iter().map(|mib| Some(mib << 20)).collect(),
         };
-        let mut cells = Vec::new();
-        for &memory in &memories {
-            for &protection in &self.protections {
-                for &size in &self.sizes {
-                    for &to in &self.to {
-                        for &connection in &self.connections {
-                            cells.extend(self.clients.iter().map(|&clients| FileCell {
-                                service: self.service.clone(),
-                                size,
-                                to,
-                                connection,
-                                clients,
-                                protection,
-                                memory,
-                                disk_rate: self.disk_mbit.map(|mbit| mbit * 1e6 / 8.0),
-                            }));
-                        }
-                    }
-                }
-            }
-        }
-        cells
+        // Each further list multiplies the cells; the last one changes fastest.
+        let first = |&memory: &Option<u64>| FileCell {
+            service: self.service.clone(),
+            size: 1,
+            files: 1,
+            direction: Direction::Get,
+            to: Sink::Null,
+            connection: Connection::New,
+            clients: 1,
+            protection: Protection::Off,
+            memory,
+            disk_rate: self.disk_mbit.map(|mbit| mbit * 1e6 / 8.0),
+        };
+        let cells = memories.iter().map(first).collect();
+        let cells =
+            each(cells, &self.protections, |cell, &protection| cell.protection = protection);
+        let cells = each(cells, &self.sizes, |cell, &size| cell.size = size);
+        let cells = each(cells, &self.files, |cell, &files| cell.files = files);
+        let cells = each(cells, &self.directions, |cell, &direction| cell.direction = direction);
+        let cells = each(cells, &self.to, |cell, &to| cell.to = to);
+        let cells = each(cells, &self.connections, |cell, &kept| cell.connection = kept);
+        each(cells, &self.clients, |cell, &clients| cell.clients = clients)
     }
 
     /// Whether a cell of it is meant.
@@ -173,6 +183,14 @@ impl FilesPlan {
         if !self.sizes.iter().all(|size| within(SIZES, size)) {
             return Err(format!("sizes must be from {} to {} bytes", SIZES[0], SIZES[1]));
         }
+        let [most, each] = TREE;
+        if !self.files.iter().all(|&n| n == 1 || (n % each == 0 && (each..=most).contains(&n))) {
+            return Err(format!("files must be 1, or hundreds up to {most}"));
+        }
+        if self.cells().iter().any(|cell| cell.bytes() > SIZES[1]) {
+            return Err(format!("all files together have at most {} bytes", SIZES[1]));
+        }
+        self.cells().iter().try_for_each(|cell| possible(spec, cell))?;
         if !self.clients.iter().all(|clients| (1..=MOST_CLIENTS).contains(clients)) {
             return Err(format!("clients must be from 1 to {MOST_CLIENTS}"));
         }
@@ -193,6 +211,38 @@ impl FilesPlan {
         }
         Ok(())
     }
+}
+
+/// Every cell with every one of these values.
+fn each<T>(cells: Vec<FileCell>, values: &[T], set: impl Fn(&mut FileCell, &T)) -> Vec<FileCell> {
+    let with = |cell: FileCell| {
+        let set = &set;
+        values.iter().map(move |value| {
+            let mut cell = cell.clone();
+            set(&mut cell, value);
+            cell
+        })
+    };
+    cells.into_iter().flat_map(with).collect()
+}
+
+/// What a service cannot do, and what is not measured.
+fn possible(spec: &ServiceSpec, cell: &FileCell) -> Result<(), String> {
+    let plain = cell.to == Sink::Disk && cell.connection == Connection::New;
+    if !spec.streams && !plain {
+        let why = "this service only copies to disk, over new connections: to = [\"disk\"]";
+        return Err(why.into());
+    }
+    let special = !cell.direction.is_get() || cell.files > 1;
+    if special && !(plain && cell.clients == 1 && cell.memory.is_none()) {
+        return Err("trees, and files that are sent, go to disk, over a new connection, by one \
+                    client and without memory_mib"
+            .into());
+    }
+    if !spec.sends_trees && !cell.direction.is_get() && cell.files > 1 {
+        return Err("the client of this service sends no trees; leave out directions".into());
+    }
+    Ok(())
 }
 
 impl Plan {

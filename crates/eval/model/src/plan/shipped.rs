@@ -23,6 +23,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("ftp", include_str!("../../plans/ftp.toml")),
     ("memory", include_str!("../../plans/memory.toml")),
     ("smb", include_str!("../../plans/smb.toml")),
+    ("files", include_str!("../../plans/files.toml")),
+    ("files-full", include_str!("../../plans/files-full.toml")),
     ("cores", include_str!("../../plans/cores.toml")),
 ];
 

@@ -1,11 +1,11 @@
 //! File services: what a transfer makes of TCP, what the login costs, and whether a file fits into
 //! the server's memory.
 
-use crate::files::stream_beside;
+use crate::files::{is_same_but_for_the_service, stream_beside};
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
-use gigae_eval_model::number::{file_size, percent, short};
+use gigae_eval_model::number::{file_size, percent, short, times};
 use gigae_eval_model::results::Results;
-use gigae_eval_model::service::{self, Connection, Protection, Sink};
+use gigae_eval_model::service::{self, Connection, Direction, OWN, Protection, Sink};
 use gigae_eval_model::stats::CONFIDENCE;
 
 /// A server that reads more of a file than this for each copy does not have it in its memory.
@@ -20,8 +20,43 @@ fn usual<'a>(results: &'a Results, link: &'a str) -> impl Iterator<Item = &'a Fi
         one.link == link
             && one.cell.clients == 1
             && one.cell.connection == Connection::New
+            && (one.cell.files, one.cell.direction) == (1, Direction::Get)
             && one.cell.is_plain()
     })
+}
+
+/// For each transfer by `gigae cp`: how it compares with the best of the other services, also
+/// where it is slower.
+pub(super) fn beside(results: &Results) -> Vec<String> {
+    let of = |own: &FileFigure| {
+        let others = results
+            .files
+            .iter()
+            .filter(|other| other.cell.service != OWN && is_same_but_for_the_service(own, other));
+        let others = others.filter_map(|other| Some((other.whole_ms?, other)));
+        let (theirs, other) = others.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        let ours = own.whole_ms?;
+        let (verb, verdict) = match (own.cell.direction, ours <= theirs) {
+            (Direction::Get, true) => ("fetches", "as fast"),
+            (Direction::Put, true) => ("sends", "as fast"),
+            (Direction::Get, false) => ("fetches", "as fast, so it is slower"),
+            (Direction::Put, false) => ("sends", "as fast, so it is slower"),
+        };
+        Some(format!(
+            "{} {verb} {} in {} s, {} in {} s: {} {verdict} ({}, {} and {} copies, ground: {}).",
+            title(own),
+            own.cell.what(),
+            short(ours / 1e3),
+            title(other),
+            short(theirs / 1e3),
+            times(theirs / ours),
+            own.link,
+            own.repetitions.len(),
+            other.repetitions.len(),
+            own.ground.name(),
+        ))
+    };
+    results.files.iter().filter(|one| one.cell.service == OWN).filter_map(of).collect()
 }
 
 /// For each link and service: what the largest file gets of TCP's stream, to null and to disk.
@@ -141,18 +176,24 @@ pub(super) fn protection(results: &Results) -> Vec<String> {
 /// For each link: the largest file of whose time much goes before the transfer.
 pub(super) fn login(results: &Results) -> Vec<String> {
     let of_link = |link: &str| {
-        let share = |one: &FileFigure| one.before_ms / (one.before_ms + one.transfer_ms);
-        let fits = |one: &&FileFigure| one.cell.to == Sink::Null && share(one) > LOGIN;
+        let share = |one: &FileFigure| {
+            let before = one.before_ms?;
+            Some(before / (before + one.transfer_ms))
+        };
+        let fits = |one: &&FileFigure| {
+            one.cell.to == Sink::Null && share(one).is_some_and(|share| share > LOGIN)
+        };
         let one = usual(results, link).filter(fits).max_by_key(|one| one.cell.size)?;
+        let (before, share) = (one.before_ms?, share(one)?);
         Some(format!(
             "Of the time for a file of {} by {}, {} are {}connection and login: {} ms of {} ms ({link}).",
             file_size(one.cell.size),
             title(one),
-            percent(share(one)),
+            percent(share),
             // curl's times begin after its start, those of smbclient with it.
             if one.cell.service == "smb" { "start of the client, " } else { "" },
-            short(one.before_ms),
-            short(one.before_ms + one.transfer_ms),
+            short(before),
+            short(before + one.transfer_ms),
         ))
     };
     results.links().into_iter().filter_map(of_link).collect()
@@ -206,6 +247,8 @@ mod tests {
             cell: FileCell {
                 service: "ftp".into(),
                 size,
+                files: 1,
+                direction: Direction::Get,
                 to: Sink::Null,
                 connection: Connection::New,
                 clients: 1,
@@ -218,7 +261,8 @@ mod tests {
             ci95: Some([rate, rate]).filter(|_| size >= 1_000_000),
             coverage: 0.97,
             repetitions: vec![size as f64 / rate / 1e3; 3],
-            before_ms: 5.0,
+            before_ms: Some(5.0),
+            whole_ms: Some(5.0 + size as f64 / rate / 1e3),
             transfer_ms: size as f64 / rate / 1e3,
             shares: vec![rate],
             disk_reads: Some(reads.to_vec()),
@@ -249,6 +293,36 @@ mod tests {
                 "The file fits: with 192 MiB, the server reads 0 % of 80 MB from its disk for each copy, and gives 94.0 Mbit/s (fast)."
             ]
         );
+    }
+
+    #[test]
+    fn gigae_cp_stands_beside_the_best_of_the_others_also_where_it_is_slower() {
+        let mut all = results(&["fast"]);
+        let of = |service: &str, whole: f64| {
+            let mut one = figure(4096, None, [0; 3], 10.0);
+            (one.cell.service, one.cell.files, one.cell.to) = (service.into(), 10_000, Sink::Disk);
+            one.whole_ms = Some(whole);
+            one
+        };
+        all.files = vec![of("ftp", 6000.0), of("rsync", 400.0), of(OWN, 200.0)];
+        let mut put = of(OWN, 800.0);
+        put.cell.direction = Direction::Put;
+        // The others' copies the other way say nothing of it.
+        all.files.push(put.clone());
+        assert_eq!(
+            beside(&all),
+            [
+                "gigae cp fetches 10,000 files of 4,096 B in 0.20 s, rsync's daemon in 0.40 s: 2.00x as fast (fast, 3 and 3 copies, ground: transfer)."
+            ]
+        );
+        put.cell.service = "rsync".into();
+        put.whole_ms = Some(600.0);
+        all.files.push(put);
+        assert_eq!(
+            beside(&all)[1],
+            "gigae cp sends 10,000 files of 4,096 B in 0.80 s, rsync's daemon in 0.60 s: 0.75x as fast, so it is slower (fast, 3 and 3 copies, ground: transfer)."
+        );
+        assert!(files(&all).is_empty() && login(&all).is_empty());
     }
 
     #[test]

@@ -145,10 +145,21 @@ impl ProgramProcess {
         file: &str,
         arguments: &[String],
     ) -> Result<Self, ProgramError> {
+        Self::start_with(name, file, arguments, &[])
+    }
+
+    /// The same, with more in its environment.
+    pub fn start_with(
+        name: &'static str,
+        file: &str,
+        arguments: &[String],
+        environment: &[(&'static str, String)],
+    ) -> Result<Self, ProgramError> {
         let failed = |source| ProgramError::Start { program: name, source };
         let group = Group::new().map_err(failed)?;
         let mut command = Command::new(file);
         command.args(arguments).env("LC_ALL", "C");
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(i32::try_from(group.0.id()).unwrap_or(0));
         ends_with_parent(&mut command);
