@@ -209,7 +209,11 @@ fn too_many(from: &[Location]) -> CommandError {
     error(format!("{} names are too long for one command; name their directory", from.len()))
 }
 
-fn connect(site: &Site, node: &str, answers: bool) -> Result<(Exchange, Peer), CommandError> {
+pub(crate) fn connect(
+    site: &Site,
+    node: &str,
+    answers: bool,
+) -> Result<(Exchange, Peer), CommandError> {
     let address = site.address(node).map_err(error)?;
     let endpoint = site.client(address).map_err(error)?;
     let peer = endpoint.peer(address).map_err(|cause| error(format!("'{node}': {cause}")))?;

@@ -1,4 +1,4 @@
-//! File transfer: what `gigae share` and `gigae cp` have in common.
+//! Files of other nodes: what `gigae share`, `gigae cp` and `gigae mount` have in common.
 
 pub(crate) mod exchange;
 pub(crate) mod jobs;

@@ -45,12 +45,16 @@ pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
     finish(say(&public(&text)))
 }
 
-/// Without the option that only the command itself says, which is hidden from people but not from
+/// Without the options that only the command itself says, which are hidden from people but not from
 /// shells: a word of a line in bash's, a line in the others'.
 fn public(text: &[u8]) -> String {
-    const HIDDEN: &str = "fabric-child";
-    let text = String::from_utf8_lossy(text).replace(&format!("--{HIDDEN} "), "");
-    text.split_inclusive('\n').filter(|line| !line.contains(HIDDEN)).collect()
+    const HIDDEN: [&str; 2] = ["fabric-child", "unmount-for"];
+    let mut text = String::from_utf8_lossy(text).into_owned();
+    for hidden in HIDDEN {
+        text = text.replace(&format!("--{hidden} "), "");
+    }
+    let is_public = |line: &&str| !HIDDEN.iter().any(|hidden| line.contains(hidden));
+    text.split_inclusive('\n').filter(is_public).collect()
 }
 
 /// Manual pages of `command` and of those below it.

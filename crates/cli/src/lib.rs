@@ -13,6 +13,7 @@ pub mod fabric;
 mod files;
 pub mod generate;
 pub mod key;
+pub mod mount;
 pub mod nic;
 pub mod outcome;
 mod peer;

@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 use gigae_cli::{
-    broker, capture, compare, cp, discover, doctor, eval, fabric, generate, key, nic,
+    broker, capture, compare, cp, discover, doctor, eval, fabric, generate, key, mount, nic,
     outcome::complain, plans, serve, share, soak, stat, tuning,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,6 +30,7 @@ enum Command {
     Soak(soak::SoakArgs),
     Share(share::ShareArgs),
     Cp(cp::CpArgs),
+    Mount(mount::MountArgs),
     #[command(subcommand)]
     Fabric(fabric::FabricCommand),
     Nic(nic::NicArgs),
@@ -96,6 +97,7 @@ fn main() -> ExitCode {
         Command::Soak(args) => soak::soak(&args, &interrupted),
         Command::Share(args) => share::share(&args, &interrupted),
         Command::Cp(args) => cp::cp(&args, &interrupted),
+        Command::Mount(args) => mount::mount(&args, &interrupted),
         Command::Fabric(command) => fabric::run(command),
         Command::Nic(args) => nic::run(&args),
         Command::Discover(args) => discover::run(&args, &interrupted),

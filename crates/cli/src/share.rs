@@ -16,7 +16,7 @@ use std::time::Duration;
 /// After so long without requests, files that were read are closed.
 const CLOSE_AFTER: Duration = Duration::from_secs(2);
 
-/// Share a directory with other nodes, for 'gigae cp'.
+/// Share a directory with other nodes, for 'gigae cp' and 'gigae mount'.
 ///
 /// Nodes read what this user may read in the directory. Nothing outside it is read: symlinks that
 /// lead out are refused. Sessions are not authenticated, so every node of the network can read it.

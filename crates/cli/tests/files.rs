@@ -1,14 +1,15 @@
 //! `gigae share` and `gigae cp` between nodes of a virtual network, as a person uses them.
 #![allow(missing_docs)]
 
+mod sharing;
+
 use gigae_fabric::{Fabric, Node, testing, tests};
 use serde_json::Value;
+use sharing::{MAC, Share, bytes, fails, files, gigae, says, tree};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -30,38 +31,6 @@ fn main() {
     ]);
 }
 
-const MAC: &str = "02:67:69:00:00:01";
-
-fn gigae(node: &Node) -> Command {
-    node.command(env!("CARGO_BIN_EXE_gigae")).unwrap()
-}
-
-fn says(output: &[u8]) -> String {
-    String::from_utf8_lossy(output).into_owned()
-}
-
-/// A share that is ended with its test.
-struct Share(Child);
-
-impl Share {
-    fn start(node: &Node, directory: &Path, more: &[&str]) -> Self {
-        let mut command = gigae(node);
-        command.arg("share").arg(directory).args(["--interface", "eth0"]).args(more);
-        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("sharing"), "{line}");
-        Self(child)
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn cp(node: &Node, arguments: &[&OsStr]) -> Command {
     let mut command = gigae(node);
     command.args(["cp", "--interface", "eth0"]).args(arguments);
@@ -78,55 +47,6 @@ fn copies(node: &Node, arguments: &[&OsStr]) -> Value {
     let output = cp(node, arguments).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", says(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// One line on standard error that contains `part`.
-fn fails(output: &Output, part: &str) {
-    let error = says(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.starts_with("gigae: ") && error.lines().count() == 1, "{error}");
-    assert!(error.contains(part), "{part}: {error}");
-}
-
-/// Bytes that follow from a number.
-fn bytes(seed: u32, len: usize) -> Vec<u8> {
-    let mut rng = seed.wrapping_mul(2_654_435_761) | 1;
-    let mut next = || {
-        rng ^= rng << 13;
-        rng ^= rng >> 17;
-        rng ^= rng << 5;
-        rng
-    };
-    (0..len.div_ceil(4)).flat_map(|_| next().to_le_bytes()).take(len).collect()
-}
-
-fn tree(root: &Path, large: usize) {
-    fs::create_dir_all(root.join("a/b")).unwrap();
-    fs::create_dir(root.join("empty")).unwrap();
-    for n in 0..700u32 {
-        fs::write(root.join(format!("a/b/{n}")), bytes(n, n as usize * 8)).unwrap();
-    }
-    fs::write(root.join("a").join(OsStr::from_bytes(b"\xff\x1b[2J")), b"odd").unwrap();
-    fs::write(root.join("large"), bytes(1, large)).unwrap();
-    fs::write(root.join("a/large"), bytes(2, large / 2 + 1)).unwrap();
-    symlink("/etc/passwd", root.join("out")).unwrap();
-}
-
-/// All files beneath a directory, by path. One that is renamed at this moment may be missing.
-fn files(root: &Path) -> Vec<(PathBuf, fs::Metadata)> {
-    let mut found = Vec::new();
-    let mut left = vec![PathBuf::new()];
-    while let Some(path) = left.pop() {
-        let Ok(metadata) = fs::symlink_metadata(root.join(&path)) else { continue };
-        if metadata.is_dir() {
-            left.extend(
-                fs::read_dir(root.join(&path)).unwrap().map(|e| path.join(e.unwrap().file_name())),
-            );
-        }
-        found.push((path, metadata));
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    found
 }
 
 fn is_temporary(path: &Path) -> bool {

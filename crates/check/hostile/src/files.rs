@@ -3,8 +3,9 @@
 use crate::meter::within;
 use crate::script::Script;
 use gigae_share::{
-    Answer, Attributes, Entry, Fault, Fetcher, Kind, Listed, MAX_REPLY, MAX_REQUEST, Options,
-    Server, Sink, Source, Want, Wanted, digest, valid_name, valid_path,
+    Answer, Attributes, Caller, Entry, Fault, Fetcher, Inode, Kind, Listed, MAX_REPLY, MAX_REQUEST,
+    Named, Options, Reply, Request, Server, Sink, Source, Space, Want, Wanted, digest, valid_name,
+    valid_path,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,16 +17,17 @@ const MEMORY: usize = 64 << 20;
 /// Messages of one input.
 const MOST_MESSAGES: usize = 200;
 
-/// What a server does with requests, and a fetcher with replies.
+/// What a server does with requests, and a fetcher or a mounted file system with replies.
 ///
 /// # Panics
 /// If one of them does, needs too much memory, or asks its files for a path that leads elsewhere.
 pub fn files(input: &[u8]) {
     within(MEMORY, || {
         let mut script = Script::new(input);
-        match script.byte() % 2 {
-            0 => requests(&mut script),
-            _ => replies(&mut script),
+        match script.byte() % 4 {
+            0 | 2 => requests(&mut script),
+            1 => replies(&mut script),
+            _ => answers(&mut script),
         }
     });
 }
@@ -48,7 +50,7 @@ fn requests(script: &mut Script<'_>) {
             server.sent(0);
             continue;
         }
-        let mut request = vec![1, script.byte() % 12];
+        let mut request = vec![1, script.byte() % 16];
         request.extend_from_slice(&script.u32().to_le_bytes());
         request.extend(message(script));
         if script.byte().is_multiple_of(16) {
@@ -100,14 +102,7 @@ fn replies(script: &mut Script<'_>) {
                     0 => fetcher.unanswered(number),
                     1 => fetcher.lost(now),
                     kind => {
-                        let mut reply = vec![kind % 12];
-                        let body = message(script);
-                        if matches!(reply[0], 5 | 6) {
-                            // Anybody can compute a digest.
-                            reply.extend_from_slice(&digest(&body).to_le_bytes());
-                        }
-                        reply.extend(body);
-                        fetcher.reply(now, number, &reply, &mut sink);
+                        fetcher.reply(now, number, &reply(script, kind), &mut sink);
                     }
                 }
             }
@@ -116,6 +111,76 @@ fn replies(script: &mut Script<'_>) {
     }
     fetcher.stop(&mut sink);
     assert!(sink.open.is_empty(), "what was begun is left or finished");
+}
+
+fn reply(script: &mut Script<'_>, kind: u8) -> Vec<u8> {
+    let mut reply = vec![kind % 16];
+    let body = message(script);
+    if matches!(reply[0], 5 | 6 | 13) {
+        // Anybody can compute a digest.
+        reply.extend_from_slice(&digest(&body).to_le_bytes());
+    }
+    reply.extend(body);
+    reply
+}
+
+fn answers(script: &mut Script<'_>) {
+    let path = || b"x".to_vec();
+    let mut caller = Caller::new(Duration::from_secs(30), 1 + script.u32() % 2 * (u32::MAX - 5));
+    let (mut now, mut open) = (Duration::ZERO, [false; MOST_MESSAGES]);
+    let mut asked: Vec<u32> = Vec::new();
+    for n in 0..MOST_MESSAGES {
+        if !script.is_over() {
+            let request = match script.byte() % 5 {
+                0 => Some(Request::Stat { path: path() }),
+                1 => Some(Request::Scan { path: path(), from: 1 }),
+                2 => Some(Request::Range { path: path(), id: 2, offset: 0, len: 9 }),
+                3 => Some(Request::Space { path: path() }),
+                _ => None,
+            };
+            if let Some(request) = request {
+                caller.ask(now, request, n);
+                open[n] = true;
+            }
+        }
+        while let Some((question, _)) = caller.failed(now) {
+            assert!(std::mem::take(&mut open[question]), "one answer");
+        }
+        match caller.next(now) {
+            Want::Send(request) => {
+                assert!(!asked.contains(&request.number) && asked.len() < 100);
+                asked.push(request.number);
+            }
+            Want::Forget(before) => asked.retain(|&number| {
+                if number < before {
+                    caller.unanswered(number);
+                }
+                number >= before
+            }),
+            Want::Wait(until) if script.is_over() || asked.is_empty() => now = now.max(until),
+            Want::Nothing if script.is_over() => break,
+            Want::Wait(_) | Want::Nothing => {
+                let Some(last) = asked.len().checked_sub(1) else { continue };
+                let number = asked.remove(usize::from(script.byte()).min(last));
+                match script.byte() {
+                    0 => caller.unanswered(number),
+                    1 => caller.lost(now),
+                    kind => {
+                        let reply = reply(script, kind);
+                        let Some((question, answer)) = caller.reply(now, number, &reply) else {
+                            continue;
+                        };
+                        assert!(std::mem::take(&mut open[question]), "one answer");
+                        if let Ok(Reply::Scan(entries, _)) = answer {
+                            let named =
+                                |name: &[u8]| valid_name(name) || matches!(name, b"." | b"..");
+                            assert!(entries.iter().all(|entry| named(&entry.name)));
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A source with one directory and one file.
@@ -180,6 +245,47 @@ impl Source for Few {
         assert!(valid_path(path));
         Ok(Some((from, from + 1)))
     }
+
+    fn stat(&mut self, path: &[u8]) -> Result<(Inode, Vec<u8>), Fault> {
+        assert!(valid_path(path));
+        Ok((inode(), Vec::new()))
+    }
+
+    fn scan(
+        &mut self,
+        path: &[u8],
+        from: u64,
+        take: &mut dyn FnMut(&Named) -> bool,
+    ) -> Result<bool, Fault> {
+        assert!(valid_path(path));
+        for n in from..from.saturating_add(100_000) {
+            let name = n.to_string().into_bytes();
+            if !take(&Named { name, inode: inode(), next: n.saturating_add(1) }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn range(
+        &mut self,
+        path: &[u8],
+        _: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(Inode, usize), Fault> {
+        assert!(valid_path(path) && offset.checked_add(out.len() as u64).is_some());
+        Ok((inode(), out.len() / 2))
+    }
+
+    fn space(&mut self, path: &[u8]) -> Result<Space, Fault> {
+        assert!(valid_path(path));
+        Ok(Space::default())
+    }
+}
+
+fn inode() -> Inode {
+    Inode { attributes: attributes(Kind::File), id: 2, links: 1, blocks: 0, changed: (0, 0) }
 }
 
 /// A sink that checks what it is asked for.

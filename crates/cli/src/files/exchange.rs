@@ -5,6 +5,9 @@
 
 use gigae::{Completion, Endpoint, OpError, OpId, Peer, Wanted};
 use gigae_share::{MAX_REPLY, MAX_REQUEST, Outgoing, Server, Source};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -201,6 +204,37 @@ impl Exchange {
             None => self.endpoint.completion_timeout(left).map_err(|error| error.to_string())?,
         };
         self.count(LOOK);
+        match completion {
+            Some(completion) => self.ended(completion),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, but also until `wakes` is readable.
+    pub(crate) fn wait_or(
+        &mut self,
+        until: Duration,
+        wakes: BorrowedFd<'_>,
+    ) -> Result<Option<Event>, String> {
+        self.count(MOST_WORK);
+        let mut completion = self.endpoint.try_completion().map_err(|error| error.to_string())?;
+        if completion.is_none() {
+            let left = until.saturating_sub(self.now()).min(LOOK);
+            let most = self.endpoint.prepare_to_wait().map_err(|error| error.to_string())?;
+            let left = most.map_or(left, |most| most.min(left));
+            if !left.is_zero() {
+                let mut fds = vec![PollFd::from_borrowed_fd(wakes, PollFlags::IN)];
+                let endpoint = self.endpoint.fd();
+                fds.extend(endpoint.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+                let left = Timespec::try_from(left).map_err(|error| error.to_string())?;
+                match poll(&mut fds, Some(&left)) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(format!("cannot wait for the network: {error}")),
+                }
+            }
+            self.count(LOOK);
+            completion = self.endpoint.try_completion().map_err(|error| error.to_string())?;
+        }
         match completion {
             Some(completion) => self.ended(completion),
             None => Ok(None),

@@ -13,6 +13,10 @@
 //! - A file has a version: a number that follows from its size, its times and its inode. A part of
 //!   another version than the one that the fetcher began with is refused.
 //!
+//! A mounted share asks single questions instead ([`Caller`]): for the attributes of a file, what is
+//! in a directory, or some bytes. There a file has an identity, and bytes of any version are read,
+//! as of a file of this host that somebody else changes.
+//!
 //! What reads and writes files is behind two traits: [`Source`] and [`Sink`]. Both get paths as
 //! bytes. The fetcher makes a path only of names that it has [checked](valid_name), so whatever a
 //! server says, the path does not lead out of the destination.
@@ -20,18 +24,22 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod caller;
 mod entry;
 mod error;
 mod fetcher;
+mod inode;
 mod message;
 mod names;
 mod pusher;
 mod server;
 mod source;
 
+pub use caller::Caller;
 pub use entry::{Attributes, Entry, Kind};
 pub use error::Fault;
 pub use fetcher::{Fetcher, Options, Outgoing, Problem, Progress, Sink, Want, Wanted};
+pub use inode::{Inode, Named, Space};
 pub use message::{
     MAX_REPLY, MAX_REQUEST, MOST_PROBLEMS, MOST_SOURCES, PART, Reply, ReplyHeader, Request, SMALL,
     Status, digest,

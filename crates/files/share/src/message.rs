@@ -6,6 +6,7 @@
 use crate::bytes::{Malformed, Reader, Write};
 use crate::entry::{Attributes, Entry, target};
 use crate::error::Fault;
+use crate::inode::{Inode, Named, Space};
 use crate::names::{valid_name, valid_path};
 use twox_hash::XxHash3_128;
 
@@ -120,6 +121,34 @@ pub enum Request {
         /// The number.
         id: u64,
     },
+    /// All that a mounted file system shows of a file.
+    Stat {
+        /// Its path.
+        path: Vec<u8>,
+    },
+    /// The same of what is in a directory, with `.` and `..`.
+    Scan {
+        /// Its path.
+        path: Vec<u8>,
+        /// Where to begin: 0, or what came with an entry.
+        from: u64,
+    },
+    /// Bytes of a file, whatever its version.
+    Range {
+        /// Its path.
+        path: Vec<u8>,
+        /// Its [identity](crate::Inode::id).
+        id: u64,
+        /// First byte.
+        offset: u64,
+        /// How many. There are fewer at the end of the file only.
+        len: u32,
+    },
+    /// How much room the file system has.
+    Space {
+        /// The path of a file there.
+        path: Vec<u8>,
+    },
 }
 
 /// How far a push is.
@@ -190,6 +219,17 @@ impl Request {
                 }
             }
             Self::Cancel { id } => out.put(&id.to_le_bytes()),
+            Self::Stat { path } | Self::Space { path } => out.put_string(path),
+            Self::Scan { path, from } => {
+                out.put_string(path);
+                out.put(&from.to_le_bytes());
+            }
+            Self::Range { path, id, offset, len } => {
+                out.put_string(path);
+                out.put(&id.to_le_bytes());
+                out.put(&offset.to_le_bytes());
+                out.put(&len.to_le_bytes());
+            }
         }
         out
     }
@@ -206,6 +246,10 @@ impl Request {
             Self::Take { .. } => 8,
             Self::Status => 9,
             Self::Cancel { .. } => 10,
+            Self::Stat { .. } => 11,
+            Self::Scan { .. } => 12,
+            Self::Range { .. } => 13,
+            Self::Space { .. } => 14,
         }
     }
 
@@ -238,11 +282,8 @@ impl Request {
             }
             5 => {
                 let path = path(&mut from)?;
-                let (version, offset, len) = (from.u64()?, from.u64()?, from.u32()?);
-                let end = offset.checked_add(len.into()).and_then(|end| i64::try_from(end).ok());
-                if len as usize > PART || end.is_none() {
-                    return Err(Malformed);
-                }
+                let version = from.u64()?;
+                let (offset, len) = part(&mut from)?;
                 Self::Read { path, version, offset, len }
             }
             6 => Self::Map { path: path(&mut from)?, version: from.u64()? },
@@ -273,11 +314,29 @@ impl Request {
             }
             9 => Self::Status,
             10 => Self::Cancel { id: from.u64()? },
+            11 => Self::Stat { path: path(&mut from)? },
+            12 => Self::Scan { path: path(&mut from)?, from: from.u64()? },
+            13 => {
+                let (path, id) = (path(&mut from)?, from.u64()?);
+                let (offset, len) = part(&mut from)?;
+                Self::Range { path, id, offset, len }
+            }
+            14 => Self::Space { path: path(&mut from)? },
             _ => return Err(Malformed),
         };
         from.end()?;
         Ok(request)
     }
+}
+
+/// First byte and length of a part, which a reply can hold and a file can have.
+fn part(from: &mut Reader<'_>) -> Result<(u64, u32), Malformed> {
+    let (offset, len) = (from.u64()?, from.u32()?);
+    let end = offset.checked_add(len.into()).and_then(|end| i64::try_from(end).ok());
+    if len as usize > PART || end.is_none() {
+        return Err(Malformed);
+    }
+    Ok((offset, len))
 }
 
 fn path(from: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
@@ -314,6 +373,14 @@ pub enum ReplyHeader {
     Taken = 9,
     /// How far it is.
     Status = 10,
+    /// All that a mounted file system shows of a file.
+    Stat = 11,
+    /// The same of what is in a directory.
+    Scan = 12,
+    /// Bytes of a file.
+    Range = 13,
+    /// How much room there is.
+    Space = 14,
 }
 
 /// Where the bytes of a part or of small files begin in a reply: behind its kind and its digest.
@@ -343,6 +410,14 @@ pub enum Reply<'a> {
     Taken(bool),
     /// How far it is.
     Status(Status),
+    /// A file, and of a symlink where it leads.
+    Stat(Inode, Vec<u8>),
+    /// Entries of a directory. `true`: these are the last ones.
+    Scan(Vec<Named>, bool),
+    /// Bytes of a file, whose digest was right, and the file as it was after they were read.
+    Range(Inode, &'a [u8]),
+    /// How much room there is.
+    Space(Space),
 }
 
 impl<'a> Reply<'a> {
@@ -417,6 +492,28 @@ impl<'a> Reply<'a> {
             }
             9 => Self::Taken(from.u8()? != 0),
             10 => Self::Status(Status::decode(&mut from)?),
+            11 => {
+                let inode = Inode::decode(&mut from)?;
+                Self::Stat(inode, target(&mut from, inode.attributes.kind)?)
+            }
+            12 => {
+                let last = from.u8()? != 0;
+                let mut entries = Vec::new();
+                while !from.0.is_empty() {
+                    entries.push(Named::decode(&mut from)?);
+                }
+                Self::Scan(entries, last)
+            }
+            13 => {
+                let expected = from.u128()?;
+                if digest(from.0) != expected {
+                    return Ok(Self::Failed(Fault::Digest));
+                }
+                let inode = Inode::decode(&mut from)?;
+                let len = from.0.len();
+                Self::Range(inode, from.take(len)?)
+            }
+            14 => Self::Space(Space::decode(&mut from)?),
             _ => return Err(Malformed),
         };
         from.end()?;
@@ -469,111 +566,4 @@ impl Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn requests() -> Vec<Request> {
-        let path = || b"a/b\xff".to_vec();
-        vec![
-            Request::Ping,
-            Request::Look { path: Vec::new() },
-            Request::List { path: path(), from: 7 },
-            Request::Small { path: path(), names: vec![b"x".to_vec(), b"\xfe".to_vec()] },
-            Request::Read { path: path(), version: 9, offset: 1 << 40, len: 77 },
-            Request::Map { path: path(), version: 9 },
-            Request::Digests { path: path(), version: 9, size: 1 << 40, first: 3, count: 2 },
-            Request::Take {
-                id: 1 << 60,
-                sources: vec![(b"0".to_vec(), b"n".to_vec())],
-                to: path(),
-                ignore_times: true,
-                exact: false,
-            },
-            Request::Status,
-            Request::Cancel { id: 1 << 60 },
-        ]
-    }
-
-    #[test]
-    fn a_request_reads_back_as_it_was_written() {
-        for request in requests() {
-            assert_eq!(Request::decode(&request.encode(12)), Ok((12, Some(request))));
-        }
-    }
-
-    #[test]
-    fn a_request_that_is_cut_or_of_another_version_is_refused_under_its_number() {
-        for request in requests() {
-            let whole = request.encode(12);
-            for len in 0..whole.len() {
-                match Request::decode(&whole[..len]) {
-                    Err(Malformed) => assert!(len < 6),
-                    // Names follow until the end, so some cuts leave a shorter list.
-                    Ok((number, read)) => assert!(number == 12 && read.as_ref() != Some(&request)),
-                }
-            }
-            let mut other = whole.clone();
-            other[0] = 2;
-            assert_eq!(Request::decode(&other), Ok((12, None)));
-        }
-    }
-
-    #[test]
-    fn a_part_with_another_digest_is_refused() {
-        let mut reply = vec![ReplyHeader::Data as u8];
-        reply.put(&digest(b"bytes").to_le_bytes());
-        reply.put(b"bytes");
-        assert_eq!(Reply::decode(&reply), Ok(Reply::Data(b"bytes")));
-        *reply.last_mut().unwrap() ^= 1;
-        assert_eq!(Reply::decode(&reply), Ok(Reply::Failed(Fault::Digest)));
-    }
-
-    #[test]
-    fn small_files_with_another_digest_are_refused() {
-        let files = [1, Fault::Changed as u8];
-        let mut reply = vec![ReplyHeader::Files as u8];
-        reply.put(&digest(&files).to_le_bytes());
-        reply.put(&files);
-        assert_eq!(Reply::decode(&reply), Ok(Reply::Files(vec![Err(Fault::Changed)])));
-        *reply.last_mut().unwrap() = Fault::Denied as u8;
-        assert_eq!(Reply::decode(&reply), Ok(Reply::Failed(Fault::Digest)));
-    }
-
-    #[test]
-    fn a_status_reads_back_as_it_was_written() {
-        let status = Status {
-            over: true,
-            problems: vec![(b"a".to_vec(), Fault::Denied)],
-            failed: 1,
-            fatal: Some(Fault::Full),
-            left: vec![b".a.gigae-0".to_vec()],
-            ..Status::default()
-        };
-        let mut out = vec![ReplyHeader::Status as u8];
-        status.encode(&mut out);
-        assert_eq!(Reply::decode(&out), Ok(Reply::Status(status)));
-    }
-
-    #[test]
-    fn an_entry_with_a_name_that_leads_elsewhere_is_refused() {
-        let attributes = Attributes {
-            kind: Kind::File,
-            sparse: false,
-            mode: 0o644,
-            size: 0,
-            seconds: 0,
-            nanoseconds: 0,
-            version: 0,
-        };
-        let reply = |name: &[u8]| {
-            let mut out = vec![ReplyHeader::Entries as u8, 0];
-            Entry { name: name.to_vec(), attributes, target: Vec::new() }.encode(&mut out);
-            out
-        };
-        assert!(Reply::decode(&reply(b"fine")).is_ok());
-        for name in [&b".."[..], b"a/b", b"", b"/etc/passwd", b"."] {
-            assert_eq!(Reply::decode(&reply(name)), Err(Malformed));
-        }
-    }
-    use crate::entry::Kind;
-}
+mod tests;

@@ -3,6 +3,7 @@
 use crate::bytes::Write;
 use crate::entry::Entry;
 use crate::error::Fault;
+use crate::inode::{INODE, Named};
 use crate::message::{
     DATA_AT, MAX_REPLY, MOST_PLACES, PART, ReplyHeader, Request, SMALL, Status, digest,
 };
@@ -192,6 +193,41 @@ fn reply(request: &Request, source: &mut impl Source, out: &mut Vec<u8>) -> Resu
                 source.read(path, *version, offset, &mut part[..len])?;
                 out.put(&digest(&part[..len]).to_le_bytes());
             }
+        }
+        Request::Stat { path } => {
+            let (inode, target) = source.stat(path)?;
+            begin(ReplyHeader::Stat, out);
+            inode.encode(out);
+            out.put_string(&target);
+        }
+        Request::Scan { path, from } => {
+            begin(ReplyHeader::Scan, out);
+            out.push(0);
+            let mut take = |entry: &Named| {
+                let fits = out.len() + entry.encoded_len() <= ROOM;
+                if fits {
+                    entry.encode(out);
+                }
+                fits
+            };
+            out[1] = u8::from(source.scan(path, *from, &mut take)?);
+        }
+        Request::Range { path, id, offset, len } => {
+            let data_at = DATA_AT + INODE;
+            // Its former bytes need not be cleared: what is not read over is cut off.
+            out.resize(data_at + *len as usize, 0);
+            let (inode, read) = source.range(path, *id, *offset, &mut out[data_at..])?;
+            out.truncate(data_at + read);
+            let mut head = Vec::with_capacity(INODE);
+            inode.encode(&mut head);
+            out[DATA_AT..data_at].copy_from_slice(&head);
+            out[0] = ReplyHeader::Range as u8;
+            seal(out);
+        }
+        Request::Space { path } => {
+            let space = source.space(path)?;
+            begin(ReplyHeader::Space, out);
+            space.encode(out);
         }
         Request::Take { .. } | Request::Status | Request::Cancel { .. } => {
             unreachable!("the caller answers these")

@@ -2,6 +2,7 @@
 
 use crate::entry::{Attributes, Entry};
 use crate::error::Fault;
+use crate::inode::{Inode, Named, Space};
 
 /// What a directory has from some point on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,4 +52,40 @@ pub trait Source {
     /// The next bytes that are not a hole, from `from` on: first byte, and the first one behind
     /// them. `None` if only a hole follows.
     fn data(&mut self, path: &[u8], version: u64, from: u64) -> Result<Option<(u64, u64)>, Fault>;
+
+    /// All that a mounted file system shows of what has this path, and of a symlink where it leads.
+    /// For this and the methods below, a path has no symlink before its end. What can only be
+    /// copied, not mounted, need not have them.
+    fn stat(&mut self, _path: &[u8]) -> Result<(Inode, Vec<u8>), Fault> {
+        Err(Fault::Invalid)
+    }
+
+    /// The same of the entries of a directory, with `.` and `..`, from a point on: 0, or what came
+    /// with an entry. `take` returns whether there was room for the entry. Returns whether all are
+    /// there.
+    fn scan(
+        &mut self,
+        _path: &[u8],
+        _from: u64,
+        _take: &mut dyn FnMut(&Named) -> bool,
+    ) -> Result<bool, Fault> {
+        Err(Fault::Invalid)
+    }
+
+    /// Reads bytes of the file of this identity into the beginning of `out`: as many as the file
+    /// has. Returns how many, and the file as it is then.
+    fn range(
+        &mut self,
+        _path: &[u8],
+        _id: u64,
+        _offset: u64,
+        _out: &mut [u8],
+    ) -> Result<(Inode, usize), Fault> {
+        Err(Fault::Invalid)
+    }
+
+    /// How much room the file system has in which the file of this path is.
+    fn space(&mut self, _path: &[u8]) -> Result<Space, Fault> {
+        Err(Fault::Invalid)
+    }
 }

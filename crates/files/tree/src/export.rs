@@ -2,7 +2,10 @@
 
 use crate::beneath::{self, CAREFULLY, Symlinks, attributes, attributes_of};
 use crate::fault::of_source;
-use gigae_share::{Attributes, Entry, Fault, Kind, Listed, Source};
+use crate::inode;
+use gigae_share::{
+    Attributes, Entry, Fault, Inode, Kind, Listed, Named, Source, Space, valid_name,
+};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
@@ -57,20 +60,31 @@ impl Export {
         beneath::open(&self.root, path, flags, Symlinks::Beneath).map_err(|e| self.fault(e))
     }
 
+    /// The same for a file system that is mounted.
+    fn mounted(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Fault> {
+        let flags = flags | OFlags::NOFOLLOW;
+        beneath::open(&self.root, path, flags, Symlinks::Refused).map_err(|e| self.fault(e))
+    }
+
     /// An open file of this path, which is a regular one.
-    fn file(&mut self, path: &[u8]) -> Result<BorrowedFd<'_>, Fault> {
+    fn file(&mut self, path: &[u8], symlinks: Symlinks) -> Result<BorrowedFd<'_>, Fault> {
         let known = self.open.iter().position(|(known, _)| known == path);
         let entry = match known {
             Some(at) => self.open.remove(at),
             None => {
-                let is = attributes_of(self.beneath(path, OFlags::PATH | OFlags::NOFOLLOW)?)?;
+                let open = |flags| {
+                    let opened = beneath::open(&self.root, path, flags, symlinks);
+                    opened.map_err(|e| self.fault(e))
+                };
+                let is = attributes_of(open(OFlags::PATH | OFlags::NOFOLLOW)?)?;
                 if is.kind != Kind::File {
                     return Err(Fault::Changed);
                 }
+                let file = open(CAREFULLY)?;
                 if self.open.len() == MOST_OPEN {
                     self.open.remove(0);
                 }
-                (path.to_vec(), self.beneath(path, CAREFULLY)?)
+                (path.to_vec(), file)
             }
         };
         self.open.push(entry);
@@ -85,13 +99,24 @@ impl Export {
         version: u64,
         mut uses: impl FnMut(BorrowedFd<'_>) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        loop {
-            let was_open = self.open.iter().any(|(known, _)| known == path);
-            let file = self.file(path)?;
-            let used = uses(file).and_then(|used| match attributes_of(file)?.version == version {
+        self.with_open(path, Symlinks::Beneath, |file| {
+            uses(file).and_then(|used| match attributes_of(file)?.version == version {
                 true => Ok(used),
                 false => Err(Fault::Changed),
-            });
+            })
+        })
+    }
+
+    /// Uses a file. One that was opened before is opened again if that fails.
+    fn with_open<T>(
+        &mut self,
+        path: &[u8],
+        symlinks: Symlinks,
+        mut uses: impl FnMut(BorrowedFd<'_>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        loop {
+            let was_open = self.open.iter().any(|(known, _)| known == path);
+            let used = uses(self.file(path, symlinks)?);
             if used.is_ok() {
                 return used;
             }
@@ -198,6 +223,71 @@ impl Source for Export {
             Err(error) => Err(of_source(error)),
         })
     }
+
+    fn stat(&mut self, path: &[u8]) -> Result<(Inode, Vec<u8>), Fault> {
+        let file = self.mounted(path, OFlags::PATH)?;
+        let inode = inode::of(&file, b"").map_err(of_source)?;
+        if path.is_empty() && inode.links == 0 {
+            return Err(Fault::Gone);
+        }
+        let target = match inode.attributes.kind {
+            Kind::Symlink => link(&file, b"")?,
+            _ => Vec::new(),
+        };
+        Ok((inode, target))
+    }
+
+    fn scan(
+        &mut self,
+        path: &[u8],
+        from: u64,
+        take: &mut dyn FnMut(&Named) -> bool,
+    ) -> Result<bool, Fault> {
+        let directory = self.mounted(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let itself = inode::of(&directory, b"").map_err(of_source)?;
+        if from > 0 {
+            rustix::fs::seek(&directory, SeekFrom::Start(from)).map_err(|_| Fault::Invalid)?;
+        }
+        let mut names = [MaybeUninit::uninit(); NAMES];
+        let mut entries = RawDir::new(&directory, &mut names);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|e| self.fault(e))?;
+            let name = entry.file_name().to_bytes();
+            let inode = match name {
+                // What is above an export is nobody's business.
+                b"." | b".." => itself,
+                name if valid_name(name) => match inode::of(&directory, name) {
+                    Ok(inode) => inode,
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => return Err(of_source(error)),
+                },
+                _ => continue,
+            };
+            let next = entry.next_entry_cookie();
+            if !take(&Named { name: name.to_vec(), inode, next }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn range(
+        &mut self,
+        path: &[u8],
+        id: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(Inode, usize), Fault> {
+        self.with_open(path, Symlinks::Refused, |file| {
+            let read = fill_most(file, offset, out)?;
+            let inode = inode::of(file, b"").map_err(of_source)?;
+            if inode.id == id { Ok((inode, read)) } else { Err(Fault::Changed) }
+        })
+    }
+
+    fn space(&mut self, path: &[u8]) -> Result<Space, Fault> {
+        inode::space(self.mounted(path, OFlags::PATH)?)
+    }
 }
 
 /// An entry of a directory; `None` if it has just been removed.
@@ -223,17 +313,23 @@ fn link(directory: &OwnedFd, name: &[u8]) -> Result<Vec<u8>, Fault> {
 }
 
 /// Reads bytes from this offset on. A file that ends earlier has become shorter.
-pub(crate) fn fill(file: impl AsFd, mut offset: u64, mut out: &mut [u8]) -> Result<(), Fault> {
-    while !out.is_empty() {
-        match rustix::io::pread(&file, &mut *out, offset) {
-            Ok(0) => return Err(Fault::Changed),
-            Ok(read) => {
-                offset += read as u64;
-                out = &mut out[read..];
-            }
+pub(crate) fn fill(file: impl AsFd, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+    match fill_most(file, offset, out)? == out.len() {
+        true => Ok(()),
+        false => Err(Fault::Changed),
+    }
+}
+
+/// The same, but of a file that ends earlier only what is there.
+fn fill_most(file: impl AsFd, offset: u64, out: &mut [u8]) -> Result<usize, Fault> {
+    let mut filled = 0;
+    while filled < out.len() {
+        match rustix::io::pread(&file, &mut out[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
             Err(Errno::INTR) => {}
             Err(error) => return Err(of_source(error)),
         }
     }
-    Ok(())
+    Ok(filled)
 }

@@ -3,7 +3,8 @@
 //!
 //! Paths are bytes and come from the other end. The kernel makes sure that none leads out:
 //! everything is opened from the descriptor of the export or of the destination with openat2(2)
-//! and `RESOLVE_BENEATH`. Beneath an export, symlinks are followed as long as they stay in it.
+//! and `RESOLVE_BENEATH`. Beneath an export, symlinks are followed as long as they stay in it, but
+//! not for a file system that is mounted: there the other end's kernel follows them.
 //! Beneath a destination, no symlink is followed: the other end may have made it.
 //!
 //! A file gets its name when all of it is there. A small one has none before, where the file system
@@ -16,6 +17,7 @@ mod beneath;
 mod destination;
 mod export;
 mod fault;
+mod inode;
 mod partial;
 mod picks;
 mod small;

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod limits;
+mod mounted;
 mod world;
 
 use gigae_share::{Fault, Kind};

@@ -2,8 +2,8 @@
 #![allow(missing_docs)]
 
 use gigae_share::{
-    Answer, Attributes, Entry, Fault, Fetcher, Kind, Listed, MAX_REPLY, MAX_REQUEST, Options,
-    Outgoing, Server, Sink, Source, Want, Wanted, digest, valid_name,
+    Answer, Attributes, Entry, Fault, Fetcher, Inode, Kind, Listed, MAX_REPLY, MAX_REQUEST, Named,
+    Options, Outgoing, Server, Sink, Source, Want, Wanted, digest, valid_name,
 };
 use oorandom::Rand32;
 use std::collections::{BTreeMap, VecDeque};
@@ -88,6 +88,13 @@ pub(crate) struct Shared(pub Files);
 impl Shared {
     fn get(&self, path: &[u8]) -> Result<&Node, Fault> {
         self.0.get(path).ok_or(Fault::NotFound)
+    }
+
+    /// A node as a mounted file system sees it.
+    fn inode(&self, path: &[u8], node: &Node) -> Inode {
+        let id = 2 + self.0.keys().take_while(|of| &of[..] != path).count() as u64;
+        let changed = (node.attributes.seconds, 0);
+        Inode { attributes: node.attributes, id, links: 1, blocks: 0, changed }
     }
 
     fn entries(&self, path: &[u8]) -> Vec<Entry> {
@@ -182,6 +189,47 @@ impl Source for Shared {
             let start = (from + at as u64) / 4096 * 4096;
             (start.max(from), (start + 4096).min(node.data.len() as u64))
         }))
+    }
+
+    fn stat(&mut self, path: &[u8]) -> Result<(Inode, Vec<u8>), Fault> {
+        let (_, target) = self.look(path)?;
+        Ok((self.inode(path, self.get(path)?), target))
+    }
+
+    fn scan(
+        &mut self,
+        path: &[u8],
+        from: u64,
+        take: &mut dyn FnMut(&Named) -> bool,
+    ) -> Result<bool, Fault> {
+        self.get(path)?;
+        for (n, entry) in self.entries(path).into_iter().enumerate().skip(from as usize) {
+            let path = gigae_share::join(path, &entry.name);
+            let inode = self.inode(&path, self.get(&path)?);
+            let next = n as u64 + 1;
+            if n as u64 == from + 7 || !take(&Named { name: entry.name, inode, next }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn range(
+        &mut self,
+        path: &[u8],
+        id: u64,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(Inode, usize), Fault> {
+        let node = self.get(path)?;
+        let inode = self.inode(path, node);
+        if inode.id != id {
+            return Err(Fault::Changed);
+        }
+        let rest = node.data.get(offset as usize..).unwrap_or_default();
+        let len = rest.len().min(out.len());
+        out[..len].copy_from_slice(&rest[..len]);
+        Ok((inode, len))
     }
 }
 
@@ -339,6 +387,32 @@ pub(crate) struct Faults {
     pub(crate) changes: u32,
 }
 
+/// What asks the server.
+pub(crate) trait Client {
+    fn next(&mut self, now: Duration, sink: &mut Written) -> Want;
+    fn reply(&mut self, now: Duration, number: u32, message: &[u8], sink: &mut Written);
+    fn unanswered(&mut self, number: u32);
+    fn lost(&mut self, now: Duration);
+}
+
+impl Client for Fetcher {
+    fn next(&mut self, now: Duration, sink: &mut Written) -> Want {
+        self.next(now, sink)
+    }
+
+    fn reply(&mut self, now: Duration, number: u32, message: &[u8], sink: &mut Written) {
+        self.reply(now, number, message, sink);
+    }
+
+    fn unanswered(&mut self, number: u32) {
+        self.unanswered(number);
+    }
+
+    fn lost(&mut self, now: Duration) {
+        self.lost(now);
+    }
+}
+
 enum Letter {
     Request(Outgoing),
     Reply(u32, Vec<u8>),
@@ -403,7 +477,7 @@ impl World {
         }
     }
 
-    /// Runs a client until it is over, and returns it.
+    /// Runs a copy until it is over, and returns it.
     pub(crate) fn run(&mut self, faults: Faults) -> Fetcher {
         let options = Options { ignore_times: false, patience: Duration::from_secs(30) };
         let wanted = || vec![Wanted { from: Vec::new(), to: b"copy".to_vec() }];
@@ -420,23 +494,58 @@ impl World {
                 self.written.restart();
                 fetcher = Fetcher::new(wanted(), options, self.now);
             }
-            match fetcher.next(self.now, &mut self.written) {
-                Want::Send(request) => {
-                    assert!(request.message.len() <= MAX_REQUEST);
-                    self.waiting.push(request.number);
-                    self.most_in_flight = self.most_in_flight.max(self.waiting.len());
-                    self.post(Letter::Request(request));
-                }
-                Want::Forget(before) => self.forget(before, &mut fetcher),
-                Want::Wait(until) => self.step(until, faults, &mut fetcher),
-                Want::Nothing => return fetcher,
+            if self.turn(faults, &mut fetcher) {
+                return fetcher;
             }
         }
         panic!("it does not end");
     }
 
+    /// Runs any client until it wants nothing.
+    pub(crate) fn serve(&mut self, faults: Faults, client: &mut impl Client) {
+        for _ in 0..200_000 {
+            if self.turn(faults, client) {
+                return;
+            }
+        }
+        panic!("it does not end");
+    }
+
+    /// Does what the client wants; whether that is nothing.
+    fn turn(&mut self, faults: Faults, client: &mut impl Client) -> bool {
+        match client.next(self.now, &mut self.written) {
+            Want::Send(request) => {
+                assert!(request.message.len() <= MAX_REQUEST);
+                self.waiting.push(request.number);
+                self.most_in_flight = self.most_in_flight.max(self.waiting.len());
+                self.post(Letter::Request(request));
+            }
+            Want::Forget(before) => self.forget(before, client),
+            Want::Wait(until) => self.step(until, faults, client),
+            Want::Nothing => return true,
+        }
+        false
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// The server answers nothing from now on.
+    pub(crate) fn stop_server(&mut self) {
+        self.server_up = Duration::MAX;
+    }
+
+    pub(crate) fn start_server(&mut self) {
+        self.server_up = self.now;
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now += time;
+    }
+
     /// As an endpoint does: what has begun to arrive is not cancelled.
-    fn forget(&mut self, before: u32, fetcher: &mut Fetcher) {
+    fn forget(&mut self, before: u32, client: &mut impl Client) {
         let arriving = |number: u32| {
             self.letters.iter().any(|(_, l)| matches!(l, Letter::Reply(n, _) if *n == number))
         };
@@ -444,10 +553,10 @@ impl World {
             self.waiting.iter().partition(|&&number| number < before && !arriving(number));
         self.waiting = rest;
         let gone: Vec<u32> = gone;
-        gone.iter().for_each(|&number| fetcher.unanswered(number));
+        gone.iter().for_each(|&number| client.unanswered(number));
     }
 
-    fn step(&mut self, until: Duration, faults: Faults, fetcher: &mut Fetcher) {
+    fn step(&mut self, until: Duration, faults: Faults, client: &mut impl Client) {
         let Some(&(at, _)) = self.letters.front() else {
             self.now = until.max(self.now + MS);
             return;
@@ -493,14 +602,14 @@ impl World {
                 self.server.sent(0);
                 if let Some(at) = self.waiting.iter().position(|&waiting| waiting == number) {
                     self.waiting.remove(at);
-                    fetcher.reply(self.now, number, &reply, &mut self.written);
+                    client.reply(self.now, number, &reply, &mut self.written);
                 }
             }
             Letter::Lost(numbers) => {
-                fetcher.lost(self.now);
+                client.lost(self.now);
                 for number in numbers {
                     self.waiting.retain(|&waiting| waiting != number);
-                    fetcher.unanswered(number);
+                    client.unanswered(number);
                 }
             }
         }
@@ -515,7 +624,7 @@ impl World {
                 let len = self.rng.rand_range(0..300) as usize;
                 *reply = bytes(&mut self.rng, len);
                 if let Some(kind) = reply.first_mut() {
-                    *kind %= 12;
+                    *kind %= 16;
                 }
             }
             // A name that leads elsewhere, where there is a name.

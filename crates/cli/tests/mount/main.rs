@@ -1,0 +1,29 @@
+//! `gigae mount` between nodes of a virtual network: programs use the files of another node.
+#![allow(missing_docs)]
+
+mod common;
+mod ends;
+mod reading;
+#[path = "../sharing/mod.rs"]
+mod sharing;
+
+use gigae_fabric::{testing, tests};
+
+fn main() {
+    testing::run(tests![
+        reading::a_tree_is_seen_as_it_is,
+        reading::a_part_of_a_share_is_mounted_in_udp_datagrams,
+        reading::a_large_directory_is_listed_whole,
+        reading::nothing_can_be_written,
+        reading::what_was_closed_is_seen_by_whom_opens_next,
+        reading::a_file_that_was_replaced_is_never_read_as_the_former_one,
+        reading::symlinks_lead_to_files_of_this_host_and_devices_nowhere,
+        reading::several_programs_read_at_the_same_time,
+        reading::other_users_see_nothing_unless_they_may,
+        ends::a_server_that_is_killed_and_started_again_is_read_on,
+        ends::a_server_that_is_gone_is_an_error_and_no_hang,
+        ends::a_network_that_is_cut_is_an_error_and_used_again,
+        ends::every_way_to_end_leaves_no_mount_and_no_process,
+        ends::every_mistake_is_one_line_that_says_what_to_do,
+    ]);
+}

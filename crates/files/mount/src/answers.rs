@@ -1,0 +1,352 @@
+//! From the kernel's requests to the server's replies and back.
+
+use crate::calls::{Call, Calls, Listing};
+use crate::directories::{Directories, Part};
+use crate::inodes::Inodes;
+use fuser::{Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, Notifier};
+use gigae_share::{Caller, Fault, Inode, Kind, PART, Reply, Request, Want, join, valid_name};
+use rustix::fd::BorrowedFd;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long the kernel uses names and attributes without asking.
+pub const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+
+/// A file system that is mounted. Its methods are those of a [`Caller`]; requests of the kernel come
+/// in by [`take_calls`](Self::take_calls).
+#[derive(Debug)]
+pub struct Mounted {
+    calls: Arc<Calls>,
+    caller: Caller<Call>,
+    inodes: Inodes,
+    directories: Directories,
+    notifier: Notifier,
+    /// Whose all files are.
+    owner: (u32, u32),
+    unmounted: bool,
+}
+
+impl Mounted {
+    pub(crate) fn new(
+        calls: Arc<Calls>,
+        caller: Caller<Call>,
+        root: (Vec<u8>, &Inode),
+        notifier: Notifier,
+    ) -> Self {
+        Self {
+            calls,
+            caller,
+            inodes: Inodes::new(root.0, root.1),
+            directories: Directories::default(),
+            notifier,
+            owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+            unmounted: false,
+        }
+    }
+
+    /// Readable when [`take_calls`](Self::take_calls) has something to do.
+    pub fn wakes(&self) -> BorrowedFd<'_> {
+        self.calls.wakes()
+    }
+
+    /// Whether it was unmounted.
+    pub fn has_ended(&self) -> bool {
+        self.unmounted
+    }
+
+    /// Whether the server did not answer the last question.
+    pub fn is_silent(&self) -> bool {
+        self.caller.is_silent()
+    }
+
+    /// Takes the kernel's requests.
+    pub fn take_calls(&mut self, now: Duration) {
+        for call in self.calls.take() {
+            match call {
+                Call::Forget { number, lookups } => self.inodes.forgotten(number, lookups),
+                Call::CloseDirectory { handle } => self.directories.close(handle),
+                Call::Unmounted => self.unmounted = true,
+                call => self.begin(now, call),
+            }
+        }
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, now: Duration) -> Want {
+        while let Some((call, fault)) = self.caller.failed(now) {
+            fail(call, fault);
+        }
+        self.caller.next(now)
+    }
+
+    /// A reply has arrived.
+    pub fn reply(&mut self, now: Duration, number: u32, message: &[u8]) {
+        match self.caller.reply(now, number, message) {
+            Some((call, Ok(reply))) => self.answer(call, reply),
+            Some((call, Err(fault))) => fail(call, fault),
+            None => {}
+        }
+    }
+
+    /// A request, or the reply to it, was lost.
+    pub fn unanswered(&mut self, number: u32) {
+        self.caller.unanswered(number);
+    }
+
+    /// The server was lost.
+    pub fn lost(&mut self, now: Duration) {
+        self.caller.lost(now);
+    }
+
+    /// Answers from what is known, or asks the server.
+    fn begin(&mut self, now: Duration, call: Call) {
+        let call = match call {
+            Call::List { number, handle, from, reply } => match self.directories.take(handle, from)
+            {
+                Some(part) => return self.fill(number, handle, from, part, reply),
+                None => Call::List { number, handle, from, reply },
+            },
+            call => call,
+        };
+        match self.question(&call) {
+            Ok(request) => self.caller.ask(now, request, call),
+            Err(fault) => fail(call, fault),
+        }
+    }
+
+    fn question(&self, call: &Call) -> Result<Request, Fault> {
+        let path = |number: u64| self.inodes.path(number).ok_or(Fault::Changed);
+        Ok(match call {
+            Call::Lookup { parent, name, .. } => {
+                if !valid_name(name) {
+                    return Err(Fault::TooLong);
+                }
+                Request::Stat { path: checked(join(&path(*parent)?, name))? }
+            }
+            Call::Attributes { number, .. }
+            | Call::ReadLink { number, .. }
+            | Call::Open { number, .. } => Request::Stat { path: path(*number)? },
+            Call::Read { number, offset, len, .. } => {
+                // The kernel was asked to ask for no more. Less would be taken for the file's end.
+                if *len as usize > PART {
+                    return Err(Fault::Invalid);
+                }
+                let id = self.inodes.id(*number).ok_or(Fault::Changed)?;
+                Request::Range { path: path(*number)?, id, offset: *offset, len: *len }
+            }
+            Call::List { number, from, .. } => Request::Scan { path: path(*number)?, from: *from },
+            Call::Space { number, .. } => Request::Space { path: path(*number)? },
+            Call::Forget { .. } | Call::CloseDirectory { .. } | Call::Unmounted => {
+                unreachable!("nothing is asked for these")
+            }
+        })
+    }
+
+    fn answer(&mut self, call: Call, answer: Reply<'_>) {
+        match (call, answer) {
+            (Call::Lookup { parent, name, reply }, Reply::Stat(inode, _)) => {
+                match self.inodes.found(parent, &name, &inode) {
+                    Some(number) => {
+                        let attributes = self.attributes(number, &inode);
+                        reply.entry(&TIME_TO_LIVE, &attributes, Generation(0));
+                    }
+                    None => reply.error(Errno::ELOOP),
+                }
+            }
+            (call, Reply::Stat(inode, target)) => self.answer_known(call, &inode, &target),
+            (Call::Read { number, len, reply, .. }, Reply::Range(inode, data)) => {
+                if !self.inodes.is(number, &inode) {
+                    return reply.error(Errno::ESTALE);
+                }
+                if data.len() > len as usize {
+                    return reply.error(Errno::EIO);
+                }
+                self.seen(number, &inode);
+                self.inodes.read(number, inode.attributes.version);
+                reply.data(data);
+            }
+            (Call::List { number, handle, from, reply }, Reply::Scan(entries, last))
+                if last || !entries.is_empty() =>
+            {
+                self.fill(number, handle, from, Part { from, entries, last }, reply);
+            }
+            (Call::Space { reply, .. }, Reply::Space(space)) => {
+                let ([blocks, free, available], [files, files_free]) = (space.blocks, space.files);
+                let longest = gigae_share::MAX_NAME as u32;
+                let block = space.block;
+                reply.statfs(blocks, free, available, files, files_free, block, longest, block);
+            }
+            (call, _) => fail(call, Fault::Nonsense),
+        }
+    }
+
+    /// Answers a question for a file that the kernel has found before.
+    fn answer_known(&mut self, call: Call, inode: &Inode, target: &[u8]) {
+        let (Call::Attributes { number, .. }
+        | Call::ReadLink { number, .. }
+        | Call::Open { number, .. }) = call
+        else {
+            return fail(call, Fault::Nonsense);
+        };
+        if !self.inodes.is(number, inode) {
+            return fail(call, Fault::Changed);
+        }
+        match call {
+            Call::Attributes { reply, .. } => {
+                self.inodes.seen(number, inode);
+                reply.attr(&TIME_TO_LIVE, &self.attributes(number, inode));
+            }
+            Call::ReadLink { reply, .. } => reply.data(target),
+            Call::Open { reply, .. } => {
+                // Close-to-open: the size, too, is the one of now.
+                self.seen(number, inode);
+                let flags = match self.inodes.opened(number, inode.attributes.version) {
+                    true => FopenFlags::FOPEN_KEEP_CACHE,
+                    false => FopenFlags::empty(),
+                };
+                reply.opened(FileHandle(0), flags);
+            }
+            call => fail(call, Fault::Nonsense),
+        }
+    }
+
+    /// The kernel is to ask for the attributes of a file again that are others than it has.
+    fn seen(&mut self, number: u64, inode: &Inode) {
+        if self.inodes.seen(number, inode) {
+            // A negative offset leaves the bytes that the kernel has. It need not know the file.
+            let _ = self.notifier.inval_inode(INodeNo(number), -1, 0);
+        }
+    }
+
+    /// Gives the kernel as many entries as it has room for.
+    fn fill(&mut self, number: u64, handle: u64, from: u64, part: Part, listing: Listing) {
+        match listing {
+            Listing::Names(mut reply) => {
+                for entry in part.rest(from).unwrap_or_default() {
+                    let kind = kind(entry.inode.attributes.kind);
+                    let of = match &entry.name[..] {
+                        b"." => number,
+                        b".." => self.inodes.parent(number),
+                        _ => entry.inode.id,
+                    };
+                    if reply.add(INodeNo(of), entry.next, kind, OsStr::from_bytes(&entry.name)) {
+                        break;
+                    }
+                }
+                reply.ok();
+            }
+            Listing::Full(mut reply) => {
+                for entry in part.rest(from).unwrap_or_default() {
+                    let of = match &entry.name[..] {
+                        b"." => number,
+                        b".." => self.inodes.parent(number),
+                        // Without a number, the kernel asks for it by its name.
+                        name => self.inodes.found(number, name, &entry.inode).unwrap_or(0),
+                    };
+                    let attributes = self.attributes(of, &entry.inode);
+                    let name = OsStr::from_bytes(&entry.name);
+                    let (next, generation) = (entry.next, Generation(0));
+                    let ttl = &TIME_TO_LIVE;
+                    if reply.add(INodeNo(of), next, name, ttl, &attributes, generation) {
+                        if valid_name(&entry.name) {
+                            self.inodes.forgotten(of, 1);
+                        }
+                        break;
+                    }
+                }
+                reply.ok();
+            }
+        }
+        self.directories.keep(handle, part);
+    }
+
+    fn attributes(&self, number: u64, inode: &Inode) -> FileAttr {
+        let attributes = &inode.attributes;
+        let modified = time(attributes.seconds, attributes.nanoseconds);
+        FileAttr {
+            ino: INodeNo(number),
+            size: attributes.size,
+            blocks: inode.blocks,
+            // A time of access would need a message for each look.
+            atime: modified,
+            mtime: modified,
+            ctime: time(inode.changed.0, inode.changed.1),
+            crtime: SystemTime::UNIX_EPOCH,
+            kind: kind(attributes.kind),
+            perm: attributes.mode,
+            nlink: inode.links,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+fn checked(path: Vec<u8>) -> Result<Vec<u8>, Fault> {
+    if path.len() > gigae_share::MAX_PATH { Err(Fault::TooLong) } else { Ok(path) }
+}
+
+/// Devices, sockets and FIFOs are shown as sockets: nothing can be opened by them.
+fn kind(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Special => FileType::Socket,
+    }
+}
+
+fn time(seconds: i64, nanoseconds: u32) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let time = match seconds {
+        0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
+        _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
+    };
+    let time = time.and_then(|time| time.checked_add(Duration::from_nanos(nanoseconds.into())));
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Answers with an error.
+fn fail(call: Call, fault: Fault) {
+    let finds = matches!(call, Call::Lookup { .. });
+    let error = match fault {
+        Fault::NotFound if finds => Errno::ENOENT,
+        // The kernel looks for the path anew, and then says what it finds.
+        Fault::NotFound | Fault::Escapes | Fault::Changed | Fault::Gone | Fault::WrongKind => {
+            Errno::ESTALE
+        }
+        Fault::Denied => Errno::EACCES,
+        Fault::Special => Errno::ENXIO,
+        Fault::ReadOnly => Errno::EROFS,
+        Fault::Full => Errno::ENOSPC,
+        Fault::TooLong => Errno::ENAMETOOLONG,
+        _ => Errno::EIO,
+    };
+    match call {
+        Call::Lookup { reply, .. } => reply.error(error),
+        Call::Attributes { reply, .. } => reply.error(error),
+        Call::ReadLink { reply, .. } | Call::Read { reply, .. } => reply.error(error),
+        Call::Open { reply, .. } => reply.error(error),
+        Call::List { reply: Listing::Names(reply), .. } => reply.error(error),
+        Call::List { reply: Listing::Full(reply), .. } => reply.error(error),
+        Call::Space { reply, .. } => reply.error(error),
+        Call::Forget { .. } | Call::CloseDirectory { .. } | Call::Unmounted => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_and_beyond_all_are_no_panic() {
+        let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1500);
+        assert_eq!(time(-2, 500_000_000), before);
+        assert_eq!(time(i64::MIN, 0), time(i64::MIN, 0));
+        assert_eq!(time(0, 1), SystemTime::UNIX_EPOCH + Duration::from_nanos(1));
+    }
+}

@@ -1,0 +1,304 @@
+//! The files that the kernel knows, and the paths by which it has found them.
+
+use gigae_share::{Inode, Kind, MAX_PATH};
+use std::collections::HashMap;
+
+/// The kernel's number for the root of a file system.
+pub(crate) const ROOT: u64 = 1;
+
+/// A file that the kernel knows.
+#[derive(Debug)]
+struct Node {
+    /// The directory and the name by which it was found last.
+    parent: u64,
+    name: Vec<u8>,
+    kind: Kind,
+    /// The server's number for it: of the root another one than the kernel's.
+    id: u64,
+    /// How often the kernel was given it.
+    lookups: u64,
+    /// Files whose path goes through it.
+    children: u64,
+    /// The version whose attributes the kernel has.
+    version: u64,
+    /// The version whose bytes the kernel may have.
+    cached: Option<u64>,
+}
+
+/// Files by number.
+#[derive(Debug)]
+pub(crate) struct Inodes {
+    root: Vec<u8>,
+    nodes: HashMap<u64, Node>,
+}
+
+impl Inodes {
+    /// The root has this path in the share.
+    pub(crate) fn new(root: Vec<u8>, inode: &Inode) -> Self {
+        let node = Node {
+            parent: ROOT,
+            name: Vec::new(),
+            kind: Kind::Directory,
+            id: inode.id,
+            lookups: 1,
+            children: 0,
+            version: inode.attributes.version,
+            cached: None,
+        };
+        Self { root, nodes: HashMap::from([(ROOT, node)]) }
+    }
+
+    /// The path of a file. `None`: it is not known, or its path is too long.
+    pub(crate) fn path(&self, mut number: u64) -> Option<Vec<u8>> {
+        let (mut names, mut len) = (Vec::new(), self.root.len());
+        while number != ROOT {
+            let node = self.nodes.get(&number)?;
+            len += node.name.len() + 1;
+            if len > MAX_PATH {
+                return None;
+            }
+            names.push(&node.name);
+            number = node.parent;
+        }
+        let mut path = self.root.clone();
+        for name in names.iter().rev() {
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+        }
+        Some(path)
+    }
+
+    /// The directory in which a file was found.
+    pub(crate) fn parent(&self, number: u64) -> u64 {
+        self.parent_of(number).unwrap_or(ROOT)
+    }
+
+    /// Whether this is the file that the kernel means by this number.
+    pub(crate) fn is(&self, number: u64, inode: &Inode) -> bool {
+        let is = |node: &Node| node.id == inode.id && node.kind == inode.attributes.kind;
+        self.nodes.get(&number).is_some_and(is)
+    }
+
+    /// The server's number for a file.
+    pub(crate) fn id(&self, number: u64) -> Option<u64> {
+        self.nodes.get(&number).map(|node| node.id)
+    }
+
+    /// The kernel is given a file that was found under this name, with these attributes. Returns
+    /// its number. `None`: it would be a directory beneath itself.
+    pub(crate) fn found(&mut self, parent: u64, name: &[u8], inode: &Inode) -> Option<u64> {
+        let number = inode.id;
+        if self.parent_of(number) != Some(parent) && self.is_beneath(parent, number) {
+            return None;
+        }
+        let (kind, version) = (inode.attributes.kind, inode.attributes.version);
+        let before = self.nodes.get_mut(&number).map(|node| {
+            node.lookups += 1;
+            (node.kind, node.version) = (kind, version);
+            let before = node.parent;
+            if before != parent || node.name != name {
+                (node.parent, node.name) = (parent, name.to_vec());
+            }
+            before
+        });
+        if before == Some(parent) {
+            return Some(number);
+        }
+        if let Some(above) = self.nodes.get_mut(&parent) {
+            above.children += 1;
+        }
+        match before {
+            Some(before) => self.child_left(before),
+            None => {
+                let name = name.to_vec();
+                let (lookups, children, cached) = (1, 0, None);
+                let id = number;
+                let node = Node { parent, name, kind, id, lookups, children, version, cached };
+                self.nodes.insert(number, node);
+            }
+        }
+        Some(number)
+    }
+
+    fn parent_of(&self, number: u64) -> Option<u64> {
+        self.nodes.get(&number).map(|node| node.parent)
+    }
+
+    /// Whether a file is the other one, or beneath it.
+    fn is_beneath(&self, mut number: u64, above: u64) -> bool {
+        while number != above {
+            match self.parent_of(number) {
+                Some(parent) if number != ROOT => number = parent,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The kernel was told the attributes of a file again. Whether they are others than before.
+    pub(crate) fn seen(&mut self, number: u64, inode: &Inode) -> bool {
+        let version = inode.attributes.version;
+        self.nodes
+            .get_mut(&number)
+            .is_some_and(|node| std::mem::replace(&mut node.version, version) != version)
+    }
+
+    /// A file is opened that has this version. Whether the kernel may use the bytes that it has.
+    pub(crate) fn opened(&mut self, number: u64, version: u64) -> bool {
+        let Some(node) = self.nodes.get_mut(&number) else { return false };
+        node.cached.replace(version) == Some(version)
+    }
+
+    /// Bytes of this version go to the kernel. If that has bytes of another one, it is not to use
+    /// them when the file is opened next.
+    pub(crate) fn read(&mut self, number: u64, version: u64) {
+        if let Some(node) = self.nodes.get_mut(&number)
+            && node.cached != Some(version)
+        {
+            node.cached = None;
+        }
+    }
+
+    /// The kernel gives a file back so many times.
+    pub(crate) fn forgotten(&mut self, number: u64, lookups: u64) {
+        if number == ROOT {
+            return;
+        }
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.lookups = node.lookups.saturating_sub(lookups);
+            self.drop_unused(number);
+        }
+    }
+
+    fn child_left(&mut self, number: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.children = node.children.saturating_sub(1);
+            self.drop_unused(number);
+        }
+    }
+
+    fn drop_unused(&mut self, mut number: u64) {
+        while number != ROOT
+            && let Some(node) = self.nodes.get(&number)
+            && node.lookups == 0
+            && node.children == 0
+        {
+            let parent = node.parent;
+            self.nodes.remove(&number);
+            number = parent;
+            if let Some(above) = self.nodes.get_mut(&number) {
+                above.children = above.children.saturating_sub(1);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.nodes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_share::Attributes;
+
+    fn inode(kind: Kind, id: u64, version: u64) -> Inode {
+        let attributes = Attributes {
+            kind,
+            sparse: false,
+            mode: 0o644,
+            size: 0,
+            seconds: 0,
+            nanoseconds: 0,
+            version,
+        };
+        Inode { attributes, id, links: 1, blocks: 0, changed: (0, 0) }
+    }
+
+    fn directory(id: u64) -> Inode {
+        inode(Kind::Directory, id, 0)
+    }
+
+    #[test]
+    fn a_path_has_the_names_by_which_the_kernel_found_a_file() {
+        let mut inodes = Inodes::new(b"top".to_vec(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
+        let b = inodes.found(a, b"\xff", &inode(Kind::File, 3, 7)).unwrap();
+        assert_eq!(inodes.path(ROOT).unwrap(), b"top");
+        assert_eq!(inodes.path(b).unwrap(), b"top/a/\xff");
+        // Renamed at the server.
+        inodes.found(ROOT, b"c", &directory(2));
+        assert_eq!(inodes.path(b).unwrap(), b"top/c/\xff");
+        assert!(Inodes::new(Vec::new(), &directory(5)).path(ROOT).unwrap().is_empty());
+        assert!(inodes.is(ROOT, &directory(100)) && !inodes.is(ROOT, &directory(1)));
+    }
+
+    #[test]
+    fn what_the_kernel_has_forgotten_takes_no_memory() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
+        let b = inodes.found(a, b"b", &inode(Kind::File, 3, 7)).unwrap();
+        inodes.found(a, b"b", &inode(Kind::File, 3, 7));
+        // The path of `b` needs it.
+        inodes.forgotten(a, 1);
+        assert_eq!(inodes.path(b).unwrap(), b"a/b");
+        inodes.forgotten(b, 1);
+        assert_eq!(inodes.len(), 3);
+        inodes.forgotten(b, 1);
+        assert_eq!(inodes.len(), 1);
+        // A file with two names, of which the kernel keeps the first.
+        let c = inodes.found(ROOT, b"c", &directory(4)).unwrap();
+        let d = inodes.found(ROOT, b"d", &directory(5)).unwrap();
+        inodes.found(c, b"x", &inode(Kind::File, 6, 7));
+        inodes.found(d, b"y", &inode(Kind::File, 6, 7));
+        inodes.forgotten(c, 1);
+        assert_eq!(inodes.len(), 3, "nothing is beneath it any more");
+        inodes.forgotten(6, 2);
+        inodes.forgotten(d, 1);
+        inodes.forgotten(ROOT, 1);
+        assert_eq!(inodes.len(), 1);
+    }
+
+    #[test]
+    fn no_directory_is_beneath_itself_whatever_a_server_says() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
+        let b = inodes.found(a, b"b", &directory(3)).unwrap();
+        assert_eq!(inodes.found(b, b"a", &directory(2)), None);
+        assert_eq!(inodes.found(b, b"b", &directory(3)), None);
+        assert_eq!(inodes.path(b).unwrap(), b"a/b");
+        // It may well have moved.
+        assert_eq!(inodes.found(ROOT, b"b", &directory(3)), Some(b));
+        assert_eq!(inodes.found(b, b"a", &directory(2)), Some(a));
+        assert_eq!(inodes.path(a).unwrap(), b"b/a");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_the_kernel_is_none() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let mut parent = ROOT;
+        for id in 2..30 {
+            parent = inodes.found(parent, &[b'n'; 255], &directory(id)).unwrap();
+        }
+        assert_eq!(inodes.path(parent), None);
+        assert_eq!(inodes.path(10).unwrap().len(), 9 * 256 - 1);
+    }
+
+    #[test]
+    fn the_kernel_keeps_bytes_only_of_one_version() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &inode(Kind::File, 2, 7)).unwrap();
+        assert!(!inodes.opened(a, 7));
+        inodes.read(a, 7);
+        assert!(inodes.opened(a, 7));
+        assert!(!inodes.opened(a, 8));
+        // It changes while it is open.
+        inodes.read(a, 9);
+        assert!(!inodes.opened(a, 8));
+        assert!(inodes.seen(a, &inode(Kind::File, 2, 8)));
+        assert!(!inodes.seen(a, &inode(Kind::File, 2, 8)));
+    }
+}

@@ -1,0 +1,28 @@
+//! A share as a file system of this host, by FUSE.
+//!
+//! The kernel's requests become questions to the server, and the server's replies become answers to
+//! the kernel. [`Mounted`] does that without a socket and without a clock. Its caller sends and
+//! receives, as it does for a copy.
+//!
+//! - `fuser` reads the kernel's requests in a thread of its own, and puts them into a queue. The
+//!   caller's thread takes them from there and writes the answers itself. So a request crosses
+//!   threads once, and what was read goes from the message's memory straight to the kernel.
+//! - A file has the server's identity for it as its inode number. A path is made from the names by
+//!   which the kernel has found the file.
+//! - The kernel keeps names and attributes for [a second](TIME_TO_LIVE). Opening a file always asks
+//!   the server. The kernel keeps a file's bytes for the next opening if its version is the same.
+//! - The file system is mounted read-only. The kernel refuses to write with EROFS.
+//!
+//! What the kernel waits for has an answer after a bounded time, if need be EIO.
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod calls;
+mod directories;
+mod inodes;
+mod kernel;
+mod mountpoint;
+
+pub use answers::{Mounted, TIME_TO_LIVE};
+pub use mountpoint::{MountError, Mountpoint, Options, unmount_if_there};

@@ -1,0 +1,231 @@
+//! The side that asks single questions, for a file system that is mounted.
+//!
+//! Each question has an answer or an error after a bounded time. What is lost with a session or a
+//! restarted server is asked again. Only what can be repeated is asked here.
+
+use crate::error::Fault;
+use crate::fetcher::{Outgoing, Want};
+use crate::message::{Reply, Request};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Requests on their way. The server allows twice as many.
+const WINDOW: usize = 16;
+
+/// After so long without a reply, the other end is asked whether it is there.
+const ASK_AFTER: Duration = Duration::from_secs(1);
+
+/// Between two tries to reach a server that was lost, or that has too much to do.
+const TRY_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a question waits while the server is known to be silent. Else each of a program's
+/// questions would wait as long as the first one.
+const WHILE_SILENT: Duration = Duration::from_secs(2);
+
+/// Something to be answered, with what the caller needs to do so.
+#[derive(Debug)]
+struct Question<T> {
+    request: Request,
+    asked: Duration,
+    context: T,
+}
+
+/// Asks questions. Time is an argument, counted from any beginning.
+///
+/// The caller asks [`next`](Self::next) again and again, and [`failed`](Self::failed) for what has
+/// no answer. Between that it gives replies to [`reply`](Self::reply).
+#[derive(Debug)]
+pub struct Caller<T> {
+    patience: Duration,
+    next_number: u32,
+    /// By number; without a question, whether the other end is there.
+    in_flight: BTreeMap<u32, Option<Question<T>>>,
+    waiting: VecDeque<Question<T>>,
+    /// When a reply came last, or the first question of a busy time was asked.
+    heard: Duration,
+    /// Questions whether the other end is there, since it was heard of last.
+    pings: u32,
+    pinged: Duration,
+    /// A question got no answer in time, and none has come since.
+    silent: bool,
+    /// A session was lost since.
+    after_loss: bool,
+    /// No request before this time.
+    not_before: Duration,
+    forget: Option<u32>,
+}
+
+impl<T> Caller<T> {
+    /// Gives up a question after so long. The first request has this number: late replies to
+    /// another program's requests, which the same peer has sent, then are no replies to this one's.
+    pub fn new(patience: Duration, first_number: u32) -> Self {
+        Self {
+            patience,
+            next_number: first_number.max(1),
+            in_flight: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            heard: Duration::ZERO,
+            pings: 0,
+            pinged: Duration::ZERO,
+            silent: false,
+            after_loss: false,
+            not_before: Duration::ZERO,
+            forget: None,
+        }
+    }
+
+    /// Asks for something. The answer comes with `context`.
+    pub fn ask(&mut self, now: Duration, request: Request, context: T) {
+        if self.is_idle() {
+            // Nothing was asked, so nothing was answered.
+            self.heard = now;
+        }
+        self.waiting.push_back(Question { request, asked: now, context });
+    }
+
+    /// Whether nothing waits for an answer.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Whether the last question got no answer.
+    pub fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// What to do now. [`Want::Nothing`]: until something else is asked.
+    pub fn next(&mut self, now: Duration) -> Want {
+        if let Some(number) = self.forget.take() {
+            return Want::Forget(number);
+        }
+        if self.is_idle() {
+            return Want::Nothing;
+        }
+        if now < self.not_before {
+            return Want::Wait(self.not_before.min(self.deadline()));
+        }
+        let mut until = self.deadline();
+        if !self.in_flight.is_empty() {
+            let ping = self.ping_at();
+            if ping <= now {
+                (self.pings, self.pinged, self.after_loss) = (self.pings + 1, now, false);
+                if let Some(number) = self.number() {
+                    self.in_flight.insert(number, None);
+                    let message = Request::Ping.encode(number);
+                    return Want::Send(Outgoing { number, message });
+                }
+            }
+            until = until.min(self.ping_at());
+        }
+        if self.in_flight.len() < WINDOW
+            && !self.waiting.is_empty()
+            && let Some(number) = self.number()
+            && let Some(question) = self.waiting.pop_front()
+        {
+            let message = question.request.encode(number);
+            self.in_flight.insert(number, Some(question));
+            return Want::Send(Outgoing { number, message });
+        }
+        Want::Wait(until)
+    }
+
+    /// A question that got no answer in time.
+    pub fn failed(&mut self, now: Duration) -> Option<(T, Fault)> {
+        let patience = self.patience();
+        let late = |question: &Question<T>| question.asked + patience <= now;
+        if let Some(at) = self.waiting.iter().position(late) {
+            self.silent = true;
+            return Some((self.waiting.remove(at)?.context, Fault::Silent));
+        }
+        let mut asked = self.in_flight.iter();
+        let late = asked.find(|(_, asked)| asked.as_ref().is_some_and(late)).map(|(&n, _)| n);
+        if let Some(number) = late {
+            self.silent = true;
+            self.forget = self.forget.max(Some(number.saturating_add(1)));
+            let question = self.in_flight.remove(&number)??;
+            return Some((question.context, Fault::Silent));
+        }
+        if self.in_flight.values().all(Option::is_none) && self.waiting.is_empty() {
+            // Whether the other end is there matters only to questions.
+            if let Some((&last, _)) = self.in_flight.last_key_value() {
+                self.forget = self.forget.max(Some(last.saturating_add(1)));
+                self.in_flight.clear();
+            }
+        }
+        None
+    }
+
+    /// A reply has arrived. Returns what it answers.
+    pub fn reply<'a>(
+        &mut self,
+        now: Duration,
+        number: u32,
+        message: &'a [u8],
+    ) -> Option<(T, Result<Reply<'a>, Fault>)> {
+        let asked = self.in_flight.remove(&number)?;
+        (self.heard, self.pings, self.silent) = (now, 0, false);
+        let reply = Reply::decode(message).map_err(|_| Fault::Nonsense);
+        let Some(question) = asked else {
+            // The server answers in order: what it has not answered before this is lost.
+            self.forget = self.forget.max(Some(number));
+            return None;
+        };
+        match reply {
+            Ok(Reply::Failed(Fault::Busy)) => {
+                self.not_before = now + TRY_EVERY;
+                self.waiting.push_front(question);
+                None
+            }
+            Ok(Reply::Failed(fault)) => Some((question.context, Err(fault))),
+            reply => Some((question.context, reply)),
+        }
+    }
+
+    /// A request, or the reply to it, was lost.
+    pub fn unanswered(&mut self, number: u32) {
+        if let Some(Some(question)) = self.in_flight.remove(&number) {
+            self.waiting.push_front(question);
+        }
+    }
+
+    /// The server was lost: no request for a moment, and then the question what is left.
+    pub fn lost(&mut self, now: Duration) {
+        self.not_before = now + TRY_EVERY;
+        (self.pings, self.after_loss) = (0, true);
+    }
+
+    fn patience(&self) -> Duration {
+        if self.silent { self.patience.min(WHILE_SILENT) } else { self.patience }
+    }
+
+    /// When the first question is given up.
+    fn deadline(&self) -> Duration {
+        let asked = self.in_flight.values().flatten().chain(&self.waiting);
+        let first = asked.map(|question| question.asked).min();
+        first.map_or(Duration::MAX, |first| first + self.patience())
+    }
+
+    /// When the other end is asked whether it is there: later each time, since questions or answers
+    /// may be lost, and soon after a session was lost, since other replies may be lost with it.
+    fn ping_at(&self) -> Duration {
+        let since = match self.after_loss {
+            true => self.not_before.saturating_sub(ASK_AFTER),
+            false => self.heard.max(self.pinged),
+        };
+        since + ASK_AFTER * (1 << self.pings.min(5))
+    }
+
+    /// A number for a request. None is used twice while a reply to it may come: before the numbers
+    /// begin again, all others have been answered.
+    fn number(&mut self) -> Option<u32> {
+        if self.next_number == u32::MAX {
+            if !self.in_flight.is_empty() {
+                return None;
+            }
+            self.next_number = 1;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        Some(number)
+    }
+}

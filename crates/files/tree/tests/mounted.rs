@@ -1,0 +1,166 @@
+//! What an export shows to a file system that is mounted.
+#![allow(missing_docs)]
+
+use gigae_share::{Fault, Inode, Kind, Source};
+use gigae_tree::{Export, Pick, Picks};
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::Path;
+use tempfile::TempDir;
+
+fn export(directory: &TempDir) -> Export {
+    Export::open(directory.path()).unwrap()
+}
+
+fn stat(export: &mut Export, path: &str) -> Inode {
+    export.stat(path.as_bytes()).unwrap().0
+}
+
+/// Names and identities, listed some at a time.
+fn scan(export: &mut Export, path: &[u8], at_a_time: usize) -> Vec<(Vec<u8>, u64)> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    loop {
+        let mut room = at_a_time;
+        let last = export.scan(path, from, &mut |entry| {
+            if room > 0 {
+                room -= 1;
+                found.push((entry.name.clone(), entry.inode.id));
+                from = entry.next;
+                return true;
+            }
+            false
+        });
+        if last.unwrap() {
+            found.sort();
+            return found;
+        }
+    }
+}
+
+#[test]
+fn a_file_has_the_attributes_that_the_kernel_has() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, [7; 5000]).unwrap();
+    fs::hard_link(&path, directory.path().join("hard")).unwrap();
+    symlink("file", directory.path().join("link")).unwrap();
+    let mut export = export(&directory);
+    let (inode, known) = (stat(&mut export, "file"), fs::metadata(&path).unwrap());
+    let attributes = inode.attributes;
+    assert_eq!((attributes.size, inode.blocks, inode.links), (5000, known.blocks(), 2));
+    assert_eq!(
+        (attributes.seconds, i64::from(attributes.nanoseconds)),
+        (known.mtime(), known.mtime_nsec())
+    );
+    assert_eq!((inode.changed.0, i64::from(inode.changed.1)), (known.ctime(), known.ctime_nsec()));
+    assert_eq!(stat(&mut export, "hard").id, inode.id);
+    let (link, target) = export.stat(b"link").unwrap();
+    assert_eq!((link.attributes.kind, &target[..]), (Kind::Symlink, &b"file"[..]));
+    let space = export.space(b"file").unwrap();
+    assert!(space.block > 0 && space.blocks[0] >= space.blocks[1]);
+}
+
+#[test]
+fn a_mount_follows_no_symlink_and_stays_in_the_export() {
+    let (outside, directory) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::write(outside.path().join("secret"), b"secret").unwrap();
+    fs::create_dir(directory.path().join("a")).unwrap();
+    fs::write(directory.path().join("a/file"), b"file").unwrap();
+    symlink("a", directory.path().join("in")).unwrap();
+    symlink("a/file", directory.path().join("to-file")).unwrap();
+    symlink(outside.path(), directory.path().join("out")).unwrap();
+    let mut export = export(&directory);
+    let id = stat(&mut export, "a/file").id;
+    let up = format!("../{}", outside.path().file_name().unwrap().to_str().unwrap());
+    let absolute = outside.path().to_str().unwrap();
+    for path in ["in", "out", &up, absolute, "..", "/"] {
+        let inside = format!("{path}/file");
+        assert!(export.scan(path.as_bytes(), 0, &mut |_| true).is_err(), "{path}");
+        for path in [inside, format!("{path}/secret")] {
+            assert_eq!(export.stat(path.as_bytes()).err(), Some(Fault::Escapes), "{path}");
+            let read = export.range(path.as_bytes(), id, 0, &mut [0; 9]);
+            assert_eq!(read.err(), Some(Fault::Escapes), "{path}");
+            assert_eq!(export.space(path.as_bytes()).err(), Some(Fault::Escapes), "{path}");
+        }
+    }
+    assert!(export.range(b"to-file", id, 0, &mut [0; 9]).is_err());
+    assert_eq!(export.range(b"a/file", id, 1, &mut [0; 9]).unwrap().1, 3);
+    // A copy has opened it by another path, which must not matter.
+    let copied = export.look(b"in/file").unwrap().0;
+    export.read(b"in/file", copied.version, 0, &mut [0; 4]).unwrap();
+    assert_eq!(export.stat(b"in/file").err(), Some(Fault::Escapes));
+    export.close_files();
+    assert_eq!(export.range(b"in/file", id, 0, &mut [0; 4]).err(), Some(Fault::Escapes));
+}
+
+#[test]
+fn bytes_are_of_any_version_of_a_file_but_of_no_other_file() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("file");
+    fs::write(&path, [1; 100]).unwrap();
+    let mut export = export(&directory);
+    let first = stat(&mut export, "file");
+    let mut out = [0; 200];
+    assert_eq!(export.range(b"file", first.id, 50, &mut out).unwrap(), (first, 50));
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[2; 100], 100).unwrap();
+    let (grown, read) = export.range(b"file", first.id, 50, &mut out).unwrap();
+    assert_eq!((read, out[49], out[50], grown.id), (150, 1, 2, first.id));
+    assert_ne!(grown.attributes.version, first.attributes.version);
+    assert_eq!(export.range(b"file", first.id, 200, &mut out).unwrap().1, 0);
+    // While it is kept open, it can be read. Later, the path leads to another file.
+    let mut others = 0;
+    for n in 0..20u8 {
+        let id = stat(&mut export, "file").id;
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, [n + 3; 100]).unwrap();
+        export.close_files();
+        match export.range(b"file", id, 0, &mut out) {
+            Err(fault) => assert_eq!(fault, Fault::Changed),
+            // The file system has no times of birth, or both are within one tick of the clock.
+            Ok(_) => others += 1,
+        }
+    }
+    assert!(others < 20, "{others}");
+    fs::remove_file(&path).unwrap();
+    export.close_files();
+    assert_eq!(export.range(b"file", first.id, 0, &mut out).err(), Some(Fault::NotFound));
+    fs::create_dir(&path).unwrap();
+    assert!(export.range(b"file", first.id, 0, &mut out).is_err());
+}
+
+#[test]
+fn a_directory_is_scanned_in_pieces_with_itself() {
+    let directory = TempDir::new().unwrap();
+    fs::create_dir(directory.path().join("d")).unwrap();
+    for n in 0..50 {
+        fs::write(directory.path().join(format!("d/{n}")), b"x").unwrap();
+    }
+    let mut export = export(&directory);
+    let whole = scan(&mut export, b"d", usize::MAX);
+    assert_eq!(whole.len(), 52);
+    let itself = stat(&mut export, "d").id;
+    // What is above the directory may not be shared.
+    assert_eq!(whole[..2], [(b".".to_vec(), itself), (b"..".to_vec(), itself)]);
+    for (name, id) in &whole[2..] {
+        assert_eq!(export.stat(&gigae_share::join(b"d", name)).unwrap().0.id, *id);
+    }
+    for at_a_time in [1, 3, 7] {
+        assert_eq!(scan(&mut export, b"d", at_a_time), whole);
+    }
+    assert!(export.scan(b"d/7", 0, &mut |_| true).is_err());
+}
+
+#[test]
+fn what_was_removed_and_what_is_pushed_is_not_mounted() {
+    let directory = TempDir::new().unwrap();
+    let shared = directory.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    let mut export = Export::open(&shared).unwrap();
+    let mut picks = Picks::new(vec![Pick::open(Path::new(&shared)).unwrap()]);
+    assert_eq!(picks.stat(b"0").err(), Some(Fault::Invalid));
+    assert_eq!(picks.range(b"0/x", 2, 0, &mut []).err(), Some(Fault::Invalid));
+    fs::remove_dir(&shared).unwrap();
+    assert_eq!(export.stat(b"").err(), Some(Fault::Gone));
+    assert_eq!(export.stat(b"x").err(), Some(Fault::Gone));
+}
