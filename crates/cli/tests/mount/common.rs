@@ -79,8 +79,10 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        signal(&self.child, "INT");
-        let _ = self.child.wait();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            signal(&self.child, "INT");
+            let _ = self.child.wait();
+        }
         if is_mounted(&self.at) {
             // A test has failed.
             let _ = Command::new("umount").arg("-l").arg(&self.at).status();
@@ -95,8 +97,9 @@ pub(crate) fn is_mounted(at: &Path) -> bool {
 
 pub(crate) fn signal(child: &Child, signal: &str) {
     // It may have ended.
-    let kill = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string());
-    let _ = { kill }.stderr(Stdio::null()).status();
+    let mut kill = Command::new("kill");
+    kill.arg(format!("-{signal}")).arg(child.id().to_string()).stderr(Stdio::null());
+    let _ = kill.status();
 }
 
 /// Waits for something that comes soon, but not at once.

@@ -9,21 +9,21 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-pub const MAC: &str = "02:67:69:00:00:01";
+pub(crate) const MAC: &str = "02:67:69:00:00:01";
 
-pub fn gigae(node: &Node) -> Command {
+pub(crate) fn gigae(node: &Node) -> Command {
     node.command(env!("CARGO_BIN_EXE_gigae")).unwrap()
 }
 
-pub fn says(output: &[u8]) -> String {
+pub(crate) fn says(output: &[u8]) -> String {
     String::from_utf8_lossy(output).into_owned()
 }
 
 /// A share that is ended with its test.
-pub struct Share(pub Child);
+pub(crate) struct Share(pub(crate) Child);
 
 impl Share {
-    pub fn start(node: &Node, directory: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(node: &Node, directory: &Path, more: &[&str]) -> Self {
         let mut command = gigae(node);
         command.arg("share").arg(directory).args(["--interface", "eth0"]).args(more);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -42,7 +42,7 @@ impl Drop for Share {
 }
 
 /// One line on standard error that contains `part`.
-pub fn fails(output: &Output, part: &str) {
+pub(crate) fn fails(output: &Output, part: &str) {
     let error = says(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.starts_with("gigae: ") && error.lines().count() == 1, "{error}");
@@ -50,7 +50,7 @@ pub fn fails(output: &Output, part: &str) {
 }
 
 /// Bytes that follow from a number.
-pub fn bytes(seed: u32, len: usize) -> Vec<u8> {
+pub(crate) fn bytes(seed: u32, len: usize) -> Vec<u8> {
     let mut rng = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = || {
         rng ^= rng << 13;
@@ -61,7 +61,7 @@ pub fn bytes(seed: u32, len: usize) -> Vec<u8> {
     (0..len.div_ceil(4)).flat_map(|_| next().to_le_bytes()).take(len).collect()
 }
 
-pub fn tree(root: &Path, large: usize) {
+pub(crate) fn tree(root: &Path, large: usize) {
     fs::create_dir_all(root.join("a/b")).unwrap();
     fs::create_dir(root.join("empty")).unwrap();
     for n in 0..700u32 {
@@ -74,7 +74,7 @@ pub fn tree(root: &Path, large: usize) {
 }
 
 /// All files beneath a directory, by path. One that is renamed at this moment may be missing.
-pub fn files(root: &Path) -> Vec<(PathBuf, fs::Metadata)> {
+pub(crate) fn files(root: &Path) -> Vec<(PathBuf, fs::Metadata)> {
     let mut found = Vec::new();
     let mut left = vec![PathBuf::new()];
     while let Some(path) = left.pop() {

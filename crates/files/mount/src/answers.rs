@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// How long the kernel uses names and attributes without asking.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 
-/// A file system that is mounted. Its methods are those of a [`Caller`]; requests of the kernel come
+/// A file system that is mounted. Its methods are those of a [`Caller`]; the kernel's requests come
 /// in by [`take_calls`](Self::take_calls).
 #[derive(Debug)]
 pub struct Mounted {

@@ -143,16 +143,20 @@ pub fn unmount_if_there(device: &str, path: &Path) -> Result<(), MountError> {
 /// The path of a directory, without symlinks.
 fn directory(at: &Path) -> Result<PathBuf, MountError> {
     let shown = at.display();
-    match at.canonicalize() {
-        Ok(path) if path.is_dir() => Ok(path),
+    let found = at.canonicalize().and_then(|path| Ok((path.metadata()?.is_dir(), path)));
+    match found {
+        Ok((true, path)) => Ok(path),
         Ok(_) => Err(MountError(format!("'{shown}' is not a directory; name one to mount on"))),
-        Err(error) if error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()) => {
-            Err(MountError(format!(
-                "'{shown}' is a mount whose program has ended; run 'umount -l {shown}'"
-            )))
+        Err(error) if error.kind() == ErrorKind::NotConnected => {
+            Err(MountError(format!("'{shown}' {}", ended(at))))
         }
         Err(error) => Err(MountError(format!("'{shown}': {error}; make the directory first"))),
     }
+}
+
+/// What a directory is that cannot be used.
+fn ended(at: &Path) -> String {
+    format!("is a mount whose program has ended; run 'umount -l {}'", at.display())
 }
 
 fn explain(at: &Path, error: &std::io::Error) -> MountError {
@@ -165,6 +169,7 @@ fn explain(at: &Path, error: &std::io::Error) -> MountError {
         ErrorKind::PermissionDenied if text.contains("user_allow_other") => {
             "--allow-other needs the line 'user_allow_other' in /etc/fuse.conf".into()
         }
+        ErrorKind::NotConnected => format!("it {}", ended(at)),
         ErrorKind::PermissionDenied => format!("{text}; run the command as root"),
         _ => format!("{}; look at the kernel's log ('dmesg')", text.trim().replace('\n', " ")),
     };

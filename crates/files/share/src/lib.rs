@@ -13,9 +13,9 @@
 //! - A file has a version: a number that follows from its size, its times and its inode. A part of
 //!   another version than the one that the fetcher began with is refused.
 //!
-//! A mounted share asks single questions instead ([`Caller`]): for the attributes of a file, what is
-//! in a directory, or some bytes. There a file has an identity, and bytes of any version are read,
-//! as of a file of this host that somebody else changes.
+//! A mounted share asks single questions instead ([`Caller`]): for the attributes of a file, what
+//! is in a directory, or some bytes. There a file has an identity, and bytes of any version are
+//! read, as of a file of this host that somebody else changes.
 //!
 //! What reads and writes files is behind two traits: [`Source`] and [`Sink`]. Both get paths as
 //! bytes. The fetcher makes a path only of names that it has [checked](valid_name), so whatever a
