@@ -48,7 +48,7 @@ pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
 /// Without the options that only the command itself says, which are hidden from people but not from
 /// shells: a word of a line in bash's, a line in the others'.
 fn public(text: &[u8]) -> String {
-    const HIDDEN: [&str; 2] = ["fabric-child", "unmount-for"];
+    const HIDDEN: [&str; 2] = ["fabric-child", "unmount-later"];
     let mut text = String::from_utf8_lossy(text).into_owned();
     for hidden in HIDDEN {
         text = text.replace(&format!("--{hidden} "), "");

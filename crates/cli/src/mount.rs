@@ -48,16 +48,17 @@ pub struct MountArgs {
     patience: u64,
     #[command(flatten)]
     node: NodeArgs,
-    /// What the command starts for itself: unmounts this device when standard input ends
-    #[arg(long, hide = true, value_name = "DEVICE")]
-    unmount_for: Option<String>,
+    /// What the command starts for itself: unmounts a device, which stands for NODE:DIR, when
+    /// standard input ends
+    #[arg(long, hide = true)]
+    unmount_later: bool,
 }
 
 /// Runs `gigae mount`. `interrupted` is set by the caller's signal handler.
 pub fn mount(args: &MountArgs, interrupted: &AtomicBool) -> ExitCode {
-    finish(match &args.unmount_for {
-        Some(device) => unmount_later(device, &args.mountpoint),
-        None => run(args, interrupted),
+    finish(match args.unmount_later {
+        true => unmount_later(&args.files.to_string_lossy(), &args.mountpoint),
+        false => run(args, interrupted),
     })
 }
 
@@ -222,8 +223,8 @@ impl Watcher {
         let path = mountpoint.path().as_os_str();
         let mut command = Command::new("/proc/self/exe");
         command
-            .args([OsStr::new("mount"), OsStr::new("--unmount-for"), device])
-            .args([OsStr::new("--"), OsStr::new("watched:"), path])
+            .args([OsStr::new("mount"), OsStr::new("--unmount-later"), OsStr::new("--")])
+            .args([device, path])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) struct Two {
@@ -65,6 +65,17 @@ impl Mount {
         line
     }
 
+    /// Waits for a line with this part.
+    pub(crate) fn says(&mut self, part: &str) {
+        loop {
+            let line = self.line();
+            assert!(line.ends_with('\n'), "no line with '{part}'");
+            if line.contains(part) {
+                return;
+            }
+        }
+    }
+
     pub(crate) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.at.join(path)
     }
@@ -104,13 +115,11 @@ pub(crate) fn signal(child: &Child, signal: &str) {
 
 /// Waits for something that comes soon, but not at once.
 pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
-    for _ in 0..3000 {
-        if is() {
-            return;
-        }
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{what}");
 }
 
 /// The error of an operation.

@@ -30,6 +30,8 @@ pub(crate) fn a_tree_is_seen_as_it_is() {
     let read = fs::File::open(mount.path("holes")).unwrap().read_at(&mut end, (3 << 30) - 2);
     assert_eq!((read.unwrap(), &end[..5]), (5, &b"\0\0end"[..]));
     fs::remove_file(two.shared.path().join("holes")).unwrap();
+    let changed = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    until("the new time of the directory", || changed(two.at.path()) == changed(two.shared.path()));
     same(two.shared.path(), two.at.path());
     // A second look finds what the kernel has kept.
     same(two.shared.path(), two.at.path());
