@@ -3,7 +3,8 @@
 //! Each request that this end sends has a receive for its reply, which is posted before. So a reply
 //! of any length goes straight into its memory. Some receives wait for others' requests.
 
-use gigae::{Completion, Endpoint, OpError, OpId, Peer, Wanted};
+use gigae::{Completion, Endpoint, LinkError, OpError, OpId, Peer, RecvError, SendError, Wanted};
+use gigae_eval_session::remark::remark;
 use gigae_share::{MAX_REPLY, MAX_REQUEST, Outgoing, Server, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
@@ -63,6 +64,8 @@ pub(crate) struct Exchange {
     operations: VecDeque<(OpId, Purpose)>,
     pub(crate) server: Server<Peer>,
     spare: Vec<Vec<u8>>,
+    /// This node's interface is down, and nothing has come since.
+    is_down: bool,
     began: Instant,
     /// Time that counts, until this moment.
     counted: Duration,
@@ -77,6 +80,7 @@ impl Exchange {
             operations: VecDeque::new(),
             server: Server::default(),
             spare: Vec::new(),
+            is_down: false,
             began: Instant::now(),
             counted: Duration::ZERO,
             until: Instant::now(),
@@ -199,9 +203,16 @@ impl Exchange {
             self.count(LOOK);
             return Ok(None);
         }
-        let completion = match self.endpoint.take_completion() {
-            Some(completion) => Some(completion),
-            None => self.endpoint.completion_timeout(left).map_err(|error| error.to_string())?,
+        let found = match self.endpoint.take_completion() {
+            Some(completion) => Ok(Some(completion)),
+            None => self.endpoint.completion_timeout(left),
+        };
+        let completion = match self.unless_down(found)? {
+            Some(completion) => completion,
+            None => {
+                std::thread::sleep(left);
+                None
+            }
         };
         self.count(LOOK);
         match completion {
@@ -217,15 +228,34 @@ impl Exchange {
         wakes: BorrowedFd<'_>,
     ) -> Result<Option<Event>, String> {
         self.count(MOST_WORK);
-        let mut completion = self.endpoint.try_completion().map_err(|error| error.to_string())?;
+        let left = until.saturating_sub(self.now()).min(LOOK);
+        let found = self.endpoint.try_completion();
+        let found = self.unless_down(found)?;
+        let mut completion = None;
+        let mut fds = vec![PollFd::from_borrowed_fd(wakes, PollFlags::IN)];
+        let left = match found {
+            Some(Some(found)) => {
+                completion = Some(found);
+                Duration::ZERO
+            }
+            Some(None) => {
+                let most = self.endpoint.prepare_to_wait().map_err(|error| match error {
+                    SendError::Link(error) => RecvError::Link(error),
+                    _ => RecvError::Failed,
+                });
+                match self.unless_down(most)? {
+                    Some(most) => {
+                        let fd = self.endpoint.fd();
+                        fds.extend(fd.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+                        most.map_or(left, |most| most.min(left))
+                    }
+                    None => left,
+                }
+            }
+            None => left,
+        };
         if completion.is_none() {
-            let left = until.saturating_sub(self.now()).min(LOOK);
-            let most = self.endpoint.prepare_to_wait().map_err(|error| error.to_string())?;
-            let left = most.map_or(left, |most| most.min(left));
             if !left.is_zero() {
-                let mut fds = vec![PollFd::from_borrowed_fd(wakes, PollFlags::IN)];
-                let endpoint = self.endpoint.fd();
-                fds.extend(endpoint.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
                 let left = Timespec::try_from(left).map_err(|error| error.to_string())?;
                 match poll(&mut fds, Some(&left)) {
                     Ok(_) | Err(Errno::INTR) => {}
@@ -233,11 +263,27 @@ impl Exchange {
                 }
             }
             self.count(LOOK);
-            completion = self.endpoint.try_completion().map_err(|error| error.to_string())?;
+            let found = self.endpoint.try_completion();
+            completion = self.unless_down(found)?.flatten();
         }
         match completion {
             Some(completion) => self.ended(completion),
             None => Ok(None),
+        }
+    }
+
+    /// What a call of the endpoint has returned. `None` if this node's interface is down: it may
+    /// come back. That is said once.
+    fn unless_down<T>(&mut self, found: Result<T, RecvError>) -> Result<Option<T>, String> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(RecvError::Link(error @ LinkError::Down(_))) => {
+                if !std::mem::replace(&mut self.is_down, true) {
+                    remark(&error.to_string());
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error.to_string()),
         }
     }
 
@@ -256,6 +302,9 @@ impl Exchange {
         };
         let Some((_, purpose)) = self.operations.remove(at) else { return Ok(None) };
         let memory = memory.and_then(gigae::Memory::into_vec).unwrap_or_default();
+        if result.is_ok() && matches!(purpose, Purpose::Receive | Purpose::Hear(..)) {
+            self.is_down = false;
+        }
         Ok(match (purpose, result, peer) {
             (Purpose::Receive, Ok(()), Some(peer)) => Some(Event::Request(peer, memory, len)),
             // Longer than a request may be, or cut off.
