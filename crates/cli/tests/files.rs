@@ -8,9 +8,8 @@ use serde_json::Value;
 use sharing::{MAC, Share, bytes, fails, files, gigae, says, tree};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 

@@ -1,8 +1,8 @@
 //! File services on virtual networks: the real servers and clients, and servers that do what none
 //! should.
 //!
-//! Called as `eval ...`, `share ...` or `cp ...`, this test binary plays `gigae`; called as `vsftpd`, a bad
-//! server; called by `cargo test`, it is the tests.
+//! Called as `eval ...`, `share ...` or `cp ...`, this test binary plays `gigae`; called as
+//! `vsftpd`, a bad server; called by `cargo test`, it is the tests.
 
 mod program;
 
