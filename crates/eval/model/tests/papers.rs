@@ -251,7 +251,7 @@ fn page(entries: &[Entry]) -> String {
     for name in &papers.papers {
         let _ = writeln!(page, "\n## {name}\n\n{}.\n", wrapped(&papers.source[name]));
         page += "| where | printed | here |\n|---|---|---|\n";
-        let mut rows: Vec<(&str, Vec<(String, String)>, String)> = Vec::new();
+        let mut rows: Vec<Row<'_>> = Vec::new();
         for entry in entries.iter().filter(|entry| entry.source == *name) {
             let (figure, way) = ((entry.what.clone(), entry.printed.clone()), entry.way.say());
             match rows.iter_mut().find(|row| row.0 == entry.at && row.2 == way) {
@@ -266,6 +266,9 @@ fn page(entries: &[Entry]) -> String {
     }
     page
 }
+
+/// A row of the page: where in the paper, the figures, and how they are measured here.
+type Row<'a> = (&'a str, Vec<(String, String)>, String);
 
 /// Lines of at most 100 characters.
 fn wrapped(text: &str) -> String {

@@ -130,7 +130,10 @@ pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::*;
+    use crate::service::Fetch;
+    use gigae_eval_model::service::Protection;
+    use std::net::Ipv4Addr;
+    use std::path::Path;
 
     /// A file of 20 bytes to null.
     pub(crate) fn fetch<'a>() -> Fetch<'a> {
