@@ -65,7 +65,11 @@ help:
 SERVICES_ftp = vsftpd=vsftpd curl=curl
 SERVICES_memory = $(SERVICES_ftp)
 SERVICES_smb = smbd=samba pdbedit=samba smbclient=smbclient $(SERVICES_ftp)
-SERVICES_files = $(SERVICES_smb) lftp=lftp rsync=rsync unshare=util-linux \
+NFS_CP = ganesha.nfsd=nfs-ganesha ganesha/libfsalvfs.so=nfs-ganesha-vfs rpcbind=rpcbind \
+         nfs-cp=libnfs-utils unshare=util-linux mount=mount
+SERVICES_nfs = $(NFS_CP) fio=fio qemu-nbd=qemu-utils qemu/block-nfs.so=qemu-block-extra
+SERVICES_nfs-full = $(SERVICES_nfs)
+SERVICES_files = $(SERVICES_smb) $(NFS_CP) lftp=lftp rsync=rsync \
                  sshd=openssh-server ssh=openssh-client ssh-keygen=openssh-client scp=openssh-client
 SERVICES_files-full = $(SERVICES_files)
 
@@ -149,8 +153,7 @@ test:
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind strace=strace tshark=tshark
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
 	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
-	@tools/need vsftpd=vsftpd curl=curl smbd=samba pdbedit=samba smbclient=smbclient
-	@tools/need lftp=lftp rsync=rsync sshd=openssh-server ssh=openssh-client scp=openssh-client
+	@tools/need $(SERVICES_files) $(SERVICES_nfs)
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

@@ -4,6 +4,8 @@
 //! Called as `eval ...`, `share ...` or `cp ...`, this test binary plays `gigae`; called as
 //! `vsftpd`, a bad server; called by `cargo test`, it is the tests.
 
+#[path = "services/nfs.rs"]
+mod nfs;
 mod program;
 
 use gigae_eval_model::doubt::Code;
@@ -29,6 +31,9 @@ const OF_ROOT: &[&str] = &[
     "an_interrupted_or_killed_run_leaves_nothing_of_samba",
     "an_interrupted_or_killed_run_leaves_nothing_of_ssh_and_rsync",
     "every_other_service_copies_files_and_trees_both_ways",
+    "an_nfs_server_gives_and_takes_files_for_several_clients",
+    "reads_and_writes_within_a_file_go_every_way_and_are_compared_once",
+    "an_interrupted_or_killed_run_leaves_nothing_of_nfs",
     "a_server_with_little_memory_reads_its_disk_for_each_copy",
 ];
 
@@ -53,6 +58,10 @@ fn main() -> ExitCode {
         an_interrupted_or_killed_run_leaves_nothing_of_ssh_and_rsync,
         every_other_service_copies_files_and_trees_both_ways,
         gigae_cp_stands_beside_ftp_in_every_report,
+        nfs::an_nfs_server_gives_and_takes_files_for_several_clients,
+        nfs::reads_and_writes_within_a_file_go_every_way_and_are_compared_once,
+        nfs::an_interrupted_or_killed_run_leaves_nothing_of_nfs,
+        nfs::programs_of_reads_and_writes_name_their_packages,
         a_program_that_is_not_installed_names_its_package
     ]);
 }
@@ -125,6 +134,18 @@ impl TestDirectory {
         std::fs::create_dir_all(&directory).unwrap();
         symlink(std::env::current_exe().unwrap(), directory.join("vsftpd")).unwrap();
         format!("{}:{}", directory.display(), std::env::var("PATH").unwrap())
+    }
+
+    /// A search path with only what virtual links need.
+    fn few(&self) -> PathBuf {
+        let directory = self.path("few");
+        std::fs::create_dir(&directory).unwrap();
+        for tool in ["ip", "tc", "sh"] {
+            let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(Path::new);
+            let found = places.iter().map(|place| place.join(tool)).find(|file| file.exists());
+            symlink(found.unwrap(), directory.join(tool)).unwrap();
+        }
+        directory
     }
 
     fn eval(&self) -> Command {
@@ -229,10 +250,15 @@ fn a_server_that_says_nothing_sensible_costs_its_cells_alone() {
 
 /// The plan with another list of files.
 fn with_files(files: &str) -> TestDirectory {
+    with(&format!("[[files]]\n{files}"))
+}
+
+/// The plan with this in the place of its files.
+fn with(services: &str) -> TestDirectory {
     let place = TestDirectory::new("3_000");
     let text = plan("3_000");
     let head = text.split("[[files]]").next().unwrap();
-    std::fs::write(place.path("plan.toml"), format!("{head}[[files]]\n{files}")).unwrap();
+    std::fs::write(place.path("plan.toml"), format!("{head}{services}")).unwrap();
     place
 }
 
@@ -503,14 +529,7 @@ fn gigae_cp_stands_beside_ftp_in_every_report() {
 
 fn a_program_that_is_not_installed_names_its_package() {
     let place = TestDirectory::new("3_000");
-    let directory = place.path("few");
-    std::fs::create_dir(&directory).unwrap();
-    for tool in ["ip", "tc", "sh"] {
-        let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(Path::new);
-        let found = places.iter().map(|place| place.join(tool)).find(|file| file.exists());
-        symlink(found.unwrap(), directory.join(tool)).unwrap();
-    }
-    let output = place.eval().env("PATH", &directory).output().unwrap();
+    let output = place.eval().env("PATH", place.few()).output().unwrap();
     let text = said(&output);
     assert!(!output.status.success() && text.contains("curl; try 'apt install"), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");

@@ -3,6 +3,7 @@
 //! Nothing here opens a socket or reads a clock. A plan is checked without a network, and the same
 //! results always mean the same.
 
+pub mod access;
 pub mod choice;
 pub mod cost;
 pub mod date;

@@ -4,6 +4,7 @@
 //! error that names it. What a plan does not do: it holds no results and no addresses; the same
 //! plan runs on a virtual network and between two machines.
 
+mod access;
 mod cell;
 mod check;
 mod condition;
@@ -18,6 +19,7 @@ mod settings;
 mod shipped;
 mod tune;
 
+pub use access::{AccessPaperPlan, AccessPlan, AccessSelector, DEPTH_OF_CONNECTION};
 pub use cell::Cell;
 pub use check::LONGEST_REPETITION;
 pub use condition::{Condition, Cpus, MOST_SENDERS, MOST_THREADS};

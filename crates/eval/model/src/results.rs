@@ -3,6 +3,7 @@
 //! The form is fixed by `schema/gigae.eval.2.json`. Files of version 1 are read as well: what they
 //! do not have is as it was then. Whatever a report shows comes from here.
 
+use crate::access::AccessFigure;
 use crate::cost::Cost;
 use crate::demand::Demand;
 use crate::doubt::{Code, Doubt};
@@ -47,6 +48,9 @@ pub struct Results {
     /// What file services gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileFigure>,
+    /// What file servers gave to reads and writes within a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessFigure>,
     /// The settings that were tried, and what was measured with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<Tuning>,

@@ -12,20 +12,28 @@ pub struct ServiceSpec {
     pub title: &'static str,
     /// What it is, in a few words for people.
     pub about: &'static str,
-    /// The programs that it needs, and Debian's package of each; the server's is the first.
+    /// The programs that it needs, and Debian's package of each: the server's is the first, the
+    /// client's the last.
     pub programs: &'static [(&'static str, &'static str)],
+    /// Libraries that its server loads, by their paths beneath a directory of libraries, and
+    /// Debian's package of each.
+    pub libraries: &'static [(&'static str, &'static str)],
     /// Whether its copies can be signed and encrypted.
     pub protects: bool,
-    /// Whether its server has to run as the machine's root.
-    pub needs_root: bool,
+    /// Why its server has to run as the machine's root; absent: it does not.
+    pub needs_root: Option<&'static str>,
     /// What its client's clock counts, in milliseconds.
     pub clock_ms: f64,
     /// Whether its client also fetches to `/dev/null`, and over connections that it has used
     /// before.
     pub streams: bool,
-    /// Whether its client sends whole directories. All clients fetch them.
-    pub sends_trees: bool,
+    /// Which ways its client transfers whole directories.
+    pub trees: &'static [Direction],
+    /// Whether a program can read and write within a file (`[[access]]`).
+    pub accesses: bool,
 }
+
+const BOTH: &[Direction] = &[Direction::Get, Direction::Put];
 
 /// What gigae's own file transfer is called in plans and results.
 pub const OWN: &str = "gigae";
@@ -37,44 +45,69 @@ pub const SERVICES: &[ServiceSpec] = &[
         title: "FTP",
         about: "vsftpd and curl: passive transfers of an anonymous user, sent by sendfile(2)",
         programs: &[("vsftpd", "vsftpd"), ("curl", "curl")],
+        libraries: &[],
         protects: false,
-        needs_root: false,
+        needs_root: None,
         clock_ms: 0.001,
         streams: true,
-        sends_trees: false,
+        trees: &[Direction::Get],
+        accesses: false,
     },
     ServiceSpec {
         name: "smb",
         title: "SMB",
         about: "smbd and smbclient (Samba): one user with a password",
         programs: &[("smbd", "samba"), ("pdbedit", "samba"), ("smbclient", "smbclient")],
+        libraries: &[],
         protects: true,
-        needs_root: true,
+        needs_root: Some("becomes other users"),
         clock_ms: 1.0,
         streams: true,
-        sends_trees: true,
+        trees: BOTH,
+        accesses: false,
+    },
+    ServiceSpec {
+        name: "nfs",
+        title: "NFS",
+        about: "NFS-Ganesha and nfs-cp of libnfs: NFS version 3 over TCP, without a mount",
+        programs: &[
+            ("ganesha.nfsd", "nfs-ganesha"),
+            ("rpcbind", "rpcbind"),
+            ("nfs-cp", "libnfs-utils"),
+        ],
+        libraries: &[("ganesha/libfsalvfs.so", "nfs-ganesha-vfs")],
+        protects: false,
+        needs_root: Some("opens files by their handles"),
+        clock_ms: CLIENTS_LIFE_MS,
+        streams: false,
+        trees: &[],
+        accesses: true,
     },
     ServiceSpec {
         name: "lftp",
         title: "lftp",
         about: "vsftpd and lftp: 4 connections for a file, 8 for a tree, one to send a file",
         programs: &[("vsftpd", "vsftpd"), ("lftp", "lftp")],
+        libraries: &[],
         protects: false,
-        needs_root: false,
+        needs_root: None,
         clock_ms: CLIENTS_LIFE_MS,
         streams: false,
-        sends_trees: true,
+        trees: BOTH,
+        accesses: false,
     },
     ServiceSpec {
         name: "rsync",
         title: "rsync's daemon",
         about: "rsync --daemon and rsync: one module without a password",
         programs: &[("rsync", "rsync")],
+        libraries: &[],
         protects: false,
-        needs_root: true,
+        needs_root: Some("sets its user and group"),
         clock_ms: CLIENTS_LIFE_MS,
         streams: false,
-        sends_trees: true,
+        trees: BOTH,
+        accesses: false,
     },
     ServiceSpec {
         name: "rsync-ssh",
@@ -86,11 +119,13 @@ pub const SERVICES: &[ServiceSpec] = &[
             ("ssh", "openssh-client"),
             ("rsync", "rsync"),
         ],
+        libraries: &[],
         protects: false,
-        needs_root: true,
+        needs_root: Some("lets the user root in"),
         clock_ms: CLIENTS_LIFE_MS,
         streams: false,
-        sends_trees: true,
+        trees: BOTH,
+        accesses: false,
     },
     ServiceSpec {
         name: "scp",
@@ -102,22 +137,26 @@ pub const SERVICES: &[ServiceSpec] = &[
             ("ssh", "openssh-client"),
             ("scp", "openssh-client"),
         ],
+        libraries: &[],
         protects: false,
-        needs_root: true,
+        needs_root: Some("lets the user root in"),
         clock_ms: CLIENTS_LIFE_MS,
         streams: false,
-        sends_trees: true,
+        trees: BOTH,
+        accesses: false,
     },
     ServiceSpec {
         name: OWN,
         title: "gigae cp",
         about: "gigae share and gigae cp of this program, in Ethernet frames",
         programs: &[(OWN, OWN)],
+        libraries: &[],
         protects: false,
-        needs_root: false,
+        needs_root: None,
         clock_ms: 0.001,
         streams: false,
-        sends_trees: true,
+        trees: BOTH,
+        accesses: false,
     },
 ];
 

@@ -6,7 +6,7 @@
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-eval-model --test papers
 //! ```
 
-use gigae_eval_model::number::grouped;
+use gigae_eval_model::number::{grouped, size};
 use gigae_eval_model::papers::{Papers, PrintedFigures, papers};
 use gigae_eval_model::plan::{PaperPlan, Plan, SHIPPED, Value};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Plans that are being made: nothing else may be named as planned.
-const PLANNED: [&str; 2] = ["nfs", "nfs-mount"];
+const PLANNED: [&str; 1] = ["nfs-mount"];
 
 /// What measures a figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +115,20 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
             way: Way::Command(
                 eval(&plan.name, Some(&only)),
                 Some(format!("{} of {} MB", paper.of.service, paper.of.size / 1_000_000)),
+            ),
+        });
+    }
+    for paper in &plan.access_paper {
+        let of = &paper.of;
+        let (service, pattern, block) = (&of.service, of.pattern.name(), size(of.block as f64));
+        entries.push(Entry {
+            source: paper.source.clone(),
+            at: paper.at.clone(),
+            what: paper.what.clone(),
+            printed: format!("{} MB/s", number(paper.megabytes)),
+            way: Way::Command(
+                eval(&plan.name, Some(&format!("link={}", of.link))),
+                Some(format!("{service} {pattern} {block}, depth {}", of.depth)),
             ),
         });
     }
@@ -324,7 +338,8 @@ fn every_printed_figure_names_what_measures_it_or_why_nothing_does() {
                 }
             },
             (None, Some(link), None) => {
-                if plan.file_cells(Some(link)).is_empty() {
+                let (files, access) = (plan.file_cells(Some(link)), plan.access_cells(Some(link)));
+                if files.is_empty() && access.is_empty() {
                     fail(format!("'{name}' has no files on link '{link}'"));
                 }
             }
@@ -358,6 +373,10 @@ fn the_commands_of_the_plans_own_figures_have_cells() {
         for paper in &plan.file_paper {
             let only = format!("link={}", paper.of.link).parse().unwrap();
             assert!(plan.only(&only).unwrap().file_paper.contains(paper), "{}", plan.name);
+        }
+        for paper in &plan.access_paper {
+            let only = format!("link={}", paper.of.link).parse().unwrap();
+            assert!(plan.only(&only).unwrap().access_paper.contains(paper), "{}", plan.name);
         }
     }
 }

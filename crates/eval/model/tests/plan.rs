@@ -40,6 +40,7 @@ fn every_key_of_a_plan_is_documented() {
         include_str!("../src/plan/figure.rs"),
         include_str!("../src/plan/paper.rs"),
         include_str!("../src/plan/files.rs"),
+        include_str!("../src/plan/access.rs"),
     ];
     let fields = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
         let (name, kind) = line.strip_prefix("    pub ")?.split_once(": ")?;
@@ -555,8 +556,9 @@ fn trees_and_directions_multiply_the_cells() {
 #[test]
 fn files_that_make_no_sense_are_refused_by_name() {
     let cases = [
-        ("service = \"ftp\"\nlinks", "service = \"tftp\"\nlinks", "known: ftp, smb"),
+        ("service = \"ftp\"\nlinks", "service = \"tftp\"\nlinks", "known: ftp, smb, nfs"),
         ("service = \"ftp\"\nlinks", "service = \"scp\"\nlinks", "only copies to disk"),
+        ("service = \"ftp\"\nlinks", "service = \"nfs\"\nlinks", "only copies to disk"),
         ("clients = [1, 4]", "files = [1, 150]", "hundreds up to 10000"),
         ("clients = [1, 4]", "directions = [\"put\"]", "go to disk"),
         ("to = [\"null\", \"disk\"]\nclients = [1, 4]", PUT_TREE, "sends no trees"),
@@ -576,6 +578,10 @@ fn files_that_make_no_sense_are_refused_by_name() {
         let error = refused(&format!("{SMALL}{}", FILES.replace(good, bad)));
         assert!(error.contains(named), "{error} does not name {named}");
     }
+    let tree = FILES.replace("\"null\", \"disk\"]\nclients = [1, 4]", "\"disk\"]\nfiles = [100]");
+    assert!(
+        refused(&format!("{SMALL}{}", tree.replace("\"ftp\"", "\"nfs\""))).contains("fetches no")
+    );
     let loopback = format!("{SMALL}{FILES}").replace("[link.here]", "[link.here]\nloopback = true");
     assert!(refused(&loopback).contains("no second node"));
     let nodes = "[link.here]\nrate_mbit = 100\nnodes = 3";

@@ -1,6 +1,7 @@
 //! The points of all curves as comma-separated values (RFC 4180), for spreadsheets and scripts: a
 //! line for each point, its columns named as in `results.json`.
 
+use gigae_eval_model::access::{AccessFigure, AccessRate};
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::program_figure::ProgramFigure;
@@ -53,7 +54,35 @@ pub fn page(results: &Results) -> String {
         text += &file_line(one).map(|cell| quoted(&cell)).join(",");
         text += "\r\n";
     }
+    for one in &results.access {
+        for side in one.sides() {
+            text += &access_line(one, side).map(|cell| quoted(&cell)).join(",");
+            text += "\r\n";
+        }
+    }
     text
+}
+
+/// Reads or writes within a file: the service is the transport, and the ground the experiment.
+fn access_line(one: &AccessFigure, (word, side): (&str, &AccessRate)) -> [String; COLUMNS.len()] {
+    let number = |value: f64| value.to_string();
+    COLUMNS.map(|column| match column {
+        "link" => one.link.clone(),
+        "experiment" => one.ground.name().to_owned(),
+        "transport" => one.cell.service.clone(),
+        "variant" => word.to_owned(),
+        "condition" => one.cell.title(),
+        "size" => one.cell.block.to_string(),
+        "unit" => one.unit.clone(),
+        "median" => number(side.median),
+        "ci95_low" => number(side.ci95[0]),
+        "ci95_high" => number(side.ci95[1]),
+        "coverage" => number(side.coverage),
+        "n" => side.repetitions.len().to_string(),
+        "limit" => one.limit.map_or_else(String::new, number),
+        "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
+        _ => String::new(),
+    })
 }
 
 /// A file service: the service is the transport, and the ground the experiment.

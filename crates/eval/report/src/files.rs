@@ -1,6 +1,7 @@
 //! What file services gave, beside TCP alone and beside what papers printed. Each ground has its
 //! own table, because figures of different grounds do not compare.
 
+use crate::access;
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{many, percent, short};
@@ -19,6 +20,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     ]
     .into_iter()
     .flatten()
+    .chain(access::tables(results))
     .collect()
 }
 
@@ -93,7 +95,8 @@ fn table(results: &Results, ground: Ground) -> Option<Table> {
         note: "Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms, where the client says it; \
                the rate is that of the transfer after it, in Mbit/s. Short transfers have none. An interval of fewer than six copies covers what stands behind it. The table sets TCP's own stream and the link's \
                limit beside it. To disk: into a new file, which the kernel may write to the disk later. A kept \
-               connection has brought another file before; all others are new. Frames are those of the nodes' devices, CPU is that of \
+               connection has brought another file before; all others are new. Put: a file of the client's goes to the server; an NFS client waits until the \
+               server has it on its disk. Frames are those of the nodes' devices, CPU is that of \
                all processes and interrupts. Verified: copies whose SHA-256 was compared outside of the measured time."
             .into(),
         header: words(&[

@@ -6,6 +6,7 @@
 //!
 //! To add one: write the rule in a file here and name it in [`RULES`].
 
+mod access;
 mod cores;
 mod files;
 mod incast;
@@ -63,6 +64,10 @@ pub const RULES: &[Rule] = &[
     Rule { name: "protection", find: files::protection },
     Rule { name: "login", find: files::login },
     Rule { name: "memory", find: files::memory },
+    Rule { name: "access", find: access::access },
+    Rule { name: "ways", find: access::ways },
+    Rule { name: "direct", find: access::direct },
+    Rule { name: "fsync", find: access::fsync },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

@@ -3,6 +3,7 @@
 //! Nothing here measures, reads a file or knows a clock; the same `results.json` always gives the
 //! same report.
 
+mod access;
 pub mod asked;
 pub mod compare;
 pub mod compared;

@@ -523,7 +523,9 @@ pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
     });
     let files = results.files.iter();
     let of_files = files.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
-    for (what, doubts) in of_series.chain(of_files) {
+    let access = results.access.iter();
+    let of_access = access.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
+    for (what, doubts) in of_series.chain(of_files).chain(of_access) {
         for doubt in doubts {
             let code = doubt.code.as_ref().map_or("other", Code::as_str);
             let (advice, detail) = (doubt.advice(), doubt.detail());

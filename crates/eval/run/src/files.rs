@@ -6,6 +6,7 @@
 //! is compared after its repetition. Of a size and protection that has no such copies, and from
 //! every server with little memory, one copy is compared before anything is measured.
 
+use crate::access::scratch_sizes;
 use crate::error::RunError;
 use crate::gather::{cpu_doubts, few_repetitions};
 use crate::programs::route_as_ours;
@@ -30,7 +31,7 @@ use std::sync::atomic::Ordering;
 const SMALL: u64 = 1000;
 
 /// Why there are no file services on a link.
-const FABRIC_ONLY: &str =
+pub(super) const FABRIC_ONLY: &str =
     "file services are measured on virtual links only; leave out --peer for them";
 
 /// A cell and what it has brought so far.
@@ -85,11 +86,12 @@ impl Running<'_> {
     pub(super) fn begin_files(&mut self) -> Result<(), RunError> {
         FileStore::sweep();
         memory::sweep();
-        if self.plan.files.is_empty() {
+        if self.plan.files.is_empty() && self.plan.access.is_empty() {
             return Ok(());
         }
-        installed(&self.plan.files).map_err(RunError::Service)?;
-        let store = FileStore::new(needed(&self.plan.file_cells(None)));
+        installed(self.plan).map_err(RunError::Service)?;
+        let scratch: u64 = scratch_sizes(&self.plan.access_cells(None)).iter().sum();
+        let store = FileStore::new(needed(&self.plan.file_cells(None)) + scratch);
         self.store = Some(store.map_err(RunError::Service)?);
         Ok(())
     }
@@ -167,7 +169,7 @@ impl Running<'_> {
         let (node, rights) = (here.server(), Rights { limit, writable });
         let mut server =
             FileServer::start(service, (&node, cpu), here.store, rights, self.interrupted)?;
-        self.same_congestion_control(link, here);
+        self.same_congestion_control(link, &here.server(), &here.clients());
         self.compare(here, &mut server, group)?;
         if let (Some(rate), Some(limit)) = (first.disk_rate, server.limit()) {
             limit.throttle(&here.store.export(), rate)?;
@@ -276,16 +278,15 @@ impl Running<'_> {
     }
 
     /// Gives both ends the congestion control of our TCP.
-    fn same_congestion_control(&mut self, link: &str, here: &FilesOnLink<'_>) {
-        let (server, clients) = (here.server(), here.clients());
+    pub(super) fn same_congestion_control(&mut self, link: &str, server: &Node, clients: &[Node]) {
         let route = |from: &Node, to: &Node| {
             let _inside = from.enter().map_err(|error| error.to_string())?;
             route_as_ours(from.interface, &from.ipv4.to_string(), &to.ipv4.to_string())
         };
         let routes = || -> Result<(), String> {
             clients.iter().try_for_each(|client| {
-                route(&server, client)?;
-                route(client, &server)
+                route(server, client)?;
+                route(client, server)
             })
         };
         if let Err(why) = routes() {
@@ -293,7 +294,13 @@ impl Running<'_> {
         }
     }
 
-    fn skip_service(&mut self, link: &str, service: &str, what: Option<String>, reason: &str) {
+    pub(super) fn skip_service(
+        &mut self,
+        link: &str,
+        service: &str,
+        what: Option<String>,
+        reason: &str,
+    ) {
         let skip = Skipped {
             link: link.to_owned(),
             transport: service.to_owned(),

@@ -7,6 +7,7 @@
 //!
 //! Settings that a plan tries are blocks of that design (`tuned.rs`).
 
+mod access;
 mod config;
 mod error;
 mod files;

@@ -6,6 +6,7 @@ use crate::gather::{self, CellRepetitions};
 use crate::progress::{FinishedRepetition, RunProgress, title};
 use crate::repetition::BothEnds;
 use gigae_eval_measure::environment;
+use gigae_eval_model::access::AccessFigure;
 use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
@@ -37,6 +38,7 @@ pub(crate) struct Running<'a> {
     pub(crate) pairs: u32,
     pub(crate) programs: Vec<ProgramFigure>,
     pub(crate) files: Vec<FileFigure>,
+    pub(crate) access: Vec<AccessFigure>,
     /// The files of file services, once a link has needed them.
     pub(crate) store: Option<FileStore>,
     pub(crate) timer: TimerCost,
@@ -210,6 +212,7 @@ impl Running<'_> {
             series,
             programs,
             files: self.files,
+            access: self.access,
             tuning: self.tuning,
             skipped,
             doubts,

@@ -41,6 +41,7 @@ pub fn run(
         pairs: config.with.pairs,
         programs: Vec::new(),
         files: Vec::new(),
+        access: Vec::new(),
         store: None,
         plan: &config.plan,
         timer: clock::timer_cost(),
@@ -95,6 +96,7 @@ fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
     let used = |name: &String| {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
             || config.plan.files.iter().any(|files| files.links.contains(name))
+            || config.plan.access.iter().any(|access| access.links.contains(name))
     };
     let links = config.plan.link.iter().filter(|(name, _)| used(name));
     let (own, others): (Vec<_>, Vec<_>) = links
@@ -199,7 +201,8 @@ impl Running<'_> {
         let mut outcome = self
             .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
             .and_then(|()| self.beside(&mut stage, name, planned))
-            .and_then(|()| self.files(&stage, name, planned));
+            .and_then(|()| self.files(&stage, name, planned))
+            .and_then(|()| self.access(&stage, name, planned));
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }

@@ -12,7 +12,7 @@ use gigae_eval_session::programs::process::{ProgramProcess, last_line};
 use gigae_fabric::Node;
 use gigae_host::affinity;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// No copy may be slower than this many bytes per second, or its client is ended.
@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often it is looked whether a client has ended.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// Numbers of files that servers need new names for.
+static NEW: AtomicU64 = AtomicU64::new(0);
 
 /// Where clients are.
 pub struct Clients<'a> {
@@ -77,8 +80,12 @@ pub fn fetch(
         programs: program.into(),
         packages: package.into(),
     })?;
+    let sent = match service.reuses_names() {
+        true => file.name.clone(),
+        false => format!("{}-{}", file.name, NEW.fetch_add(1, Ordering::Relaxed)),
+    };
     let copies: Vec<PathBuf> = match (cell.direction, cell.to) {
-        (Direction::Put, _) => vec![store.uploads().join(&file.name)],
+        (Direction::Put, _) => vec![store.uploads().join(&sent)],
         (Direction::Get, Sink::Null) => Vec::new(),
         (Direction::Get, Sink::Disk) => {
             let copy = |number| Ok(store.copies_of(number)?.join(&file.name));
@@ -87,8 +94,7 @@ pub fn fetch(
     };
     let (null, source) = (Path::new("/dev/null"), store.export().join(&file.name));
     let sends = (cell.direction == Direction::Put).then_some(source.as_path());
-    let at_server =
-        if sends.is_some() { format!("{UPLOADS}/{}", file.name) } else { file.name.clone() };
+    let at_server = if sends.is_some() { format!("{UPLOADS}/{sent}") } else { file.name.clone() };
     let fetches: Vec<Fetch<'_>> = (0..cell.clients as usize)
         .map(|number| Fetch {
             server: server.ip,

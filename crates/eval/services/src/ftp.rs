@@ -4,6 +4,7 @@ use crate::service::{Fetch, ServerPlace, Service, Transfer, listens, words};
 use gigae_eval_model::service::{ServiceSpec, by_name};
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) struct Ftp;
@@ -27,7 +28,7 @@ impl Service for Ftp {
         by_name("ftp").expect("the model has it")
     }
 
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, _log: &Path) -> bool {
         listens(PORT)
     }
 

@@ -4,6 +4,7 @@ use crate::ftp;
 use crate::service::{Fetch, ServerPlace, Service, Transfer, listens, words};
 use gigae_eval_model::service::{ServiceSpec, by_name};
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) struct Lftp;
@@ -24,7 +25,7 @@ impl Service for Lftp {
         by_name("lftp").expect("the model has it")
     }
 
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, _log: &Path) -> bool {
         listens(ftp::PORT)
     }
 

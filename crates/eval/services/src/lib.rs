@@ -7,20 +7,25 @@
 //! - [`store`] has the files, in a temporary directory that goes with the run.
 //! - [`server`] starts a server in a node, watches it and ends it.
 //! - [`client`] fetches a file once, by one or several clients, and compares copies.
+//! - [`access`] reads and writes within a file of a server, by `fio`.
 //! - [`meter`] counts what that costs both ends.
 //! - [`memory`] gives a server less memory and a slower disk.
 //!
-//! No file system is mounted, and nothing outside of the temporary directory is written. Servers
-//! and clients run under a guard ([`gigae_eval_session::programs::process`]): they end with the
+//! No client mounts a file system, and nothing outside of the temporary directory is written: the
+//! NFS server has a `/run` of its own, in a mount namespace that goes with it. Servers and clients
+//! run under a guard ([`gigae_eval_session::programs::process`]): they end with the
 //! run, however that ends.
 
+pub mod access;
 pub mod client;
 mod error;
+mod fio;
 mod ftp;
 mod installed;
 mod lftp;
 pub mod memory;
 pub mod meter;
+mod nfs;
 mod own;
 mod rsync;
 pub mod server;
@@ -35,7 +40,16 @@ pub use service::{Fetch, ServerPlace, Service, Transfer};
 
 /// All services, in the order of [`SERVICES`](gigae_eval_model::service::SERVICES).
 pub fn all() -> &'static [&'static dyn Service] {
-    &[&ftp::Ftp, &smb::Smb, &lftp::Lftp, &rsync::Rsync, &ssh::RsyncSsh, &ssh::Scp, &own::Own]
+    &[
+        &ftp::Ftp,
+        &smb::Smb,
+        &nfs::Nfs,
+        &lftp::Lftp,
+        &rsync::Rsync,
+        &ssh::RsyncSsh,
+        &ssh::Scp,
+        &own::Own,
+    ]
 }
 
 /// Finds a service.

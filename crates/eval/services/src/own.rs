@@ -7,6 +7,7 @@ use crate::service::{Fetch, ServerPlace, Service, Transfer, UPLOADS, words};
 use gigae_eval_model::service::{OWN, ServiceSpec, by_name};
 use gigae_host::proc;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) struct Own;
@@ -22,7 +23,7 @@ impl Service for Own {
         by_name(OWN).expect("the model has it")
     }
 
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, _log: &Path) -> bool {
         proc::read("/proc/thread-self/net/unix").contains(SOCKET)
     }
 

@@ -73,10 +73,11 @@ impl FileServer {
         interrupted: &AtomicBool,
     ) -> Result<Self, ServiceError> {
         let (program, _) = service.spec().programs[0];
-        if service.spec().needs_root && (!geteuid().is_root() || user::in_user_namespace()) {
+        let is_root = geteuid().is_root() && !user::in_user_namespace();
+        if let Some(why) = service.spec().needs_root.filter(|_| !is_root) {
             let title = service.spec().title;
             return Err(ServiceError::Unavailable(format!(
-                "{title}: {program} becomes other users, which needs root; run this as root"
+                "{title}: {program} {why}, which needs root; run this as root"
             )));
         }
         let path = find(program).ok_or_else(|| missing(service))?;
@@ -99,11 +100,7 @@ impl FileServer {
         let arguments = arguments.map_err(|source| store.failed("configure a server", source))?;
         let version = version(service, program, &path, interrupted)?;
         let inside = node.enter().map_err(|error| failed(std::io::Error::other(error)))?;
-        let mut line = vec![path];
-        line.extend(arguments);
-        if let Some(script) = service.script() {
-            line = [words(["sh", "-c", script, "sh"]), line].concat();
-        }
+        let mut line = service.launch([vec![path], arguments].concat());
         if let Some(limit) = &limit {
             let groups = limit.groups().into_iter().map(|file| file.display().to_string());
             let joins = words(["sh", "-c", limit.script(), "sh"]).into_iter().chain(groups);
@@ -121,7 +118,7 @@ impl FileServer {
     /// Waits until it can be reached. The calling thread is in the server's node.
     fn wait(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
         let deadline = Instant::now() + START;
-        while !self.service.is_ready() {
+        while !self.service.is_ready(&self.log) {
             self.alive()?;
             if interrupted.load(Ordering::Relaxed) {
                 return Err(ProgramError::Interrupted.into());

@@ -1,5 +1,6 @@
 //! What a file service is for a run: how its server is set up, and how its client fetches a file.
 
+use gigae_eval_model::access::Export;
 use gigae_eval_model::service::{Protection, ServiceSpec};
 use std::borrow::Cow;
 use std::io;
@@ -12,17 +13,29 @@ pub trait Service: Sync {
     /// What it is.
     fn spec(&self) -> &'static ServiceSpec;
 
-    /// Whether the server can be reached. The calling thread is in its node, which has all ports
-    /// for itself.
-    fn is_ready(&self) -> bool;
+    /// Whether the server can serve; its log may say that. The calling thread is in its node, which
+    /// has all ports for itself.
+    fn is_ready(&self, log: &Path) -> bool;
 
     /// Writes the server's configuration and whatever else it needs; gives its arguments. The
     /// server must stay in the foreground and in its process group.
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>>;
 
-    /// A shell script that prepares what the server needs, and becomes the command line that is its
-    /// arguments.
-    fn script(&self) -> Option<&'static str> {
+    /// The command line that prepares what the server needs and becomes the server, from the
+    /// server's own one.
+    fn launch(&self, line: Vec<String>) -> Vec<String> {
+        line
+    }
+
+    /// Whether clients can send a file to a name whose file was removed in the exported directory
+    /// while the server ran.
+    fn reuses_names(&self) -> bool {
+        true
+    }
+
+    /// Where a program finds a file of the server to read and write within it, for services that
+    /// have this ([`ServiceSpec::accesses`]).
+    fn url(&self, _server: Ipv4Addr, _file: &str, _export: Export) -> Option<String> {
         None
     }
 

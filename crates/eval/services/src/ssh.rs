@@ -37,7 +37,7 @@ impl Service for RsyncSsh {
         by_name("rsync-ssh").expect("the model has it")
     }
 
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, _log: &Path) -> bool {
         listens(PORT)
     }
 
@@ -45,8 +45,8 @@ impl Service for RsyncSsh {
         configure(place)
     }
 
-    fn script(&self) -> Option<&'static str> {
-        Some(SCRIPT)
+    fn launch(&self, line: Vec<String>) -> Vec<String> {
+        launch(line)
     }
 
     fn version(&self) -> &'static str {
@@ -70,7 +70,7 @@ impl Service for Scp {
         by_name("scp").expect("the model has it")
     }
 
-    fn is_ready(&self) -> bool {
+    fn is_ready(&self, _log: &Path) -> bool {
         listens(PORT)
     }
 
@@ -78,8 +78,8 @@ impl Service for Scp {
         configure(place)
     }
 
-    fn script(&self) -> Option<&'static str> {
-        Some(SCRIPT)
+    fn launch(&self, line: Vec<String>) -> Vec<String> {
+        launch(line)
     }
 
     fn version(&self) -> &'static str {
@@ -105,6 +105,10 @@ impl Service for Scp {
     fn read(&self, fetch: &Fetch<'_>, _said: &str, whole: Duration) -> Option<Transfer> {
         Some(fetch.all(whole))
     }
+}
+
+fn launch(line: Vec<String>) -> Vec<String> {
+    [words(["sh", "-c", SCRIPT, "sh"]), line].concat()
 }
 
 fn client_file(directory: &Path) -> String {

@@ -133,11 +133,24 @@ impl FileStore {
     /// Makes a file of this size, or a tree of so many, if there is none, and waits until it is on
     /// the disk.
     pub fn create(&mut self, size: u64, files: u32) -> Result<StoredFile, ServiceError> {
-        let same = |file: &&StoredFile| (file.size, file.files) == (size, files);
-        if let Some(file) = self.files.iter().find(same) {
+        let name = if files == 1 { size.to_string() } else { format!("{files}x{size}") };
+        self.create_as(name, size, files)
+    }
+
+    /// Makes another file with the same contents, which programs may write to.
+    pub fn create_scratch(&mut self, size: u64) -> Result<StoredFile, ServiceError> {
+        self.create_as(format!("scratch-{size}"), size, 1)
+    }
+
+    fn create_as(
+        &mut self,
+        name: String,
+        size: u64,
+        files: u32,
+    ) -> Result<StoredFile, ServiceError> {
+        if let Some(file) = self.files.iter().find(|file| file.name == name) {
             return Ok(file.clone());
         }
-        let name = if files == 1 { size.to_string() } else { format!("{files}x{size}") };
         let path = self.export().join(&name);
         let made = if files == 1 { write(&path, size) } else { write_tree(&path, size, files) };
         let hash = made.map_err(|source| self.failed("write a file", source))?;

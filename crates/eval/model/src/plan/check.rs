@@ -47,6 +47,7 @@ impl Plan {
         self.check_figures()?;
         self.check_tuning()?;
         self.check_files()?;
+        self.check_access()?;
         self.check_papers()
     }
 

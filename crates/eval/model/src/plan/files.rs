@@ -239,8 +239,12 @@ fn possible(spec: &ServiceSpec, cell: &FileCell) -> Result<(), String> {
                     client and without memory_mib"
             .into());
     }
-    if !spec.sends_trees && !cell.direction.is_get() && cell.files > 1 {
-        return Err("the client of this service sends no trees; leave out directions".into());
+    if cell.files > 1 && !spec.trees.contains(&cell.direction) {
+        return Err(match cell.direction {
+            Direction::Get => "the client of this service fetches no trees; leave out files",
+            Direction::Put => "the client of this service sends no trees; leave out directions",
+        }
+        .into());
     }
     Ok(())
 }

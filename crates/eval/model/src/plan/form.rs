@@ -1,5 +1,6 @@
 //! The form of a plan: what its TOML file contains.
 
+use super::access::{AccessPaperPlan, AccessPlan};
 use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
 use super::files::{FilePaperPlan, FilesPlan};
@@ -55,6 +56,9 @@ pub struct Plan {
     /// Files that services transfer, on virtual links only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FilesPlan>,
+    /// Reads and writes within a file of a server, on virtual links only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessPlan>,
     /// What to say about it, and what is asked of it.
     #[serde(default)]
     pub figure: Vec<FigurePlan>,
@@ -70,6 +74,9 @@ pub struct Plan {
     /// Figures that papers printed of file services.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_paper: Vec<FilePaperPlan>,
+    /// Figures that papers printed of reads and writes within a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access_paper: Vec<AccessPaperPlan>,
     /// Sentences that papers printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<QuotePlan>,

@@ -4,6 +4,7 @@
 //! compare curves with one another, so a part has none; it keeps what papers printed of the curves
 //! that it has.
 
+use super::access::AccessPlan;
 use super::cell::Cell;
 use super::condition::{Condition, Cpus};
 use super::error::PlanError;
@@ -110,6 +111,7 @@ impl Plan {
         let mut part = Self {
             experiment: self.experiment.iter().filter_map(|one| one.only(self, only)).collect(),
             files: self.files.iter().filter_map(|files| files.only(only)).collect(),
+            access: self.access.iter().filter_map(|access| access.only(only)).collect(),
             figure: Vec::new(),
             row: Vec::new(),
             takes: String::new(),
@@ -153,6 +155,8 @@ impl Plan {
     fn leave_file_papers(&mut self) {
         let files = &self.files;
         self.file_paper.retain(|paper| files.iter().any(|one| one.measures(&paper.of)));
+        let access = &self.access;
+        self.access_paper.retain(|paper| access.iter().any(|one| one.measures(&paper.of)));
     }
 
     /// Its cells on its own links, each with the link's name.
@@ -179,13 +183,27 @@ impl Plan {
 }
 
 impl FilesPlan {
-    /// What of it is on the links that are named; `None` if nothing is, or if something else is
-    /// named, which file services do not have.
     fn only(&self, only: &CellFilter) -> Option<Self> {
-        let mut part = self.clone();
-        only.narrow("link", &mut part.links, Clone::clone);
-        let links_alone = only.0.iter().all(|pair| pair.key == "link");
-        (links_alone && !part.links.is_empty()).then_some(part)
+        let links = only.links_alone(&self.links)?;
+        Some(Self { links, ..self.clone() })
+    }
+}
+
+impl AccessPlan {
+    fn only(&self, only: &CellFilter) -> Option<Self> {
+        let links = only.links_alone(&self.links)?;
+        Some(Self { links, ..self.clone() })
+    }
+}
+
+impl CellFilter {
+    /// Those of a file service's links that are named; `None` if none is, or if something else is
+    /// named, which file services do not have.
+    fn links_alone(&self, links: &[String]) -> Option<Vec<String>> {
+        let mut links = links.to_vec();
+        self.narrow("link", &mut links, Clone::clone);
+        let alone = self.0.iter().all(|pair| pair.key == "link");
+        (alone && !links.is_empty()).then_some(links)
     }
 }
 

@@ -25,6 +25,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("smb", include_str!("../../plans/smb.toml")),
     ("files", include_str!("../../plans/files.toml")),
     ("files-full", include_str!("../../plans/files-full.toml")),
+    ("nfs", include_str!("../../plans/nfs.toml")),
+    ("nfs-full", include_str!("../../plans/nfs-full.toml")),
     ("cores", include_str!("../../plans/cores.toml")),
 ];
 

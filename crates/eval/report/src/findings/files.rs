@@ -15,12 +15,16 @@ const READ: f64 = 0.5;
 const LOGIN: f64 = 0.2;
 
 /// The usual cells: one client, a new connection, nothing protected and nothing limited.
-fn usual<'a>(results: &'a Results, link: &'a str) -> impl Iterator<Item = &'a FileFigure> {
+fn usual<'a>(
+    results: &'a Results,
+    link: &'a str,
+    direction: Direction,
+) -> impl Iterator<Item = &'a FileFigure> {
     results.files.iter().filter(move |one| {
         one.link == link
             && one.cell.clients == 1
             && one.cell.connection == Connection::New
-            && (one.cell.files, one.cell.direction) == (1, Direction::Get)
+            && (one.cell.files, one.cell.direction) == (1, direction)
             && one.cell.is_plain()
     })
 }
@@ -59,26 +63,39 @@ pub(super) fn beside(results: &Results) -> Vec<String> {
     results.files.iter().filter(|one| one.cell.service == OWN).filter_map(of).collect()
 }
 
-/// For each link and service: what the largest file gets of TCP's stream, to null and to disk.
+/// For each link and service: what the largest file gets of TCP's stream, to null, into a new file
+/// and to the server. Files that only go into new ones are not beside `gigae cp`: [`beside`] has
+/// them there.
 pub(super) fn files(results: &Results) -> Vec<String> {
+    let has_own = results.files.iter().any(|one| one.cell.service == OWN);
     let of_link = |link: &str, service: &str| {
-        let to = |sink: Sink| {
-            usual(results, link)
+        let largest = |sink: Sink, direction: Direction| {
+            usual(results, link, direction)
                 .filter(move |one| one.cell.to == sink && one.cell.service == service)
                 .max_by_key(|one| one.cell.size)
         };
-        let one = to(Sink::Null).filter(|one| one.median.is_some())?;
+        let null = largest(Sink::Null, Direction::Get);
+        let new = null.is_none() && !has_own;
+        let one = if new { largest(Sink::Disk, Direction::Get) } else { null };
+        let one = one.filter(|one| one.median.is_some())?;
         let tcp = stream_beside(results, link);
         let tcp =
             tcp.map(|tcp| format!("; TCP alone has {} Mbit/s there", short(tcp.median * 8.0)));
-        let disk = to(Sink::Disk).filter(|disk| disk.cell.size == one.cell.size);
+        let also = |direction: Direction| {
+            largest(Sink::Disk, direction).filter(|other| other.cell.size == one.cell.size)
+        };
+        let disk = also(Direction::Get).filter(|_| !new);
         let disk = disk.map(|disk| format!(", and into a new file with {}", mbit(disk)));
+        let sent = also(Direction::Put);
+        let sent = sent.map(|sent| format!(", and goes to the server with {}", mbit(sent)));
         Some(format!(
-            "A file of {} comes by {} with {}{} ({link}, ground: {}){}.",
+            "A file of {} comes by {}{} with {}{}{} ({link}, ground: {}){}.",
             file_size(one.cell.size),
             title(one),
+            if new { " into a new file" } else { "" },
             mbit(one),
             disk.unwrap_or_default(),
+            sent.unwrap_or_default(),
             one.ground.name(),
             tcp.unwrap_or_default(),
         ))
@@ -183,7 +200,8 @@ pub(super) fn login(results: &Results) -> Vec<String> {
         let fits = |one: &&FileFigure| {
             one.cell.to == Sink::Null && share(one).is_some_and(|share| share > LOGIN)
         };
-        let one = usual(results, link).filter(fits).max_by_key(|one| one.cell.size)?;
+        let one =
+            usual(results, link, Direction::Get).filter(fits).max_by_key(|one| one.cell.size)?;
         let (before, share) = (one.before_ms?, share(one)?);
         Some(format!(
             "Of the time for a file of {} by {}, {} are {}connection and login: {} ms of {} ms ({link}).",
@@ -365,6 +383,20 @@ mod tests {
             login(&all),
             [
                 "Of the time for a file of 2 KB by FTP, 96 % are connection and login: 5.00 ms of 5.20 ms (fast)."
+            ]
+        );
+        all.files = [Direction::Get, Direction::Put]
+            .map(|direction| {
+                let mut one = figure(80_000_000, None, [0; 3], 11.5);
+                (one.cell.direction, one.cell.to) = (direction, Sink::Disk);
+                one.cell.service = "nfs".into();
+                one
+            })
+            .into();
+        assert_eq!(
+            files(&all),
+            [
+                "A file of 80 MB comes by NFS into a new file with 92.0 Mbit/s, and goes to the server with 92.0 Mbit/s (fast, ground: transfer); TCP alone has 94.1 Mbit/s there."
             ]
         );
         let mut seven = figure(20_000_000, None, [0; 3], 80.0);

@@ -1,0 +1,275 @@
+//! Reads and writes within a file of a server, on the link that is being measured: the server in
+//! its second node, the client in the first one.
+//!
+//! Cells of one service have one server. They come in rounds, in a new random order for each round.
+//! Before anything is measured, a part of the file is written over the link, read back and
+//! compared.
+
+use crate::error::RunError;
+use crate::files::FABRIC_ONLY;
+use crate::gather::{cpu_doubts, few_repetitions};
+use crate::repetition::limit_of_tcp;
+use crate::rounds::{MOST_FAILURES, Running};
+use gigae_eval_model::access::{AccessCell, AccessFigure, AccessRate, Latency, Way};
+use gigae_eval_model::cost::Cost;
+use gigae_eval_model::service::Ground;
+use gigae_eval_model::stats;
+use gigae_eval_services::access::{AccessPlace, Accessed, FioSide};
+use gigae_eval_services::server::{FileServer, Rights};
+use gigae_eval_services::store::{FileStore, StoredFile};
+use gigae_eval_services::{ServiceError, by_name};
+use gigae_eval_session::programs::ProgramError;
+use gigae_eval_session::stage::Stage;
+use gigae_fabric::Node;
+use std::sync::atomic::Ordering;
+
+/// A cell and what it has brought so far.
+struct Gathered {
+    cell: AccessCell,
+    times: u32,
+    accessed: Vec<Accessed>,
+    failures: u32,
+}
+
+/// The files, nodes and CPUs of a link: of the server and of the client.
+struct AccessOnLink<'a> {
+    nodes: [Node; 2],
+    cpus: [Option<usize>; 2],
+    store: &'a FileStore,
+    files: Vec<StoredFile>,
+}
+
+impl AccessOnLink<'_> {
+    fn place<'a>(&'a self, server: &'a FileServer, size: u64) -> AccessPlace<'a> {
+        let file = self.files.iter().find(|file| file.size == size);
+        AccessPlace {
+            server,
+            nodes: [&self.nodes[0], &self.nodes[1]],
+            cpus: self.cpus,
+            store: self.store,
+            file: file.expect("all sizes were created"),
+        }
+    }
+}
+
+/// The sizes of all files that are read and written.
+pub(super) fn scratch_sizes(cells: &[(AccessCell, u32)]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = cells.iter().map(|(cell, _)| cell.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+impl Running<'_> {
+    /// Measures all reads and writes of a link.
+    pub(super) fn access(
+        &mut self,
+        stage: &Stage,
+        link: &str,
+        planned: Option<&str>,
+    ) -> Result<(), RunError> {
+        let cells = self.plan.access_cells(planned);
+        if cells.is_empty() {
+            return Ok(());
+        }
+        let mut services: Vec<String> = cells.iter().map(|one| one.0.service.clone()).collect();
+        services.dedup();
+        let Some(fabric) = &stage.fabric else {
+            for service in services {
+                self.skip_service(link, &service, None, FABRIC_ONLY);
+            }
+            return Ok(());
+        };
+        let mut store = self.store.take().expect("the run's begin made it");
+        let sizes = scratch_sizes(&cells);
+        let files: Result<Vec<StoredFile>, ServiceError> =
+            sizes.iter().map(|size| store.create_scratch(*size)).collect();
+        let here = AccessOnLink {
+            nodes: [fabric.node(2), fabric.node(1)],
+            cpus: [stage.answering_cpu, stage.site.cpu],
+            store: &store,
+            files: files.map_err(RunError::Service)?,
+        };
+        self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
+        let limit = limit_of_tcp(stage, [2, 1]);
+        for service in services {
+            let of = cells.iter().filter(|(cell, _)| cell.service == service);
+            let new = |(cell, times): &(AccessCell, u32)| Gathered {
+                cell: cell.clone(),
+                times: *times,
+                accessed: Vec::new(),
+                failures: 0,
+            };
+            let mut group: Vec<Gathered> = of.map(new).collect();
+            let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
+            let outcome = self.access_of_server(link, &here, &service, &mut group);
+            self.done = done;
+            match outcome {
+                Ok(server) => {
+                    let one_cpu = here.cpus[0].is_some() && here.cpus[0] == here.cpus[1];
+                    let of = |one: Gathered| one.figure(link, &server, limit, one_cpu);
+                    self.access.extend(group.into_iter().filter_map(of));
+                }
+                Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
+                Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
+                Err(error) => self.skip_service(link, &service, None, &error.to_string()),
+            }
+        }
+        self.store = Some(store);
+        Ok(())
+    }
+
+    /// All cells of a server.
+    fn access_of_server(
+        &mut self,
+        link: &str,
+        here: &AccessOnLink<'_>,
+        service: &str,
+        group: &mut [Gathered],
+    ) -> Result<Served, ServiceError> {
+        let code = by_name(service).expect("the plan was checked");
+        let [node, client] = &here.nodes;
+        let rights = Rights { limit: None, writable: true };
+        let mut server =
+            FileServer::start(code, (node, here.cpus[0]), here.store, rights, self.interrupted)?;
+        self.same_congestion_control(link, node, std::slice::from_ref(client));
+        let smallest = group.iter().map(|one| one.cell.size).min().unwrap_or_default();
+        let verified = here.place(&server, smallest).check(self.interrupted)?;
+        for round in 0.. {
+            let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
+            let mut order: Vec<usize> =
+                (0..group.len()).filter(|&index| wanted(&group[index])).collect();
+            if order.is_empty() {
+                break;
+            }
+            self.shuffle(&mut order);
+            for index in order {
+                let one = &mut group[index];
+                self.progress.step(self.done, self.total, &format!("{link} {}", one.cell.title()));
+                self.done += 1;
+                if self.interrupted.load(Ordering::Relaxed) {
+                    return Err(ProgramError::Interrupted.into());
+                }
+                match here.place(&server, one.cell.size).measure(&one.cell, self.interrupted) {
+                    Ok(accessed) => one.accessed.push(accessed),
+                    Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
+                    Err(error) => {
+                        // Without the server there is no further repetition.
+                        server.alive()?;
+                        one.failures += 1;
+                        if one.failures == MOST_FAILURES.min(one.times) {
+                            let what = Some(one.cell.title());
+                            self.skip_service(link, service, what, &error.to_string());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(Served { version: server.version.clone(), verified })
+    }
+}
+
+/// What is known of a server after all of its cells.
+struct Served {
+    version: String,
+    verified: u64,
+}
+
+impl Gathered {
+    /// `None` if no repetition brought anything.
+    fn figure(
+        self,
+        link: &str,
+        served: &Served,
+        limit: Option<f64>,
+        one_cpu: bool,
+    ) -> Option<AccessFigure> {
+        let sides = |of: fn(&Accessed) -> Option<FioSide>| -> Vec<FioSide> {
+            self.accessed.iter().filter_map(of).collect()
+        };
+        let (reads, writes) = (sides(|one| one.run.read), sides(|one| one.run.write));
+        let waits: Vec<[f64; 3]> = self.accessed.iter().filter_map(|one| one.run.fsync).collect();
+        let block = self.cell.block;
+        let (read, write) = (rate(&reads, block), rate(&writes, block));
+        let coverage = read.as_ref().or(write.as_ref())?.coverage;
+        let mut doubts = Vec::new();
+        if coverage < stats::CONFIDENCE {
+            doubts.push(few_repetitions(coverage));
+        }
+        let (mut server, mut client) = (Cost::default(), Cost::default());
+        for one in &self.accessed {
+            server.add(&one.server);
+            client.add(&one.client);
+        }
+        for (end, cost) in [("server's", &server), ("client's", &client)] {
+            cpu_doubts(end, cost, one_cpu, &mut doubts);
+        }
+        Some(AccessFigure {
+            ground: Ground::Transfer,
+            link: link.to_owned(),
+            unit: "MB/s".to_owned(),
+            read,
+            write,
+            fsync: latency(&waits),
+            bytes: reads.iter().chain(&writes).map(|side| side.bytes).sum(),
+            server,
+            client,
+            one_cpu,
+            limit: limit.filter(|_| self.cell.way == Way::Network),
+            verified: served.verified,
+            version: served.version.clone(),
+            command: self.accessed.last()?.command.clone(),
+            cell: self.cell,
+            doubts,
+        })
+    }
+}
+
+/// `block`: bytes of an operation.
+fn rate(sides: &[FioSide], block: u64) -> Option<AccessRate> {
+    let rates: Vec<f64> = sides.iter().map(|side| side.rate / 1e6).collect();
+    let operations: Vec<f64> = sides.iter().map(|side| side.operations).collect();
+    let percentiles: Vec<[f64; 3]> = sides.iter().map(|side| side.percentiles).collect();
+    let interval = stats::median_interval(&rates)?;
+    Some(AccessRate {
+        median: stats::median(&rates)?,
+        ci95: [interval.low, interval.high],
+        coverage: interval.coverage,
+        operations: stats::median(&operations)?,
+        samples: sides.iter().map(|side| side.bytes / block).min()?,
+        latency: latency(&percentiles)?,
+        repetitions: rates,
+    })
+}
+
+/// Medians over the repetitions of the 50 %, 99 % and 99.9 % in microseconds.
+fn latency(percentiles: &[[f64; 3]]) -> Option<Latency> {
+    let median = |index: usize| {
+        let values: Vec<f64> = percentiles.iter().map(|all| all[index]).collect();
+        stats::median(&values)
+    };
+    Some(Latency { p50_us: median(0)?, p99_us: median(1)?, p999_us: median(2)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_the_median_of_its_repetitions() {
+        let side = |rate: u32, p50: f64| FioSide {
+            bytes: 200 * u64::from(rate),
+            rate: f64::from(rate) * 1e6,
+            operations: f64::from(rate) * 10.0,
+            percentiles: [p50, 2.0 * p50, 3.0 * p50],
+        };
+        let sides = [side(1, 30.0), side(3, 10.0), side(2, 20.0)];
+        let found = rate(&sides, 2).unwrap();
+        assert_eq!((found.median, found.operations, found.samples), (2.0, 20.0, 100));
+        assert_eq!(found.repetitions, [1.0, 3.0, 2.0]);
+        let median = Latency { p50_us: 20.0, p99_us: 40.0, p999_us: 60.0 };
+        assert_eq!(found.latency, median);
+        assert_eq!(rate(&[], 2), None);
+        assert_eq!(latency(&[]), None);
+    }
+}
