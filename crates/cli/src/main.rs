@@ -140,3 +140,20 @@ fn handle_signals_with_view(interrupted: &Arc<AtomicBool>) -> std::io::Result<()
     })?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_of_the_papers_page_parses() {
+        let page = include_str!("../../../docs/reference/papers.md");
+        let commands: Vec<&str> =
+            page.split('`').filter(|part| part.starts_with("gigae ")).collect();
+        assert!(commands.len() > 10);
+        for command in commands {
+            let parsed = Arguments::try_parse_from(command.split(' '));
+            parsed.unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
+    }
+}

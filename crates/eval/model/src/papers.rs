@@ -23,8 +23,28 @@ pub struct Papers {
     pub reasons: BTreeMap<String, String>,
     /// How many figures each part of a paper has, in the plans and in this file together.
     pub counts: BTreeMap<String, BTreeMap<String, usize>>,
+    /// What is to be said beside figures, of the plans, too.
+    pub remark: Vec<Remark>,
     /// The figures.
     pub printed: Vec<PrintedFigures>,
+}
+
+/// What is to be said beside the figures of a paper that fit. It has `conditions` or `note`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remark {
+    /// Short name of the paper.
+    pub source: String,
+    /// The table, figure or section; absent: all.
+    pub at: Option<String>,
+    /// What the figure's text has in it; absent: anything.
+    pub what: Option<String>,
+    /// The figures' unit; absent: any.
+    pub unit: Option<String>,
+    /// What was other there, so that a plan measures something beside it but not the same.
+    pub conditions: Option<String>,
+    /// Any other note.
+    pub note: Option<String>,
 }
 
 /// Figures of one part of a paper that have the same unit and are measured in the same way. Beside

@@ -1,4 +1,4 @@
-//! Every figure that the five papers printed names what measures it here, or the reason why nothing
+//! Every figure that was found in the five papers names what measures it here, or the reason why nothing
 //! does. The list is the plans' figures and `papers.toml` together. `docs/reference/papers.md`
 //! shows it. To write that page anew:
 //!
@@ -7,7 +7,7 @@
 //! ```
 
 use gigae_eval_model::number::{grouped, size};
-use gigae_eval_model::papers::{Papers, PrintedFigures, papers};
+use gigae_eval_model::papers::{Papers, PrintedFigures, Remark, papers};
 use gigae_eval_model::plan::{PaperPlan, Plan, SHIPPED, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,6 +21,8 @@ const PLANNED: [&str; 1] = ["nfs-mount"];
 enum Way {
     /// A command, and what to look at in its report.
     Command(String, Option<String>),
+    /// The same, but something was other there.
+    Beside(String, Option<String>, String),
     /// A plan that is not there yet.
     Planned(String),
     /// Nothing, for this reason.
@@ -32,6 +34,10 @@ impl Way {
         match self {
             Self::Command(command, None) => format!("`{command}`"),
             Self::Command(command, Some(look)) => format!("`{command}`: {look}"),
+            Self::Beside(command, look, why) => {
+                let command = Self::Command(command.clone(), look.clone()).say();
+                format!("{command}; not the same: {why}")
+            }
             Self::Planned(plan) => format!("planned: plan `{plan}`"),
             Self::Reason(why) => format!("not measured: {why}"),
         }
@@ -47,6 +53,7 @@ struct Entry {
     /// Its value with its unit.
     printed: String,
     way: Way,
+    note: Option<String>,
 }
 
 impl Entry {
@@ -98,6 +105,7 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
             what,
             printed: format!("{} {unit}", number(value)),
             way: Way::Command(eval(&plan.name, Some(&cells(paper))), None),
+            note: None,
         };
         entries.extend(paper.points.iter().map(|(size, value)| {
             entry(format!("{}, {} B", paper.what, grouped(*size as u64, ",")), *value)
@@ -116,6 +124,7 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
                 eval(&plan.name, Some(&only)),
                 Some(format!("{} of {} MB", paper.of.service, paper.of.size / 1_000_000)),
             ),
+            note: None,
         });
     }
     for paper in &plan.access_paper {
@@ -130,6 +139,7 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
                 eval(&plan.name, Some(&format!("link={}", of.link))),
                 Some(format!("{service} {pattern} {block}, depth {}", of.depth)),
             ),
+            note: None,
         });
     }
     for nic in &plan.nic {
@@ -142,6 +152,7 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
                 eval(&plan.name, None),
                 Some("NICs beside those of the papers".into()),
             ),
+            note: None,
         }));
     }
     entries
@@ -181,9 +192,30 @@ fn entries() -> Vec<Entry> {
             what: what.clone(),
             printed: format!("{} {}", number(*value), printed.unit),
             way: way.clone(),
+            note: None,
         }));
     }
+    all.iter_mut().for_each(|entry| remark(entry, papers));
     all
+}
+
+fn fits(remark: &Remark, entry: &Entry) -> bool {
+    remark.source == entry.source
+        && remark.at.as_ref().is_none_or(|at| *at == entry.at)
+        && remark.what.as_ref().is_none_or(|what| entry.what.contains(what))
+        && remark.unit.as_ref().is_none_or(|unit| entry.printed.ends_with(&format!(" {unit}")))
+}
+
+fn remark(entry: &mut Entry, papers: &Papers) {
+    for remark in &papers.remark {
+        if !fits(remark, entry) {
+            continue;
+        }
+        if let (Some(why), Way::Command(command, look)) = (&remark.conditions, &entry.way) {
+            entry.way = Way::Beside(command.clone(), look.clone(), why.clone());
+        }
+        entry.note = remark.note.clone().or(entry.note.take());
+    }
 }
 
 /// The parts of a paper in order: "figure 2" before "figure 11".
@@ -232,10 +264,12 @@ fn distinct(entries: &[Entry]) -> Vec<&Entry> {
 const INTRODUCTION: &str = "\
 # The papers' figures
 
-The plans repeat measurements that five papers printed. This page lists every figure of those
-papers: those in tables and in the text, and the named values of the charts. Each names the command
-that measures the same here, or the reason why nothing does. A figure that a paper prints several
-times stands here once. A report shows the figures of its plan beside its own.
+The plans repeat measurements that five papers printed. This page lists all figures that were found
+in those papers: those in tables and in the text, and the named values of the charts. Each names the
+command that measures the same here, or the reason why nothing does. Where a command measures
+something beside it under other conditions, the page names them, and counts it separately. A figure
+stands once in each part of a paper, with all commands that measure it. A report shows the figures
+of its plan beside its own.
 
 The page is rendered from the shipped plans and from `papers.toml` of the crate
 `gigae-eval-model`. A test fails if an entry names a plan, a cell or a finding that does not exist,
@@ -248,16 +282,18 @@ orders, ratios and shapes of curves.
 fn page(entries: &[Entry]) -> String {
     let papers = papers();
     let mut page = INTRODUCTION.to_owned();
-    page += "\n| paper | figures | measured by a command | planned | not measured |\n|---|---|---|---|---|\n";
+    page += "\n| paper | figures | measured by a command | beside it, under other conditions | planned | \
+             not measured |\n|---|---|---|---|---|---|\n";
     for name in &papers.papers {
         let of: Vec<&Entry> =
             distinct(entries).into_iter().filter(|one| one.source == *name).collect();
         let count = |fits: fn(&Way) -> bool| of.iter().filter(|one| fits(&one.way)).count();
         let _ = writeln!(
             page,
-            "| [{name}](#{name}) | {} | {} | {} | {} |",
+            "| [{name}](#{name}) | {} | {} | {} | {} | {} |",
             of.len(),
             count(|way| matches!(way, Way::Command(..))),
+            count(|way| matches!(way, Way::Beside(..))),
             count(|way| matches!(way, Way::Planned(_))),
             count(|way| matches!(way, Way::Reason(_)))
         );
@@ -266,8 +302,8 @@ fn page(entries: &[Entry]) -> String {
         let _ = writeln!(page, "\n## {name}\n\n{}.\n", wrapped(&papers.source[name]));
         page += "| where | printed | here |\n|---|---|---|\n";
         let mut rows: Vec<Row<'_>> = Vec::new();
-        for entry in entries.iter().filter(|entry| entry.source == *name) {
-            let (figure, way) = ((entry.what.clone(), entry.printed.clone()), entry.way.say());
+        for entry in distinct(entries).into_iter().filter(|entry| entry.source == *name) {
+            let (figure, way) = ((entry.what.clone(), entry.printed.clone()), ways(entry, entries));
             match rows.iter_mut().find(|row| row.0 == entry.at && row.2 == way) {
                 Some(row) => row.1.push(figure),
                 None => rows.push((&entry.at, vec![figure], way)),
@@ -281,8 +317,28 @@ fn page(entries: &[Entry]) -> String {
     page
 }
 
+/// All ways to measure a figure, and its note.
+fn ways(entry: &Entry, entries: &[Entry]) -> String {
+    let mut ways: Vec<String> = Vec::new();
+    for other in entries.iter().filter(|other| other.is(entry)) {
+        let way = other.way.say();
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    let note = entry.note.as_ref().map_or(String::new(), |note| format!(" ({note})"));
+    ways.join("; also ") + &note
+}
+
 /// A row of the page: where in the paper, the figures, and how they are measured here.
 type Row<'a> = (&'a str, Vec<(String, String)>, String);
+
+/// The whole numbers and decimals of a text: of "16.5 of 1,024" neither 6 nor 24.
+fn numbers(text: &str) -> Vec<f64> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || ".,".contains(c)));
+    let words = words.map(|word| word.trim_matches(['.', ',']).replace(',', ""));
+    words.filter_map(|word| word.parse().ok()).collect()
+}
 
 /// Lines of at most 100 characters.
 fn wrapped(text: &str) -> String {
@@ -347,7 +403,7 @@ fn every_printed_figure_names_what_measures_it_or_why_nothing_does() {
                 let said = |value: f64| {
                     plan.said.iter().any(|said| {
                         (&said.source, &said.finding) == (&printed.source, finding)
-                            && said.says.contains(&number(value))
+                            && numbers(&said.says).contains(&value)
                     })
                 };
                 for (what, value) in printed.figures.iter().filter(|(_, value)| !said(*value)) {
@@ -403,6 +459,26 @@ fn each_part_of_a_paper_has_all_its_figures() {
         *of.entry(entry.at.clone()).or_default() += 1;
     }
     assert_eq!(papers().counts, counts, "{counts:#?}");
+}
+
+#[test]
+fn a_number_of_a_sentence_is_whole() {
+    assert_eq!(numbers("86 % above; 16.5 of 1,024 B, G5 2.4."), [86.0, 16.5, 1024.0, 2.4]);
+}
+
+#[test]
+fn each_remark_stands_beside_a_figure() {
+    let entries = entries();
+    for remark in &papers().remark {
+        let fitting: Vec<&Entry> = entries.iter().filter(|entry| fits(remark, entry)).collect();
+        let beside = |entry: &&&Entry| matches!(entry.way, Way::Beside(..));
+        let used = match (&remark.conditions, &remark.note) {
+            (Some(_), None) => fitting.iter().any(|entry| beside(&entry)),
+            (None, Some(_)) => !fitting.is_empty(),
+            _ => panic!("not one of conditions and note: {remark:?}"),
+        };
+        assert!(used, "{remark:?}");
+    }
 }
 
 #[test]
