@@ -1,7 +1,7 @@
 //! What `gigae-mpi --speed-up` does: the same work on 1, 2, 4 and 8 hosts, over TCP and over gigae.
 //!
 //! The hosts are namespaces of one machine and share its processors. So a speed-up beyond their
-//! number is not possible, and the report says so.
+//! number is not to be expected, and the report says so.
 
 use crate::Error;
 use crate::bench::{BOTH, Benchmark, job, name, prefix, value};
@@ -98,7 +98,7 @@ pub fn text(found: &SpeedUps) -> String {
     let _ = writeln!(
         text,
         "The work is the same on all numbers of hosts. Medians; the speed-up is over one host. The hosts \
-         share {} processors, so no speed-up beyond {} is possible here.",
+         share {} processors, so no speed-up beyond {} is to be expected here.",
         found.processors, found.processors
     );
     text

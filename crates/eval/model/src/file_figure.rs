@@ -134,6 +134,9 @@ pub struct FileFigure {
     /// the one that ran longest. Absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole_ms: Option<f64>,
+    /// Confidence interval of `whole_ms`, with the same coverage. Absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole_ci95: Option<[f64; 2]>,
     /// Median time of the transfer itself, in milliseconds; of several clients, from the begin of
     /// the first one's to the end of the last one's.
     pub transfer_ms: f64,
@@ -157,8 +160,14 @@ pub struct FileFigure {
     pub verified: u64,
     /// What the server's program says about its version.
     pub version: String,
+    /// What the client's program says about its version; absent: it is the server's, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_version: Option<String>,
     /// A client's command line.
     pub command: String,
+    /// File system of the store, with its place, as `ext4 on /var/tmp`; absent in older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<String>,
     /// What may be wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,

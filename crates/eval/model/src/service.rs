@@ -160,8 +160,8 @@ pub const SERVICES: &[ServiceSpec] = &[
     },
 ];
 
-/// Of clients that do not say how long a transfer took, their whole life is the transfer. It is
-/// looked for their end so often.
+/// Of clients that do not say how long a transfer took, their whole life is the transfer. The
+/// run looks for their end at this interval.
 const CLIENTS_LIFE_MS: f64 = 1.0;
 
 /// Finds a service.

@@ -1,6 +1,6 @@
-//! Every figure that was found in the five papers names what measures it here, or the reason why nothing
-//! does. The list is the plans' figures and `papers.toml` together. `docs/reference/papers.md`
-//! shows it. To write that page anew:
+//! Every figure that was found in the five papers names what measures it here, or the reason why
+//! nothing does. The list is the plans' figures and `papers.toml` together.
+//! `docs/reference/papers.md` shows it. To write that page anew:
 //!
 //! ```text
 //! UPDATE_SNAPSHOT=1 cargo test -p gigae-eval-model --test papers

@@ -75,16 +75,52 @@ fn beside_table(results: &Results, ground: Ground) -> Option<Table> {
         what.chain(services.iter().map(time)).collect()
     };
     let rows: Vec<Vec<String>> = firsts.iter().map(row).collect();
+    let on_ground: Vec<&FileFigure> = of_ground().collect();
+    let congestion = &results.environment.congestion_control;
     let header = ["file", "link"].into_iter().chain(services.iter().copied());
     (!rows.is_empty()).then(|| Table {
         title: format!("File services side by side (ground: {})", ground.name()),
-        note: "Seconds from the start of the client to its end, with login and all: median over \
-               the repetitions. Only transfers that several services made. All ends have the same \
-               CPUs and the same TCP congestion control."
-            .into(),
+        note: format!(
+            "Seconds from the start of the client to its end, with login and all: median over the \
+             repetitions. Only transfers that several services made. All ends have the same CPUs. \
+             TCP has the congestion control {congestion}. rsync-ssh and scp encrypt what they \
+             transfer; the others do not, unless the row says so.{}{}",
+            file_system(&on_ground),
+            versions(&on_ground)
+        ),
         header: header.map(str::to_owned).collect(),
         rows,
     })
+}
+
+/// Where the files are, and what follows from it; empty if no figure says so.
+fn file_system(files: &[&FileFigure]) -> String {
+    let Some(place) = files.iter().find_map(|one| one.file_system.as_ref()) else {
+        return String::new();
+    };
+    let follows = match place.starts_with("tmpfs ") || place.starts_with("ramfs ") {
+        true => "in memory, so no disk limits a copy",
+        false => {
+            "on a disk: before each repetition all is written to it, but the kernel may write a \
+             copy to it while it is made, which takes time"
+        }
+    };
+    format!(" Files and copies are {follows} ({place}).")
+}
+
+/// What the programs say of their versions.
+fn versions(files: &[&FileFigure]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for one in files {
+        let both = [Some(&one.version), one.client_version.as_ref()].into_iter().flatten();
+        let both: Vec<&str> =
+            both.map(String::as_str).filter(|version| !version.is_empty()).collect();
+        let text = format!("{}: {}", one.cell.service, both.join("; "));
+        if !both.is_empty() && !said.contains(&text) {
+            said.push(text);
+        }
+    }
+    if said.is_empty() { String::new() } else { format!(" Versions: {}.", said.join(", ")) }
 }
 
 fn table(results: &Results, ground: Ground) -> Option<Table> {

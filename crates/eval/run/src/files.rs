@@ -1,8 +1,11 @@
 //! File services on the link that is being measured: a server in its second node, clients in the
 //! others.
 //!
-//! Cells of one service, memory and disk have one server, one after the other. Within a server's
-//! time the cells come in rounds, in a new random order for each round. Every copy that is a file
+//! Cells of one service, memory and disk have one server, one after the other. gigae's is the last,
+//! so that no advantage of being first is its own. Within a server's time the cells come in rounds,
+//! in a new random order for each round. Before each repetition the store's file system is written
+//! to its disk, outside of the measured time, so that no copy waits for what an earlier one has
+//! left. Every copy that is a file
 //! is compared after its repetition. Of a size and protection that has no such copies, and from
 //! every server with little memory, one copy is compared before anything is measured.
 
@@ -15,7 +18,7 @@ use crate::rounds::{MOST_FAILURES, Running};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::results::Skipped;
-use gigae_eval_model::service::{Connection, Direction, Ground, Protection, Sink};
+use gigae_eval_model::service::{Connection, Direction, Ground, OWN, Protection, Sink};
 use gigae_eval_model::stats;
 use gigae_eval_services::client::{self, Clients, Fetched};
 use gigae_eval_services::memory::{self, MemoryLimit};
@@ -47,6 +50,15 @@ struct Gathered {
     verified: u64,
     verified_of_kind: u64,
     failures: u32,
+}
+
+/// What all cells of a server have in common.
+struct About {
+    /// What the programs say of their versions.
+    version: String,
+    client_version: Option<String>,
+    /// That of the store.
+    file_system: Option<String>,
 }
 
 /// Copies of a size that are protected alike come the same way.
@@ -129,13 +141,14 @@ impl Running<'_> {
             let outcome = self.of_server(link, &here, &mut group);
             self.done = done;
             match outcome {
-                Ok(version) => {
+                Ok((version, client_version)) => {
                     let own = |cell: &FileCell| {
                         let links = here.clients().len().min(cell.clients as usize);
                         let fetched = limits.map(|(each, all)| all.min(each * links as f64));
                         if cell.direction.is_get() { fetched } else { sent }
                     };
-                    self.keep_files(link, group, &version, &own);
+                    let about = About { version, client_version, file_system: store.file_system() };
+                    self.keep_files(link, group, &about, &own);
                 }
                 Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
                 Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
@@ -150,13 +163,13 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// All cells of a server; what it says of its version.
+    /// All cells of a server; what it and the client say of their versions.
     fn of_server(
         &mut self,
         link: &str,
         here: &FilesOnLink<'_>,
         group: &mut [Gathered],
-    ) -> Result<String, ServiceError> {
+    ) -> Result<(String, Option<String>), ServiceError> {
         let first = group[0].cell.clone();
         let service = by_name(&first.service).expect("the plan was checked");
         let export = here.store.export();
@@ -202,7 +215,7 @@ impl Running<'_> {
                 }
             }
         }
-        Ok(server.version.clone())
+        Ok((server.version.clone(), server.client_version.clone()))
     }
 
     /// Fetches one copy of every kind and compares it. A server with little memory has read every
@@ -262,8 +275,10 @@ impl Running<'_> {
         let clients = EndMeter::clients(here.clients(), fetching);
         let failed =
             |error: gigae_fabric::FabricError| ServiceError::Unavailable(error.to_string());
+        here.store.settle()?;
         let begin = (there.read(None).map_err(failed)?, clients.read(None).map_err(failed)?);
-        let fetched = self.fetch(here, server, &one.cell)?;
+        let fetched = self.fetch(here, server, &one.cell);
+        let fetched = fetched?;
         // The clients' end first: that of the server waits for its processes.
         let end = clients.read(None).map_err(failed)?;
         let end = (there.read(Some(&begin.0)).map_err(failed)?, end);
@@ -317,7 +332,7 @@ impl Running<'_> {
         &mut self,
         link: &str,
         mut group: Vec<Gathered>,
-        version: &str,
+        about: &About,
         limit: &dyn Fn(&FileCell) -> Option<f64>,
     ) {
         for index in 0..group.len() {
@@ -326,7 +341,7 @@ impl Running<'_> {
         }
         let figures = group.into_iter().filter_map(|one| {
             let limit = limit(&one.cell);
-            one.figure(link, version, limit)
+            one.figure(link, about, limit)
         });
         self.files.extend(figures);
     }
@@ -349,10 +364,11 @@ impl Gathered {
     }
 
     /// `None` if no repetition brought anything.
-    fn figure(self, link: &str, version: &str, limit: Option<f64>) -> Option<FileFigure> {
+    fn figure(self, link: &str, about: &About, limit: Option<f64>) -> Option<FileFigure> {
         let each = |of: fn(&Fetched) -> f64| self.fetched.iter().map(of).collect::<Vec<f64>>();
         let (rates, times) = (each(|one| one.rate() / 1e6), each(|one| one.seconds * 1e3));
         let (interval, transfer_ms) = (stats::median_interval(&rates)?, stats::median(&times)?);
+        let whole = stats::median_interval(&each(|one| one.whole * 1e3))?;
         let has_rate = self.cell.has_rate(transfer_ms);
         let before = self.fetched.iter().filter_map(Fetched::before);
         let before: Vec<f64> = before.map(|seconds| seconds * 1e3).collect();
@@ -374,6 +390,7 @@ impl Gathered {
             coverage: interval.coverage,
             before_ms: stats::median(&before),
             whole_ms: stats::median(&each(|one| one.whole * 1e3)),
+            whole_ci95: Some([whole.low, whole.high]),
             transfer_ms,
             shares: shares.map(|one| one.bytes as f64 / one.seconds / 1e6).collect(),
             disk_reads: self.disk.into_iter().collect(),
@@ -383,7 +400,9 @@ impl Gathered {
             one_cpu: self.one_cpu,
             limit,
             verified: self.verified_of_kind,
-            version: version.to_owned(),
+            version: about.version.clone(),
+            client_version: about.client_version.clone(),
+            file_system: about.file_system.clone(),
             command: self.fetched.last()?.command.clone(),
             cell: self.cell,
             doubts,
@@ -431,7 +450,7 @@ fn needed(cells: &[(FileCell, u32)]) -> u64 {
     files + cells.iter().map(copies).max().unwrap_or(0)
 }
 
-/// The cells of each server, in the plan's order.
+/// The cells of each server, in the plan's order, but gigae's own last.
 fn by_server(cells: Vec<(FileCell, u32)>) -> Vec<Vec<Gathered>> {
     let mut groups: Vec<Vec<Gathered>> = Vec::new();
     for cell in cells {
@@ -444,6 +463,7 @@ fn by_server(cells: Vec<(FileCell, u32)>) -> Vec<Vec<Gathered>> {
             None => groups.push(vec![Gathered::new(cell)]),
         }
     }
+    groups.sort_by_key(|group| group[0].cell.service == OWN);
     groups
 }
 
@@ -460,6 +480,15 @@ mod tests {
         let groups = by_server(cells.clone());
         assert_eq!(groups.len(), plan.files[0].memory_mib.len());
         assert_eq!(groups.iter().map(Vec::len).sum::<usize>(), cells.len());
+    }
+
+    #[test]
+    fn gigae_has_the_last_server() {
+        let cells = Plan::load("files").unwrap().file_cells(Some("cable"));
+        let services: Vec<String> =
+            by_server(cells).iter().map(|group| group[0].cell.service.clone()).collect();
+        let all = ["ftp", "lftp", "smb", "rsync", "rsync-ssh", "scp", OWN];
+        assert_eq!(services, all);
     }
 
     #[test]

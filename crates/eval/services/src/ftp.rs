@@ -40,6 +40,10 @@ impl Service for Ftp {
         VERSION
     }
 
+    fn client_version(&self) -> Option<&'static str> {
+        Some("\"$1\" --version")
+    }
+
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let mut all = words(["--silent", "--show-error", "--disable", "--write-out", TIMES]);
         // Whatever proxy the environment names, it is in no node.

@@ -37,6 +37,10 @@ impl Service for Lftp {
         ftp::VERSION
     }
 
+    fn client_version(&self) -> Option<&'static str> {
+        Some("\"$1\" --version")
+    }
+
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let (file, to) = (fetch.file, fetch.to.display());
         let copy = match (fetch.sends, fetch.files) {

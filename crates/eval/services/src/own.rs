@@ -52,7 +52,8 @@ impl Service for Own {
         all
     }
 
-    /// Its time begins when its endpoint is open, so connecting is part of it.
+    /// Its time begins when its endpoint is open, so connecting is part of it. What is before is
+    /// the rest of the client's life: its start, its endpoint, and its end.
     fn read(&self, _fetch: &Fetch<'_>, said: &str, whole: Duration) -> Option<Transfer> {
         let said: serde_json::Value = serde_json::from_str(said).ok()?;
         let (seconds, bytes) = (said["seconds"].as_f64()?, said["bytes"].as_u64()?);

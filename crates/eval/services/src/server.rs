@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Time for a server to open its port. Samba makes its databases first; the machine may be busy.
 const START: Duration = Duration::from_secs(30);
 
-/// How often it is looked for the port.
+/// The pause between two looks at the port.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Time for a server to say its version.
@@ -50,6 +50,8 @@ pub struct FileServer {
     pub directory: PathBuf,
     /// What its program says of its version.
     pub version: String,
+    /// The same for the client, if it is another one.
+    pub client_version: Option<String>,
     process: Option<ProgramProcess>,
     log: PathBuf,
     /// After the process, which is in it.
@@ -98,7 +100,9 @@ impl FileServer {
         };
         let arguments = service.configure(&place);
         let arguments = arguments.map_err(|source| store.failed("configure a server", source))?;
-        let version = version(service, program, &path, interrupted)?;
+        let asked = service.version();
+        let version = version(asked, program, &path, interrupted)?;
+        let client_version = client_version(service, interrupted)?;
         let inside = node.enter().map_err(|error| failed(std::io::Error::other(error)))?;
         let mut line = service.launch([vec![path], arguments].concat());
         if let Some(limit) = &limit {
@@ -109,7 +113,8 @@ impl FileServer {
         let start = || ProgramProcess::start(program, &line[0], &line[1..]);
         let process = affinity::pinned(cpu, start)?;
         let (ip, mac, process) = (node.ipv4, node.mac, Some(process));
-        let mut server = Self { service, ip, mac, directory, version, process, log, limit };
+        let mut server =
+            Self { service, ip, mac, directory, version, client_version, process, log, limit };
         server.wait(interrupted)?;
         drop(inside);
         Ok(server)
@@ -165,13 +170,26 @@ fn missing(service: &dyn Service) -> ServiceError {
     ServiceError::Missing { programs: program.into(), packages: package.into() }
 }
 
-fn version(
+fn client_version(
     service: &dyn Service,
+    interrupted: &AtomicBool,
+) -> Result<Option<String>, ServiceError> {
+    let (Some(asked), Some(&(program, _))) =
+        (service.client_version(), service.spec().programs.last())
+    else {
+        return Ok(None);
+    };
+    let path = find(program).ok_or_else(|| missing(service))?;
+    version(asked, program, &path, interrupted).map(Some)
+}
+
+fn version(
+    asked: &str,
     program: &'static str,
     path: &str,
     interrupted: &AtomicBool,
 ) -> Result<String, ServiceError> {
-    let arguments = words(["-c", service.version(), "sh", path]);
+    let arguments = words(["-c", asked, "sh", path]);
     let said = ProgramProcess::start(program, "sh", &arguments)?.finish(VERSION, interrupted)?;
     Ok(said.lines().next().unwrap_or_default().trim().to_owned())
 }

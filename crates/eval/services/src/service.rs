@@ -42,6 +42,11 @@ pub trait Service: Sync {
     /// A shell command that prints the version of the server's program, whose path is `$1`.
     fn version(&self) -> &'static str;
 
+    /// The same for the client's program, if it is another one.
+    fn client_version(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A client's arguments. The last one of the service's programs is the client.
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String>;
 

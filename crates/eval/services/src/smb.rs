@@ -45,6 +45,10 @@ impl Service for Smb {
         "\"$1\" --version"
     }
 
+    fn client_version(&self) -> Option<&'static str> {
+        Some("\"$1\" --version")
+    }
+
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let get = |file: &str, to: &Path| format!("get {file} \"{}\"", to.display());
         let first = fetch.before.map(|before| get(before, Path::new("/dev/null")) + "; ");
@@ -72,7 +76,8 @@ impl Service for Smb {
     /// The client prints the rate in KiB per second. What is not the transfer was before it: the
     /// client's own start, connection and login.
     fn read(&self, fetch: &Fetch<'_>, said: &str, whole: Duration) -> Option<Transfer> {
-        // Of what it sends it says a rate that has only its own part, and of trees many.
+        // Of a file that it sends, its rate leaves out the server's part. Of a tree it prints many
+        // rates.
         if fetch.sends.is_some() || fetch.files > 1 {
             return Some(fetch.all(whole));
         }

@@ -1,8 +1,8 @@
 //! OpenSSH: `sshd` for one user with a key, and `rsync` and `scp` over `ssh`.
 //!
-//! Server and clients have configurations of their own, in the run's directory. So neither
-//! `/etc/ssh` nor `~/.ssh` matters, and the server asks no name server and no PAM. Ciphers are
-//! those that OpenSSH takes by itself.
+//! Server and clients have configurations of their own, in the run's directory. So they read no
+//! configuration or keys of `/etc/ssh` and `~/.ssh`, and the server asks no PAM. By `UseDNS no`, it
+//! looks up no client's name. Ciphers are those that OpenSSH takes by itself.
 
 use crate::installed::find;
 use crate::rsync;
@@ -51,6 +51,11 @@ impl Service for RsyncSsh {
 
     fn version(&self) -> &'static str {
         VERSION
+    }
+
+    /// The version of ssh is the server's.
+    fn client_version(&self) -> Option<&'static str> {
+        Some("\"$1\" --version")
     }
 
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {

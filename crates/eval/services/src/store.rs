@@ -168,6 +168,19 @@ impl FileStore {
         forgotten.map_err(|source| self.failed("drop a file from the page cache", source))
     }
 
+    /// Writes what is still in memory to the disk.
+    pub fn settle(&self) -> Result<(), ServiceError> {
+        let settled = File::open(&self.directory).and_then(|file| Ok(syncfs(file)?));
+        settled.map_err(|source| self.failed("write files to the disk", source))
+    }
+
+    /// The file system and its place, for people: `ext4 in /var/tmp`.
+    pub fn file_system(&self) -> Option<String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+        let path = fs::canonicalize(&self.directory).ok()?;
+        Some(format!("{} in {}", file_system(&mounts, &path)?, self.say()))
+    }
+
     /// Whether a copy is the file; removes the copy.
     pub fn verify(&self, file: &StoredFile, copy: &Path) -> Result<bool, ServiceError> {
         let hash = || if file.files == 1 { hash_of(copy) } else { hash_of_tree(copy) };
@@ -214,6 +227,16 @@ impl FileStore {
             }
         }
     }
+}
+
+/// The type of the file system of a path: that of the last mount nearest to it.
+fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let above = mounts.filter(|(place, _)| path.starts_with(place.replace("\\040", " ")));
+    above.max_by_key(|(place, _)| place.len()).map(|(_, kind)| kind)
 }
 
 fn place() -> PathBuf {
@@ -294,10 +317,17 @@ fn hash_of_tree(path: &Path) -> io::Result<[u8; 32]> {
         Ok(entries)
     };
     for directory in sorted(path)? {
+        // The tree has no file here, and no directory below this one: with either it is another.
+        if !directory.is_dir() {
+            hasher.update(directory.as_os_str().as_encoded_bytes());
+            continue;
+        }
         for file in sorted(&directory)? {
             let name = file.strip_prefix(path).unwrap_or(&file);
             hasher.update(name.as_os_str().as_encoded_bytes());
-            add(&mut File::open(file)?, &mut piece, &mut hasher)?;
+            if !file.is_dir() {
+                add(&mut File::open(file)?, &mut piece, &mut hasher)?;
+            }
         }
     }
     Ok(hasher.finalize().into())
@@ -356,11 +386,13 @@ mod tests {
         };
         let whole = copy();
         assert!(store.verify(&tree, &whole).unwrap() && !whole.exists());
-        let spoiled: [fn(&Path); 4] = [
+        let spoiled: [fn(&Path); 6] = [
             |copy| fs::remove_file(copy.join("01/99")).unwrap(),
             |copy| fs::rename(copy.join("01/99"), copy.join("01/a")).unwrap(),
             |copy| fs::write(copy.join("00/00"), [0; 100]).unwrap(),
             |copy| fs::write(copy.join("00/new"), b"").unwrap(),
+            |copy| fs::write(copy.join("stray"), b"").unwrap(),
+            |copy| fs::create_dir(copy.join("00/below")).unwrap(),
         ];
         for spoil in spoiled {
             let copy = copy();
@@ -397,6 +429,21 @@ mod tests {
         assert!(!foreign.exists());
         drop(store);
         assert!(!directory.exists());
+    }
+
+    #[test]
+    fn the_file_system_is_that_of_the_nearest_mount() {
+        let mounts = "none / overlay rw 0 0\n/dev/a /var ext4 rw 0 0\nb /var/my\\040tmp tmpfs rw 0 0\n\
+                      c /v xfs rw 0 0\n/dev/d /var btrfs rw 0 0\n";
+        let of = |path: &str| file_system(mounts, Path::new(path));
+        assert_eq!(of("/var/my tmp/x"), Some("tmpfs"));
+        assert_eq!(of("/var/tmp/x"), Some("btrfs"));
+        assert_eq!(of("/various"), Some("overlay"));
+        assert_eq!(file_system("", Path::new("/")), None);
+        let store = FileStore::new(0).unwrap();
+        store.settle().unwrap();
+        let said = store.file_system().unwrap();
+        assert!(said.ends_with(&format!(" in {}", store.say())), "{said}");
     }
 
     #[test]

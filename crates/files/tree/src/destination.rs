@@ -3,7 +3,7 @@
 use crate::beneath::{self, Symlinks, attributes};
 use crate::export::{Export, fill};
 use crate::fault::fault;
-use crate::partial::{Partial, mode, remove_others, temporaries, temporary, times};
+use crate::partial::{Partial, mode, remove_others, remove_own, temporaries, temporary, times};
 use crate::small::{SmallFile, Unnamed, rename};
 use gigae_share::{Attributes, Fault, Kind, Sink};
 use rustix::fd::OwnedFd;
@@ -41,7 +41,7 @@ pub struct Destination {
     directories: Vec<(Vec<u8>, Rc<OwnedFd>)>,
     partial: BTreeMap<u32, Partial>,
     left: Vec<Vec<u8>>,
-    /// The directory in which a large file was begun last, and what was temporary there before.
+    /// The directory in which a file was begun or stored last, and what was temporary there before.
     seen: Option<(Vec<u8>, Vec<Vec<u8>>)>,
 }
 
@@ -143,6 +143,27 @@ impl Destination {
         Ok(directory)
     }
 
+    /// Lists what is temporary in the directory of a path, once for its files in a row.
+    fn see(&mut self, directory: &OwnedFd, path: &[u8]) {
+        let (above, _) = split(path);
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen != above) {
+            self.seen = Some((above.to_vec(), temporaries(directory)));
+        }
+    }
+
+    /// Removes what a killed copy has left of a small file that is stored now.
+    fn remove_left(&mut self, directory: &OwnedFd, path: &[u8], name: &[u8], version: u64) {
+        self.see(directory, path);
+        let Some((_, temporaries)) = self.seen.as_ref().filter(|seen| !seen.1.is_empty()) else {
+            return;
+        };
+        remove_others(directory, name, version, temporaries);
+        let this = temporary(name, version);
+        if temporaries.contains(&this) {
+            remove_own(directory, &this);
+        }
+    }
+
     fn parent<'a>(&mut self, path: &'a [u8]) -> Result<(Rc<OwnedFd>, &'a [u8]), Fault> {
         let (parent, name) = split(path);
         Ok((self.directory(parent.strip_suffix(b"/").unwrap_or(parent))?, name))
@@ -222,7 +243,10 @@ impl Sink for Destination {
         let file = SmallFile { directory: &directory, name, attributes, data, umask: self.umask };
         if self.has_unnamed {
             match file.store_unnamed()? {
-                Unnamed::Stored => return Ok(()),
+                Unnamed::Stored => {
+                    self.remove_left(&directory, path, name, attributes.version);
+                    return Ok(());
+                }
                 Unnamed::Refused => {}
                 Unnamed::Unsupported => self.has_unnamed = false,
             }
@@ -238,10 +262,7 @@ impl Sink for Destination {
         {
             return Err(Fault::WrongKind);
         }
-        let (above, _) = split(path);
-        if self.seen.as_ref().is_none_or(|(seen, _)| seen != above) {
-            self.seen = Some((above.to_vec(), temporaries(&parent)));
-        }
+        self.see(&parent, path);
         if let Some((_, temporaries)) = &self.seen {
             remove_others(&parent, name, attributes.version, temporaries);
         }

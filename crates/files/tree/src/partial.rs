@@ -218,11 +218,16 @@ pub(crate) fn remove_others(
     let this = temporary(name, version);
     let before = &this[..this.len() - 16];
     for other in temporaries.iter().filter(|other| **other != this && other.starts_with(before)) {
-        if other.len() == this.len()
-            && matches!(own(directory, other, OFlags::empty()), Ok(Some(_)))
-        {
-            // Nothing follows from whether it can be removed.
-            let _ = unlinkat(directory, &other[..], AtFlags::empty());
+        if other.len() == this.len() {
+            remove_own(directory, other);
         }
+    }
+}
+
+/// Removes a temporary file of this user that no process writes.
+pub(crate) fn remove_own(directory: &OwnedFd, name: &[u8]) {
+    if let Ok(Some(_locked)) = own(directory, name, OFlags::empty()) {
+        // Nothing follows from whether it can be removed.
+        let _ = unlinkat(directory, name, AtFlags::empty());
     }
 }

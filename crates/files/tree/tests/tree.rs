@@ -345,6 +345,24 @@ fn what_is_left_of_another_version_is_removed() {
 }
 
 #[test]
+fn what_a_killed_copy_has_left_of_a_small_file_is_removed() {
+    let to = tempfile::tempdir().unwrap();
+    let mut destination = Place::open(to.path()).unwrap().destination;
+    let wanted = attributes(3);
+    let left = |name: &str, version: u64| {
+        let path = to.path().join(format!(".{name}.gigae-{version:016x}"));
+        fs::write(&path, b"x").unwrap();
+        path
+    };
+    let (same, older) = (left("file", wanted.version), left("file", wanted.version + 1));
+    let other = left("other", wanted.version);
+    destination.store(b"file", &wanted, b"new").unwrap();
+    assert_eq!(fs::read(to.path().join("file")).unwrap(), b"new");
+    assert!(!same.exists() && !older.exists(), "nothing is left of this file");
+    assert!(other.exists(), "another file may go on with it");
+}
+
+#[test]
 fn a_small_file_that_another_process_writes_is_left_to_it() {
     let to = TempDir::new().unwrap();
     let mut destination = Place::open(to.path()).unwrap().destination;

@@ -29,8 +29,12 @@ fn usual<'a>(
     })
 }
 
+/// Fewer copies say nothing of how much they differ among themselves.
+const FEW: usize = 3;
+
 /// For each transfer by `gigae cp`: how it compares with the best of the other services, also
-/// where it is slower.
+/// where it is slower. It says no difference where their intervals overlap, and is doubtful where
+/// there are too few copies.
 pub(super) fn beside(results: &Results) -> Vec<String> {
     let of = |own: &FileFigure| {
         let others = results
@@ -40,23 +44,35 @@ pub(super) fn beside(results: &Results) -> Vec<String> {
         let others = others.filter_map(|other| Some((other.whole_ms?, other)));
         let (theirs, other) = others.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
         let ours = own.whole_ms?;
-        let (verb, verdict) = match (own.cell.direction, ours <= theirs) {
-            (Direction::Get, true) => ("fetches", "as fast"),
-            (Direction::Put, true) => ("sends", "as fast"),
-            (Direction::Get, false) => ("fetches", "as fast, so it is slower"),
-            (Direction::Put, false) => ("sends", "as fast, so it is slower"),
+        let verb = if own.cell.direction.is_get() { "fetches" } else { "sends" };
+        let copies = [own, other].map(|one| one.repetitions.len());
+        let few = copies.iter().any(|&copies| copies < FEW);
+        let overlap = own
+            .whole_ci95
+            .zip(other.whole_ci95)
+            .is_some_and(|(one, other)| one[0] <= other[1] && other[0] <= one[1]);
+        let verdict = match () {
+            () if few => "too few copies for a verdict".to_owned(),
+            () if overlap => "no difference".to_owned(),
+            () if ours <= theirs => format!("{} as fast", times(theirs / ours)),
+            () => format!("{} as fast, so it is slower", times(theirs / ours)),
         };
+        let coverage = own.coverage.min(other.coverage);
+        let covers = match coverage < CONFIDENCE {
+            true if !few => format!(", intervals of {}", percent(coverage)),
+            _ => String::new(),
+        };
+        let mark = if few { " !" } else { "" };
         Some(format!(
-            "{} {verb} {} in {} s, {} in {} s: {} {verdict} ({}, {} and {} copies, ground: {}).",
+            "{} {verb} {} in {} s, {} in {} s: {verdict} ({}, {} and {} copies{covers}, ground: {}).{mark}",
             title(own),
             own.cell.what(),
             short(ours / 1e3),
             title(other),
             short(theirs / 1e3),
-            times(theirs / ours),
             own.link,
-            own.repetitions.len(),
-            other.repetitions.len(),
+            copies[0],
+            copies[1],
             own.ground.name(),
         ))
     };
@@ -281,6 +297,7 @@ mod tests {
             repetitions: vec![size as f64 / rate / 1e3; 3],
             before_ms: Some(5.0),
             whole_ms: Some(5.0 + size as f64 / rate / 1e3),
+            whole_ci95: None,
             transfer_ms: size as f64 / rate / 1e3,
             shares: vec![rate],
             disk_reads: Some(reads.to_vec()),
@@ -290,6 +307,8 @@ mod tests {
             limit: Some(11.8),
             verified: 1,
             version: "1".into(),
+            client_version: None,
+            file_system: None,
             command: String::new(),
             doubts: Vec::new(),
         }
@@ -319,7 +338,7 @@ mod tests {
         let of = |service: &str, whole: f64| {
             let mut one = figure(4096, None, [0; 3], 10.0);
             (one.cell.service, one.cell.files, one.cell.to) = (service.into(), 10_000, Sink::Disk);
-            one.whole_ms = Some(whole);
+            (one.whole_ms, one.whole_ci95) = (Some(whole), Some([whole * 0.9, whole * 1.1]));
             one
         };
         all.files = vec![of("ftp", 6000.0), of("rsync", 400.0), of(OWN, 200.0)];
@@ -334,13 +353,23 @@ mod tests {
             ]
         );
         put.cell.service = "rsync".into();
-        put.whole_ms = Some(600.0);
+        (put.whole_ms, put.whole_ci95) = (Some(600.0), Some([590.0, 610.0]));
         all.files.push(put);
         assert_eq!(
             beside(&all)[1],
             "gigae cp sends 10,000 files of 4,096 B in 0.80 s, rsync's daemon in 0.60 s: 0.75x as fast, so it is slower (fast, 3 and 3 copies, ground: transfer)."
         );
         assert!(files(&all).is_empty() && login(&all).is_empty());
+        all.files.last_mut().unwrap().whole_ci95 = Some([590.0, 720.0]);
+        assert!(beside(&all)[1].contains(": no difference (fast, 3 and 3 copies,"));
+        for few in all.files.iter_mut().filter(|one| one.cell.direction == Direction::Put) {
+            few.coverage = 0.5;
+        }
+        assert!(beside(&all)[1].contains("3 and 3 copies, intervals of 50 %, ground"));
+        all.files.last_mut().unwrap().repetitions.pop();
+        let few = &beside(&all)[1];
+        assert!(few.contains(": too few copies for a verdict (fast, 3 and 2 copies, ground"));
+        assert!(few.ends_with(" !"), "{few}");
     }
 
     #[test]

@@ -116,7 +116,7 @@ fn say_rate([fast, slow]: [&Series; 2], rates: [u64; 2]) -> String {
         false => "no difference".to_owned(),
     };
     let sentence = format!(
-        "TCP's round trip of {} takes {} us at {fast_rate} and {} us at {slow_rate}: {by} ({}, {}; {}).",
+        "TCP's round trip of {} takes {} us at {fast_rate} and {} us at {slow_rate}: {by} ({}, {}; {}). A virtual link holds the rate down, but does not delay a single short frame by it, as a cable does.",
         bytes(fast.size),
         short(fast.median),
         short(slow.median),
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(
             link_rate(&all),
             [
-                "TCP's round trip of 4 B takes 16.0 us at 1000 Mbit/s and 20.0 us at 100 Mbit/s: +25 % (fast, slow; spin)."
+                "TCP's round trip of 4 B takes 16.0 us at 1000 Mbit/s and 20.0 us at 100 Mbit/s: +25 % (fast, slow; spin). A virtual link holds the rate down, but does not delay a single short frame by it, as a cable does."
             ]
         );
         let same = of([("fast", shaped(1000)), ("slow", shaped(1000))], &cells);

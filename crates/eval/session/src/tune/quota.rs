@@ -8,7 +8,8 @@
 //! cgroup still holds.
 //!
 //! The kernel removes no cgroup of a killed process. That cgroup is empty and slows no process. The
-//! run's guardian removes it ([`remove_of`]), or else the next start ([`sweep`]).
+//! run's guardian removes it ([`remove_of`]), or else the next start that is in the
+//! same parent cgroup ([`sweep`]), unless another process has its number then.
 
 use super::interface::TunedInterface;
 use super::knob::{Absent, Knob, KnobForm, number};
@@ -141,15 +142,39 @@ impl Hierarchy {
         }
     }
 
+    /// Version 1 refuses more than a cgroup above has.
+    fn advise(&self, error: io::Error) -> io::Error {
+        if error.kind() != io::ErrorKind::InvalidInput {
+            return error;
+        }
+        let limit = self.own.ancestors().find_map(|group| {
+            let number = |file| {
+                let text = fs::read_to_string(group.join(file)).ok()?;
+                text.trim().parse::<f64>().ok()
+            };
+            let (quota, period) = (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?);
+            (quota > 0.0 && period > 0.0).then(|| quota / period * 100.0)
+        });
+        let limited = limit.map_or("less than that".into(), |percent| format!("{percent:.0} %"));
+        let said = format!(
+            "the control group of this process is limited to {limited}; choose a smaller cpu-quota"
+        );
+        io::Error::new(error.kind(), said)
+    }
+
     fn set(&self, percent: u32) -> io::Result<()> {
         let mine = self.mine();
-        fs::create_dir_all(&mine)?;
+        fs::create_dir_all(&mine).map_err(|error| {
+            let said = format!("make a control group: {error}; run this as root");
+            io::Error::new(error.kind(), said)
+        })?;
         let period = PORTION * 100 / percent.max(1);
         match self.version {
             Version::Two => write(&mine, "cpu.max", &format!("{PORTION} {period}")),
             Version::One => {
                 write(&mine, "cpu.cfs_period_us", &period.to_string())?;
                 write(&mine, "cpu.cfs_quota_us", &PORTION.to_string())
+                    .map_err(|error| self.advise(error))
             }
         }
     }
@@ -165,8 +190,15 @@ fn is_of_a_run(group: &Path) -> bool {
 
 /// The error names the file.
 fn write(group: &Path, file: &str, text: &str) -> io::Result<()> {
-    fs::write(group.join(file), text)
-        .map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))
+    fs::write(group.join(file), text).map_err(|error| {
+        let next = match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "; run this as root where control groups can be written"
+            }
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{file}: {error}{next}"))
+    })
 }
 
 impl Knob for Quota {
@@ -337,6 +369,19 @@ mod tests {
             let home = fs::read_to_string(own.join("cgroup.procs")).unwrap();
             assert_eq!(home, pid.to_string());
         }
+    }
+
+    #[test]
+    fn a_refused_quota_names_the_limit_above() {
+        let nic = tempfile::tempdir().unwrap();
+        let there = hierarchy(nic.path(), "some.slice", "memory\n", true);
+        let found = Hierarchy::with_quota(&there.proc).unwrap();
+        let refused = |kind: io::ErrorKind| found.advise(kind.into()).to_string();
+        assert!(refused(io::ErrorKind::InvalidInput).contains("limited to less than that"));
+        fs::write(found.own.join("cpu.cfs_quota_us"), "50000\n").unwrap();
+        fs::write(found.own.join("cpu.cfs_period_us"), "100000\n").unwrap();
+        assert!(refused(io::ErrorKind::InvalidInput).contains("limited to 50 %; choose a smaller"));
+        assert!(!refused(io::ErrorKind::NotFound).contains("limited"));
     }
 
     #[test]
