@@ -48,8 +48,8 @@ pub struct MountArgs {
     patience: u64,
     #[command(flatten)]
     node: NodeArgs,
-    /// What the command starts for itself: unmounts a device, which stands for NODE:DIR, when
-    /// standard input ends
+    /// For the second process, which this command starts: wait for the end of standard input, then
+    /// unmount MOUNTPOINT. In the place of NODE:DIR it gets the identity of the mount
     #[arg(long, hide = true)]
     unmount_later: bool,
 }
@@ -103,7 +103,7 @@ fn run(args: &MountArgs, interrupted: &AtomicBool) -> Result<(), CommandError> {
         first_number: first_number + 1000,
     };
     let (mountpoint, mounted) = Mountpoint::mount(&args.mountpoint, (directory, &root), &options)?;
-    let watcher = Watcher::start(&mountpoint);
+    let mut watcher = Watcher::start(&mountpoint);
     if let Err(cause) = &watcher {
         remark(&format!("if this command is killed, its mount stays: {cause}"));
     }
@@ -114,6 +114,11 @@ fn run(args: &MountArgs, interrupted: &AtomicBool) -> Result<(), CommandError> {
     let served = serve(&mut exchange, peer, (mounted, &node, patience), interrupted);
     // Before the endpoint, which may wait for the node.
     let unmounted = mountpoint.unmount();
+    if let Ok(watcher) = &mut watcher
+        && mountpoint.is_gone()
+    {
+        watcher.end();
+    }
     drop(watcher);
     served?;
     Ok(unmounted?)
@@ -219,18 +224,24 @@ struct Watcher(Child);
 
 impl Watcher {
     fn start(mountpoint: &Mountpoint) -> std::io::Result<Self> {
-        let device = OsStr::new(mountpoint.device());
+        let identity = OsStr::new(mountpoint.identity());
         let path = mountpoint.path().as_os_str();
         let mut command = Command::new("/proc/self/exe");
         command
             .args([OsStr::new("mount"), OsStr::new("--unmount-later"), OsStr::new("--")])
-            .args([device, path])
+            .args([identity, path])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             // Ctrl-C is for the command alone.
             .process_group(0);
         Ok(Self(command.spawn()?))
+    }
+
+    /// Nothing is left to unmount.
+    fn end(&mut self) {
+        // It fails only if the process has ended.
+        let _ = self.0.kill();
     }
 }
 
@@ -243,9 +254,9 @@ impl Drop for Watcher {
 }
 
 /// The watcher's part. It holds the directory that `/` is, not the one that it was started in.
-fn unmount_later(device: &str, path: &Path) -> Result<(), CommandError> {
+fn unmount_later(identity: &str, path: &Path) -> Result<(), CommandError> {
     std::env::set_current_dir("/")?;
     let mut rest = Vec::new();
     std::io::stdin().lock().read_to_end(&mut rest)?;
-    Ok(unmount_if_there(device, path)?)
+    Ok(unmount_if_there(identity, path)?)
 }

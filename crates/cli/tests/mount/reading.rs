@@ -125,7 +125,7 @@ fn tick() {
     std::thread::sleep(Duration::from_millis(10));
 }
 
-pub(crate) fn what_was_closed_is_seen_by_whom_opens_next() {
+pub(crate) fn a_file_that_was_closed_is_seen_by_the_next_program_that_opens_it() {
     let two = Two::new("closed", 1 << 20);
     let _share = two.share();
     let mount = two.mount("", &[]);
@@ -166,6 +166,33 @@ pub(crate) fn what_was_closed_is_seen_by_whom_opens_next() {
     fs::rename(&there, two.shared.path().join("renamed")).unwrap();
     assert_eq!(fs::read(mount.path("renamed/x")).unwrap(), b"x");
     is(fs::read(here.join("x")), Errno::NOENT);
+}
+
+/// A program gets what the file had, or its end, or an error, but no bytes that it never had.
+pub(crate) fn a_file_that_becomes_shorter_has_no_zeros_at_its_end() {
+    let two = Two::new("shorter", 1000);
+    let _share = two.share();
+    let mount = two.mount("", &[]);
+    let (there, here) = (two.shared.path().join("file"), mount.path("file"));
+    let (long, mut ends) = (2 << 20, 0);
+    for n in 0..60u64 {
+        fs::write(&there, vec![7; long]).unwrap();
+        let open = fs::File::open(&here).unwrap();
+        assert_eq!(open.metadata().unwrap().len(), long as u64);
+        let end = n * 30_011 % 1_500_000;
+        fs::File::options().write(true).open(&there).unwrap().set_len(end).unwrap();
+        // Across the new end, or from the beginning on.
+        let from = if n.is_multiple_of(2) { end.saturating_sub(5000) } else { 0 };
+        let mut got = vec![1; long];
+        let mut at = 0;
+        while let Ok(read @ 1..) = open.read_at(&mut got[at..], from + at as u64) {
+            assert!(got[at..at + read].iter().all(|&byte| byte == 7), "{n}: {from} and {at}");
+            at += read;
+        }
+        ends += usize::from(from + at as u64 == end);
+        assert!(fs::read(&here).unwrap() == vec![7; end as usize]);
+    }
+    assert!(ends > 0, "at least some end where the file does now");
 }
 
 pub(crate) fn a_file_that_was_replaced_is_never_read_as_the_former_one() {

@@ -103,6 +103,9 @@ impl Mounted {
     /// Answers from what is known, or asks the server.
     fn begin(&mut self, now: Duration, call: Call) {
         let call = match call {
+            Call::Read { number, offset, len, reply, .. } => {
+                Call::Read { number, offset, len, begun: self.inodes.read_begins(number), reply }
+            }
             Call::List { number, handle, from, reply } => match self.directories.take(handle, from)
             {
                 Some(part) => return self.fill(number, handle, from, part, reply),
@@ -156,21 +159,29 @@ impl Mounted {
                 }
             }
             (call, Reply::Stat(inode, target)) => self.answer_known(call, &inode, &target),
-            (Call::Read { number, len, reply, .. }, Reply::Range(inode, data)) => {
+            (Call::Read { number, offset, len, begun, reply }, Reply::Range(inode, data)) => {
                 if !self.inodes.is(number, &inode) {
                     return reply.error(Errno::ESTALE);
                 }
-                if data.len() > len as usize {
+                let Some(data) = bytes(data, offset, len, inode.attributes.size) else {
+                    return reply.error(Errno::EIO);
+                };
+                self.inodes.read(number, inode.attributes.version);
+                // The kernel gets no attributes here, also if they are others now: then it would
+                // not take the end of a file that has become shorter from reads on their way. It
+                // asks for them after [`TIME_TO_LIVE`]. A read that fails is repeated by the kernel
+                // where it was only ahead of a program.
+                let end = offset + data.len() as u64;
+                if data.len() < len as usize && !self.inodes.read_ends_at(number, end, begun) {
                     return reply.error(Errno::EIO);
                 }
-                self.seen(number, &inode);
-                self.inodes.read(number, inode.attributes.version);
                 reply.data(data);
             }
-            (Call::List { number, handle, from, reply }, Reply::Scan(entries, last))
-                if last || !entries.is_empty() =>
-            {
-                self.fill(number, handle, from, Part { from, entries, last }, reply);
+            (Call::List { number, handle, from, reply }, Reply::Scan(entries, last)) => {
+                match Part::new(from, entries, last) {
+                    Some(part) => self.fill(number, handle, from, part, reply),
+                    None => fail(Call::List { number, handle, from, reply }, Fault::Nonsense),
+                }
             }
             (Call::Space { reply, .. }, Reply::Space(space)) => {
                 let ([blocks, free, available], [files, files_free]) = (space.blocks, space.files);
@@ -222,6 +233,7 @@ impl Mounted {
 
     /// Gives the kernel as many entries as it has room for.
     fn fill(&mut self, number: u64, handle: u64, from: u64, part: Part, listing: Listing) {
+        let mut given = from;
         match listing {
             Listing::Names(mut reply) => {
                 for entry in part.rest(from).unwrap_or_default() {
@@ -234,11 +246,13 @@ impl Mounted {
                     if reply.add(INodeNo(of), entry.next, kind, OsStr::from_bytes(&entry.name)) {
                         break;
                     }
+                    given = entry.next;
                 }
                 reply.ok();
             }
             Listing::Full(mut reply) => {
                 for entry in part.rest(from).unwrap_or_default() {
+                    let told = self.inodes.told(entry.inode.id);
                     let of = match &entry.name[..] {
                         b"." => number,
                         b".." => self.inodes.parent(number),
@@ -251,15 +265,16 @@ impl Mounted {
                     let ttl = &TIME_TO_LIVE;
                     if reply.add(INodeNo(of), next, name, ttl, &attributes, generation) {
                         if valid_name(&entry.name) {
-                            self.inodes.forgotten(of, 1);
+                            self.inodes.restore(of, told);
                         }
                         break;
                     }
+                    given = entry.next;
                 }
                 reply.ok();
             }
         }
-        self.directories.keep(handle, part);
+        self.directories.keep(handle, part, given);
     }
 
     fn attributes(&self, number: u64, inode: &Inode) -> FileAttr {
@@ -288,6 +303,17 @@ impl Mounted {
 
 fn checked(path: Vec<u8>) -> Result<Vec<u8>, Fault> {
     if path.len() > gigae_share::MAX_PATH { Err(Fault::TooLong) } else { Ok(path) }
+}
+
+/// What of a reply's bytes a read gets, which asked for `len` at `offset`. The attributes are newer
+/// than the bytes: if the file has become shorter in between, it ends there. Fewer bytes than the
+/// file has are no answer, since the kernel would take them for its end.
+fn bytes(data: &[u8], offset: u64, len: u32, size: u64) -> Option<&[u8]> {
+    let most = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+    match data.len() {
+        got if got > len as usize || got < most.min(len as usize) => None,
+        got => Some(&data[..got.min(most)]),
+    }
 }
 
 /// Devices, sockets and FIFOs are shown as sockets: nothing can be opened by them.
@@ -343,10 +369,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_and_beyond_all_are_no_panic() {
+    fn bytes_of_a_read_fit_the_size_of_the_file() {
+        let data = [7; 100];
+        assert_eq!(bytes(&data, 50, 100, 1000), Some(&data[..]));
+        assert_eq!(bytes(&data, 50, 200, 150), Some(&data[..]), "its end");
+        assert_eq!(bytes(&data, 50, 100, 60), Some(&data[..10]), "it has become shorter");
+        assert_eq!(bytes(&data, 50, 100, 9), Some(&data[..0]));
+        assert_eq!(bytes(&data, 50, 99, 1000), None, "more than was asked for");
+        assert_eq!(bytes(&data, 50, 101, 1000), None, "some are missing");
+        assert_eq!(bytes(&data, u64::MAX, 100, u64::MAX), Some(&data[..0]));
+        assert_eq!(bytes(&[], 0, 100, 0), Some(&data[..0]));
+    }
+
+    #[test]
+    fn times_before_1970_and_out_of_range_are_converted() {
         let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1500);
         assert_eq!(time(-2, 500_000_000), before);
-        assert_eq!(time(i64::MIN, 0), time(i64::MIN, 0));
+        // The kernel's times have 64 bits of seconds: only what exceeds these is out of range.
+        assert_eq!(
+            time(i64::MAX, 999_999_999).duration_since(time(i64::MAX, 0)).unwrap().as_secs(),
+            0
+        );
+        assert!(time(i64::MIN, 0) <= SystemTime::UNIX_EPOCH);
         assert_eq!(time(0, 1), SystemTime::UNIX_EPOCH + Duration::from_nanos(1));
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum Call {
         number: u64,
         offset: u64,
         len: u32,
+        /// What the kernel had been told when it asked.
+        begun: u64,
         reply: ReplyData,
     },
     List {
@@ -77,7 +79,7 @@ impl Calls {
     }
 
     fn queue(&self) -> MutexGuard<'_, VecDeque<Call>> {
-        // A queue is whole whatever a thread did that held it.
+        // A thread that panicked while it held the lock cannot have left the queue half changed.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -21,8 +21,19 @@ struct Node {
     children: u64,
     /// The version whose attributes the kernel has.
     version: u64,
+    /// The size that the kernel was told, or has found by a read that ended earlier.
+    size: u64,
+    /// How often the kernel may have changed its attributes.
+    told: u64,
     /// The version whose bytes the kernel may have.
     cached: Option<u64>,
+}
+
+impl Node {
+    fn tell(&mut self, version: u64, size: u64) {
+        (self.version, self.size) = (version, size);
+        self.told += 1;
+    }
 }
 
 /// Files by number.
@@ -43,6 +54,8 @@ impl Inodes {
             lookups: 1,
             children: 0,
             version: inode.attributes.version,
+            size: 0,
+            told: 0,
             cached: None,
         };
         Self { root, nodes: HashMap::from([(ROOT, node)]) }
@@ -93,10 +106,12 @@ impl Inodes {
         if self.parent_of(number) != Some(parent) && self.is_beneath(parent, number) {
             return None;
         }
-        let (kind, version) = (inode.attributes.kind, inode.attributes.version);
+        let kind = inode.attributes.kind;
+        let (version, size) = (inode.attributes.version, inode.attributes.size);
         let before = self.nodes.get_mut(&number).map(|node| {
             node.lookups += 1;
-            (node.kind, node.version) = (kind, version);
+            node.kind = kind;
+            node.tell(version, size);
             let before = node.parent;
             if before != parent || node.name != name {
                 (node.parent, node.name) = (parent, name.to_vec());
@@ -114,9 +129,11 @@ impl Inodes {
             None => {
                 let name = name.to_vec();
                 let (lookups, children, cached) = (1, 0, None);
-                let id = number;
-                let node = Node { parent, name, kind, id, lookups, children, version, cached };
-                self.nodes.insert(number, node);
+                let (id, told) = (number, 0);
+                self.nodes.insert(
+                    number,
+                    Node { parent, name, kind, id, lookups, children, version, size, told, cached },
+                );
             }
         }
         Some(number)
@@ -139,10 +156,46 @@ impl Inodes {
 
     /// The kernel was told the attributes of a file again. Whether they are others than before.
     pub(crate) fn seen(&mut self, number: u64, inode: &Inode) -> bool {
-        let version = inode.attributes.version;
-        self.nodes
-            .get_mut(&number)
-            .is_some_and(|node| std::mem::replace(&mut node.version, version) != version)
+        let (version, size) = (inode.attributes.version, inode.attributes.size);
+        self.nodes.get_mut(&number).is_some_and(|node| {
+            let before = node.version;
+            node.tell(version, size);
+            before != version
+        })
+    }
+
+    /// Version and size that the kernel was told, to be [restored](Self::restore).
+    pub(crate) fn told(&self, number: u64) -> Option<(u64, u64)> {
+        self.nodes.get(&number).map(|node| (node.version, node.size))
+    }
+
+    /// The kernel had no room for what was [found](Self::found): it still has what it was told
+    /// before.
+    pub(crate) fn restore(&mut self, number: u64, told: Option<(u64, u64)>) {
+        if let (Some(node), Some((version, size))) = (self.nodes.get_mut(&number), told) {
+            node.tell(version, size);
+        }
+        self.forgotten(number, 1);
+    }
+
+    /// A read begins. What this returns belongs to its [end](Self::read_ends_at).
+    pub(crate) fn read_begins(&self, number: u64) -> u64 {
+        self.nodes.get(&number).map_or(0, |node| node.told)
+    }
+
+    /// A read has fewer bytes than it asked for: the file ends there. Whether the kernel will take
+    /// it so. If it got attributes after it had asked, it keeps their size, and has zeros for what
+    /// is missing.
+    pub(crate) fn read_ends_at(&mut self, number: u64, end: u64, begun: u64) -> bool {
+        let Some(node) = self.nodes.get_mut(&number) else { return false };
+        if end >= node.size {
+            return true;
+        }
+        let takes = node.told == begun;
+        if takes {
+            node.tell(node.version, end);
+        }
+        takes
     }
 
     /// A file is opened that has this version. Whether the kernel may use the bytes that it has.
@@ -298,7 +351,54 @@ mod tests {
         // It changes while it is open.
         inodes.read(a, 9);
         assert!(!inodes.opened(a, 8));
+        assert!(inodes.seen(a, &inode(Kind::File, 2, 10)));
         assert!(inodes.seen(a, &inode(Kind::File, 2, 8)));
         assert!(!inodes.seen(a, &inode(Kind::File, 2, 8)));
+    }
+
+    fn sized(version: u64, size: u64) -> Inode {
+        let mut inode = inode(Kind::File, 2, version);
+        inode.attributes.size = size;
+        inode
+    }
+
+    #[test]
+    fn an_entry_for_which_the_kernel_has_no_room_changes_nothing_that_it_knows() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        assert_eq!(inodes.told(2), None);
+        let a = inodes.found(ROOT, b"a", &sized(7, 50)).unwrap();
+        let told = inodes.told(a);
+        inodes.found(ROOT, b"a", &sized(8, 90));
+        inodes.restore(a, told);
+        assert_eq!(inodes.told(a), Some((7, 50)));
+        // The kernel learns of the change when the file is opened.
+        assert!(inodes.seen(a, &sized(8, 90)));
+        // One that the kernel does not know at all is not kept.
+        let told = inodes.told(3);
+        inodes.found(ROOT, b"b", &inode(Kind::File, 3, 7));
+        inodes.restore(3, told);
+        assert_eq!(inodes.len(), 2);
+        inodes.forgotten(a, 1);
+        assert_eq!(inodes.len(), 1);
+    }
+
+    #[test]
+    fn the_kernel_takes_an_early_end_only_if_it_got_no_attributes_meanwhile() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &sized(7, 1000)).unwrap();
+        let begun = inodes.read_begins(a);
+        assert!(inodes.read_ends_at(a, 1000, begun), "its end");
+        let (first, second) = (inodes.read_begins(a), inodes.read_begins(a));
+        // The second one has nothing, and arrives before the first one.
+        assert!(inodes.read_ends_at(a, 500, second));
+        assert!(!inodes.read_ends_at(a, 100, first));
+        let again = inodes.read_begins(a);
+        assert!(inodes.read_ends_at(a, 100, again), "asked again");
+        let begun = inodes.read_begins(a);
+        inodes.seen(a, &sized(8, 1000));
+        assert!(!inodes.read_ends_at(a, 100, begun));
+        let begun = inodes.read_begins(a);
+        inodes.seen(a, &sized(9, 100));
+        assert!(inodes.read_ends_at(a, 100, begun), "it knows");
     }
 }

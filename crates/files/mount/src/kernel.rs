@@ -73,7 +73,7 @@ impl Filesystem for Kernel {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.calls.put(Call::Read { number: number.0, offset, len, reply });
+        self.calls.put(Call::Read { number: number.0, offset, len, begun: 0, reply });
     }
 
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {

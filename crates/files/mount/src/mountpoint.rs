@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the kernel may read ahead: so many parts are on their way while a program reads a file from
@@ -48,7 +49,9 @@ impl std::error::Error for MountError {}
 #[derive(Debug)]
 pub struct Mountpoint {
     path: PathBuf,
-    device: String,
+    identity: String,
+    /// It was unmounted.
+    gone: Arc<AtomicBool>,
 }
 
 impl Mountpoint {
@@ -78,24 +81,28 @@ impl Mountpoint {
         let session =
             Session::new(Kernel::new(Arc::clone(&calls)), &path, &config).map_err(failed)?;
         let notifier = session.notifier();
-        let device = mounts().into_iter().rev().find(|(_, at)| *at == path);
-        let Some((device, _)) = device else {
+        let mounted = mounts().into_iter().rev().find(|(_, at)| *at == path);
+        let Some((identity, _)) = mounted else {
             return Err(MountError("cannot read /proc/self/mountinfo; mount /proc".into()));
         };
         // Only a faster read depends on it.
+        let device = identity.split_once('/').map_or("", |(_, device)| device);
         let _ = std::fs::write(
             format!("/sys/class/bdi/{device}/read_ahead_kb"),
             READ_AHEAD_KIB.to_string(),
         );
+        let gone = Arc::new(AtomicBool::new(false));
+        let is_gone = Arc::clone(&gone);
         let queue = Arc::clone(&calls);
         let reads = std::thread::Builder::new().name("mount".into()).spawn(move || {
-            // It ends when the file system is unmounted, whatever it says then.
-            let _ = session.run();
+            // The loop ends without an error when the file system is unmounted. After an error,
+            // the mount is still there, and nothing answers it.
+            is_gone.store(session.run().is_ok(), Ordering::Relaxed);
             queue.put(Call::Unmounted);
         });
         reads.map_err(failed)?;
         let caller = Caller::new(options.patience, options.first_number);
-        Ok((Self { path, device }, Mounted::new(calls, caller, root, notifier)))
+        Ok((Self { path, identity, gone }, Mounted::new(calls, caller, root, notifier)))
     }
 
     /// The path, without symlinks.
@@ -103,33 +110,42 @@ impl Mountpoint {
         &self.path
     }
 
-    /// The number of its device, by which another process finds it.
-    pub fn device(&self) -> &str {
-        &self.device
+    /// The numbers of the mount and of its device, by which another process finds it.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Whether it was unmounted. Then what is mounted there belongs to somebody else.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
     }
 
     /// Unmounts it. Programs that use it keep what they have open, until this process ends.
     pub fn unmount(&self) -> Result<(), MountError> {
-        unmount_if_there(&self.device, &self.path)
+        if self.is_gone() { Ok(()) } else { unmount_if_there(&self.identity, &self.path) }
     }
 }
 
-/// Unmounts what is mounted on this path, if it is this device.
-pub fn unmount_if_there(device: &str, path: &Path) -> Result<(), MountError> {
+/// Unmounts what is mounted on this path, if it is [this mount](Mountpoint::identity).
+pub fn unmount_if_there(identity: &str, path: &Path) -> Result<(), MountError> {
     // What was mounted last on a path hides the others.
     let last = mounts().into_iter().rev().find(|(_, at)| at == path);
-    if last.is_none_or(|(mounted, _)| mounted != device) {
+    if last.is_none_or(|(mounted, _)| mounted != identity) {
         return Ok(());
     }
     let shown = path.display();
     match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(Errno::PERM) => {
-            let mut helper = Command::new("fusermount3");
-            helper.args(["-u", "-q", "-z", "--"]).arg(path).stdin(Stdio::null());
-            match helper.status() {
-                Ok(status) if status.success() => Ok(()),
-                _ => Err(MountError(format!(
+            // The second one is that of FUSE 2.
+            let succeeds = |program: &&str| {
+                let mut helper = Command::new(program);
+                helper.args(["-u", "-q", "-z", "--"]).arg(path).stdin(Stdio::null());
+                helper.status().is_ok_and(|status| status.success())
+            };
+            match ["fusermount3", "fusermount"].iter().any(succeeds) {
+                true => Ok(()),
+                false => Err(MountError(format!(
                     "cannot unmount '{shown}'; run 'fusermount3 -u -z {shown}'"
                 ))),
             }
@@ -176,14 +192,15 @@ fn explain(at: &Path, error: &std::io::Error) -> MountError {
     MountError(format!("cannot mount on '{}': {text}", at.display()))
 }
 
-/// Device and path of each mount of this process's namespace, the last one at the end.
+/// Identity and path of each mount of this process's namespace, the last one at the end.
 fn mounts() -> Vec<(String, PathBuf)> {
     let list = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mount = |line: &[u8]| {
-        let mut fields = line.split(|&byte| byte == b' ').skip(2);
-        let device = String::from_utf8(fields.next()?.to_vec()).ok()?;
+        let mut fields = line.split(|&byte| byte == b' ');
+        let number = str::from_utf8(fields.next()?).ok()?;
+        let device = str::from_utf8(fields.nth(1)?).ok()?;
         let path = unescaped(fields.nth(1)?);
-        Some((device, PathBuf::from(OsString::from_vec(path))))
+        Some((format!("{number}/{device}"), PathBuf::from(OsString::from_vec(path))))
     };
     list.split(|&byte| byte == b'\n').filter_map(mount).collect()
 }
@@ -229,7 +246,13 @@ mod tests {
 
     #[test]
     fn what_another_has_mounted_stays() {
-        assert_eq!(unmount_if_there("999999:1", Path::new("/proc")), Ok(()));
-        assert!(mounts().iter().any(|(_, path)| path == Path::new("/proc")));
+        let is_proc = |(_, path): &(String, PathBuf)| path == Path::new("/proc");
+        let (identity, _) = mounts().into_iter().find(is_proc).unwrap();
+        // Another mount of the same device, and another device.
+        let (_, device) = identity.split_once('/').unwrap();
+        for other in [format!("0/{device}"), "0/999999:1".into(), device.into()] {
+            assert_eq!(unmount_if_there(&other, Path::new("/proc")), Ok(()));
+            assert!(mounts().iter().any(is_proc));
+        }
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! Each question has an answer or an error after a bounded time. What is lost with a session or a
 //! restarted server is asked again. Only what can be repeated is asked here.
+//!
+//! A server that sends replies is alive, however slow it is: only silence makes questions fail
+//! soon. The replies to questions that were given up are still received. Otherwise they would stay
+//! at the server, which answers only so many requests of a client at a time.
 
 use crate::error::Fault;
 use crate::fetcher::{Outgoing, Want};
@@ -18,6 +22,20 @@ const ASK_AFTER: Duration = Duration::from_secs(1);
 /// Between two tries to reach a server that was lost, or that has too much to do.
 const TRY_EVERY: Duration = Duration::from_millis(500);
 
+/// A server that answers others, but not this question, is waited for so many times as long.
+const WHILE_ALIVE: u32 = 20;
+
+/// Questions whether the other end is there that wait for an answer. After that there is one
+/// [each minute](RARELY).
+const MOST_PINGS: usize = 8;
+
+/// Between two of those.
+const RARELY: Duration = Duration::from_secs(60);
+
+/// Numbers at the end that only questions whether the other end is there may use. So the numbers
+/// begin again even if the answer to something else is lost.
+const RESERVED: u32 = 64;
+
 /// How long a question waits while the server is known to be silent. Else each of a program's
 /// questions would wait as long as the first one.
 const WHILE_SILENT: Duration = Duration::from_secs(2);
@@ -30,6 +48,16 @@ struct Question<T> {
     context: T,
 }
 
+/// What a request was sent for.
+#[derive(Debug)]
+enum Asked<T> {
+    Question(Question<T>),
+    /// A question that has got an error. Its reply will be dropped.
+    GivenUp,
+    /// Whether the other end is there.
+    Ping,
+}
+
 /// Asks questions. Time is an argument, counted from any beginning.
 ///
 /// The caller asks [`next`](Self::next) again and again, and [`failed`](Self::failed) for what has
@@ -38,15 +66,15 @@ struct Question<T> {
 pub struct Caller<T> {
     patience: Duration,
     next_number: u32,
-    /// By number; without a question, whether the other end is there.
-    in_flight: BTreeMap<u32, Option<Question<T>>>,
+    /// By number.
+    in_flight: BTreeMap<u32, Asked<T>>,
     waiting: VecDeque<Question<T>>,
     /// When a reply came last, or the first question of a busy time was asked.
     heard: Duration,
     /// Questions whether the other end is there, since it was heard of last.
     pings: u32,
     pinged: Duration,
-    /// A question got no answer in time, and none has come since.
+    /// No reply has come for the time that a question waits.
     silent: bool,
     /// A session was lost since.
     after_loss: bool,
@@ -56,8 +84,9 @@ pub struct Caller<T> {
 }
 
 impl<T> Caller<T> {
-    /// Gives up a question after so long. The first request has this number: late replies to
-    /// another program's requests, which the same peer has sent, then are no replies to this one's.
+    /// Gives up questions when no reply has come for so long. The first request has this number:
+    /// late replies to another program's requests, which the same peer has sent, then are no replies
+    /// to this one's.
     pub fn new(patience: Duration, first_number: u32) -> Self {
         Self {
             patience,
@@ -78,17 +107,29 @@ impl<T> Caller<T> {
     pub fn ask(&mut self, now: Duration, request: Request, context: T) {
         if self.is_idle() {
             // Nothing was asked, so nothing was answered.
-            self.heard = now;
+            (self.heard, self.pings) = (now, 0);
         }
         self.waiting.push_back(Question { request, asked: now, context });
     }
 
     /// Whether nothing waits for an answer.
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight.is_empty()
+        self.waiting.is_empty() && self.questions().next().is_none()
     }
 
-    /// Whether the last question got no answer.
+    /// The questions that were sent.
+    fn questions(&self) -> impl Iterator<Item = (u32, &Question<T>)> {
+        self.in_flight.iter().filter_map(|(&number, asked)| match asked {
+            Asked::Question(question) => Some((number, question)),
+            Asked::GivenUp | Asked::Ping => None,
+        })
+    }
+
+    fn pings_in_flight(&self) -> usize {
+        self.in_flight.values().filter(|asked| matches!(asked, Asked::Ping)).count()
+    }
+
+    /// Whether the server sends nothing.
     pub fn is_silent(&self) -> bool {
         self.silent
     }
@@ -109,21 +150,24 @@ impl<T> Caller<T> {
             let ping = self.ping_at();
             if ping <= now {
                 (self.pings, self.pinged, self.after_loss) = (self.pings + 1, now, false);
-                if let Some(number) = self.number() {
-                    self.in_flight.insert(number, None);
+                if let Some(number) = self.number(u32::MAX) {
+                    if self.pings_in_flight() >= MOST_PINGS {
+                        self.drop_ping();
+                    }
+                    self.in_flight.insert(number, Asked::Ping);
                     let message = Request::Ping.encode(number);
                     return Want::Send(Outgoing { number, message });
                 }
             }
             until = until.min(self.ping_at());
         }
-        if self.in_flight.len() < WINDOW
+        if self.in_flight.len() - self.pings_in_flight() < WINDOW
             && !self.waiting.is_empty()
-            && let Some(number) = self.number()
+            && let Some(number) = self.number(u32::MAX - RESERVED)
             && let Some(question) = self.waiting.pop_front()
         {
             let message = question.request.encode(number);
-            self.in_flight.insert(number, Some(question));
+            self.in_flight.insert(number, Asked::Question(question));
             return Want::Send(Outgoing { number, message });
         }
         Want::Wait(until)
@@ -131,28 +175,20 @@ impl<T> Caller<T> {
 
     /// A question that got no answer in time.
     pub fn failed(&mut self, now: Duration) -> Option<(T, Fault)> {
-        let patience = self.patience();
-        let late = |question: &Question<T>| question.asked + patience <= now;
+        if self.is_idle() {
+            return None;
+        }
+        self.silent |= self.heard + self.patience <= now;
+        let limit = self.limit();
+        let late = |question: &Question<T>| question.asked + limit <= now;
         if let Some(at) = self.waiting.iter().position(late) {
-            self.silent = true;
             return Some((self.waiting.remove(at)?.context, Fault::Silent));
         }
-        let mut asked = self.in_flight.iter();
-        let late = asked.find(|(_, asked)| asked.as_ref().is_some_and(late)).map(|(&n, _)| n);
-        if let Some(number) = late {
-            self.silent = true;
-            self.forget = self.forget.max(Some(number.saturating_add(1)));
-            let question = self.in_flight.remove(&number)??;
-            return Some((question.context, Fault::Silent));
+        let (number, _) = self.questions().find(|(_, question)| late(question))?;
+        match self.in_flight.insert(number, Asked::GivenUp)? {
+            Asked::Question(question) => Some((question.context, Fault::Silent)),
+            Asked::GivenUp | Asked::Ping => None,
         }
-        if self.in_flight.values().all(Option::is_none) && self.waiting.is_empty() {
-            // Whether the other end is there matters only to questions.
-            if let Some((&last, _)) = self.in_flight.last_key_value() {
-                self.forget = self.forget.max(Some(last.saturating_add(1)));
-                self.in_flight.clear();
-            }
-        }
-        None
     }
 
     /// A reply has arrived. Returns what it answers.
@@ -165,10 +201,14 @@ impl<T> Caller<T> {
         let asked = self.in_flight.remove(&number)?;
         (self.heard, self.pings, self.silent) = (now, 0, false);
         let reply = Reply::decode(message).map_err(|_| Fault::Nonsense);
-        let Some(question) = asked else {
-            // The server answers in order: what it has not answered before this is lost.
-            self.forget = self.forget.max(Some(number));
-            return None;
+        let question = match asked {
+            Asked::Question(question) => question,
+            Asked::GivenUp => return None,
+            Asked::Ping => {
+                // The server answers in order: what it has not answered before this is lost.
+                self.forget = self.forget.max(Some(number));
+                return None;
+            }
         };
         match reply {
             Ok(Reply::Failed(Fault::Busy)) => {
@@ -183,7 +223,7 @@ impl<T> Caller<T> {
 
     /// A request, or the reply to it, was lost.
     pub fn unanswered(&mut self, number: u32) {
-        if let Some(Some(question)) = self.in_flight.remove(&number) {
+        if let Some(Asked::Question(question)) = self.in_flight.remove(&number) {
             self.waiting.push_front(question);
         }
     }
@@ -194,31 +234,44 @@ impl<T> Caller<T> {
         (self.pings, self.after_loss) = (0, true);
     }
 
-    fn patience(&self) -> Duration {
-        if self.silent { self.patience.min(WHILE_SILENT) } else { self.patience }
+    /// How long a question may wait.
+    fn limit(&self) -> Duration {
+        match self.silent {
+            true => self.patience.min(WHILE_SILENT),
+            false => self.patience * WHILE_ALIVE,
+        }
     }
 
     /// When the first question is given up.
     fn deadline(&self) -> Duration {
-        let asked = self.in_flight.values().flatten().chain(&self.waiting);
-        let first = asked.map(|question| question.asked).min();
-        first.map_or(Duration::MAX, |first| first + self.patience())
+        let asked = self.questions().map(|(_, question)| question).chain(&self.waiting);
+        let Some(first) = asked.map(|question| question.asked).min() else { return Duration::MAX };
+        let late = first + self.limit();
+        if self.silent { late } else { late.min(self.heard + self.patience) }
+    }
+
+    /// The oldest one of these is not counted any more.
+    fn drop_ping(&mut self) {
+        let mut asked = self.in_flight.iter();
+        let ping = asked.find(|(_, asked)| matches!(asked, Asked::Ping)).map(|(&n, _)| n);
+        ping.and_then(|number| self.in_flight.remove(&number));
     }
 
     /// When the other end is asked whether it is there: later each time, since questions or answers
     /// may be lost, and soon after a session was lost, since other replies may be lost with it.
     fn ping_at(&self) -> Duration {
-        let since = match self.after_loss {
-            true => self.not_before.saturating_sub(ASK_AFTER),
-            false => self.heard.max(self.pinged),
-        };
-        since + ASK_AFTER * (1 << self.pings.min(5))
+        let wait = ASK_AFTER * (1 << self.pings.min(5));
+        match self.after_loss {
+            true => self.not_before.saturating_sub(ASK_AFTER) + wait,
+            false if self.pings_in_flight() < MOST_PINGS => self.heard.max(self.pinged) + wait,
+            false => self.pinged + RARELY,
+        }
     }
 
     /// A number for a request. None is used twice while a reply to it may come: before the numbers
-    /// begin again, all others have been answered.
-    fn number(&mut self) -> Option<u32> {
-        if self.next_number == u32::MAX {
+    /// begin again, all others have been answered or are lost.
+    fn number(&mut self, end: u32) -> Option<u32> {
+        if self.next_number >= end {
             if !self.in_flight.is_empty() {
                 return None;
             }

@@ -15,6 +15,9 @@ use std::path::Path;
 /// Files that stay open between two requests for parts: as many as a fetcher reads at a time.
 const MOST_OPEN: usize = 16;
 
+/// So often the rest of a part is read of a file that grows faster than it is read.
+const TRIES: u32 = 8;
+
 /// Bytes of names that the kernel returns at once.
 const NAMES: usize = 32 << 10;
 
@@ -254,13 +257,14 @@ impl Source for Export {
             let entry = entry.map_err(|e| self.fault(e))?;
             let name = entry.file_name().to_bytes();
             let inode = match name {
-                // What is above an export is nobody's business.
+                // A client sees nothing of the directory above an export: not even its attributes.
                 b"." | b".." => itself,
-                name if valid_name(name) => match inode::of(&directory, name) {
-                    Ok(inode) => inode,
-                    Err(Errno::NOENT) => continue,
-                    Err(error) => return Err(of_source(error)),
-                },
+                name if valid_name(name) => {
+                    match inode::listed(inode::of(&directory, name), entry.ino()) {
+                        Some(inode) => inode,
+                        None => continue,
+                    }
+                }
                 _ => continue,
             };
             let next = entry.next_entry_cookie();
@@ -279,9 +283,20 @@ impl Source for Export {
         out: &mut [u8],
     ) -> Result<(Inode, usize), Fault> {
         self.with_open(path, Symlinks::Refused, |file| {
-            let read = fill_most(file, offset, out)?;
-            let inode = inode::of(file, b"").map_err(of_source)?;
-            if inode.id == id { Ok((inode, read)) } else { Err(Fault::Changed) }
+            let (mut read, mut tries) = (0, TRIES);
+            loop {
+                read += fill_most(file, offset + read as u64, &mut out[read..])?;
+                let inode = inode::of(file, b"").map_err(of_source)?;
+                if inode.id != id {
+                    return Err(Fault::Changed);
+                }
+                // A file that grows at this moment has not ended where the bytes do.
+                let whole = read == out.len() || offset + read as u64 >= inode.attributes.size;
+                tries -= 1;
+                if whole || tries == 0 {
+                    return Ok((inode, read));
+                }
+            }
         })
     }
 

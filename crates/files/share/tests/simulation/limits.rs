@@ -1,6 +1,7 @@
 //! What a fetcher and a pusher bear from the other end.
 
-use crate::world::{MS, Written, attributes};
+use crate::world::{MS, attributes};
+use crate::written::Written;
 use gigae_share::{Attributes, Entry, Fault, Fetcher, Kind, Options, ReplyHeader, Want, Wanted};
 use std::time::Duration;
 

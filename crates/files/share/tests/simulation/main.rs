@@ -4,6 +4,7 @@
 mod limits;
 mod mounted;
 mod world;
+mod written;
 
 use gigae_share::{Fault, Kind};
 use world::{Faults, World};

@@ -1,6 +1,7 @@
 //! The questions of a mounted file system on the same network.
 
-use crate::world::{Client, Faults, MS, World, Written};
+use crate::world::{Client, Faults, MS, World};
+use crate::written::Written;
 use gigae_share::{Caller, Fault, Kind, PART, Reply, Request, Server, Source, Want, digest};
 use std::time::Duration;
 
@@ -169,6 +170,100 @@ fn a_server_that_is_gone_is_an_error_after_a_bounded_time() {
     }
 }
 
+/// Parts of a large file, as many as these.
+fn parts(world: &mut World, count: u64) -> Vec<Request> {
+    let path = b"parts".to_vec();
+    world.shared.0.insert(path.clone(), crate::world::file(vec![7; PART * count as usize], 1));
+    let id = world.shared.stat(&path).unwrap().0.id;
+    let part =
+        |n| Request::Range { path: path.clone(), id, offset: n * PART as u64, len: PART as u32 };
+    (0..count).map(part).collect()
+}
+
+/// All of them take much longer than the patience.
+#[test]
+fn a_server_that_is_slow_and_alive_is_no_silent_one() {
+    for seed in 0..5 {
+        let mut world = World::new(seed);
+        // 1 Mbit/s.
+        world.per_byte = Duration::from_micros(8);
+        let mut client = Questions::new(PATIENCE);
+        for request in parts(&mut world, 60) {
+            client.ask(world.now(), request);
+        }
+        world.serve(Faults::default(), &mut client);
+        assert!(client.answered > PATIENCE * 4, "{:?}", client.answered);
+        assert_eq!((client.silent(), client.caller.is_silent()), (0, false), "seed {seed}");
+        assert!(world.most_in_flight <= 24, "the window and pings: {}", world.most_in_flight);
+    }
+}
+
+/// A server that hears and does nothing for a while, as with a disk that hangs. Its replies come
+/// when the questions were given up.
+#[test]
+fn a_server_is_used_again_after_replies_that_came_too_late() {
+    for seed in 0..2 {
+        let mut world = World::new(seed);
+        let mut client = Questions::new(PATIENCE);
+        let asked = parts(&mut world, 20);
+        let expected: Vec<_> = asked.iter().map(|part| Some(expected(&mut world, part))).collect();
+        let ask = |world: &mut World, client: &mut Questions| {
+            let first = client.answers.len();
+            for request in &asked {
+                client.ask(world.now(), request.clone());
+            }
+            world.serve(Faults::default(), client);
+            first
+        };
+        for hangs in [1, 2, 4] {
+            world.stall_server(PATIENCE * hangs);
+            let silent = client.silent();
+            while world.now() < world.stalled() {
+                ask(&mut world, &mut client);
+                world.pass(MS * 1000);
+            }
+            assert!(client.silent() > silent);
+            // What was late arrives beside the answers to these.
+            for _ in 0..2 {
+                let first = ask(&mut world, &mut client);
+                assert!(client.answers[first..] == expected, "seed {seed}");
+            }
+        }
+    }
+}
+
+/// A server that is alive and never answers one question.
+#[test]
+fn a_question_alone_without_an_answer_ends_in_any_case() {
+    let mut caller = Caller::new(PATIENCE, 1);
+    caller.ask(Duration::ZERO, Request::Stat { path: Vec::new() }, 0);
+    let Want::Send(_) = caller.next(Duration::ZERO) else { panic!("it is not sent") };
+    let (mut now, mut question) = (Duration::ZERO, 1);
+    let failed = loop {
+        caller.ask(now, Request::Stat { path: Vec::new() }, question);
+        let number = loop {
+            match caller.next(now) {
+                Want::Send(sent) if sent.message != Request::Ping.encode(sent.number) => {
+                    break sent.number;
+                }
+                Want::Send(_) | Want::Forget(_) => {}
+                want => panic!("{want:?}"),
+            }
+        };
+        now += Duration::from_secs(5);
+        // An error, which is an answer.
+        let answer = caller.reply(now, number, &[1, Fault::Denied as u8]);
+        assert_eq!(answer.map(|(question, _)| question), Some(question));
+        question += 1;
+        if let Some((failed, _)) = caller.failed(now) {
+            break failed;
+        }
+        assert!(now < PATIENCE * 30);
+    };
+    assert_eq!((failed, caller.is_silent()), (0, false));
+    assert!(now > PATIENCE * 3);
+}
+
 /// A file that changes meanwhile is read as it is, and bytes of another file never.
 #[test]
 fn whatever_a_server_says_a_question_has_one_answer() {
@@ -188,7 +283,7 @@ fn whatever_a_server_says_a_question_has_one_answer() {
 fn a_number_is_not_used_twice_when_all_have_been() {
     let mut world = World::new(1);
     let mut client = Questions::new(PATIENCE);
-    client.caller = Caller::new(PATIENCE, u32::MAX - 3);
+    client.caller = Caller::new(PATIENCE, u32::MAX - 80);
     for _ in 0..40 {
         client.ask(world.now(), Request::Stat { path: Vec::new() });
     }
