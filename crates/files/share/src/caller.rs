@@ -85,8 +85,8 @@ pub struct Caller<T> {
 
 impl<T> Caller<T> {
     /// Gives up questions when no reply has come for so long. The first request has this number:
-    /// late replies to another program's requests, which the same peer has sent, then are no replies
-    /// to this one's.
+    /// late replies to another program's requests, which the same peer has sent, then are no
+    /// replies to this one's.
     pub fn new(patience: Duration, first_number: u32) -> Self {
         Self {
             patience,
