@@ -503,6 +503,7 @@ fn a_slower_cpus_control_group_goes_with_the_run_however_it_ends() {
         let deadline = Instant::now() + PATIENCE;
         let groups = loop {
             assert!(Instant::now() < deadline, "no process has a quota");
+            assert!(run.try_wait().unwrap().is_none(), "the run ended without a quota");
             if let [Some(here), Some(there)] = pids.map(quota_group) {
                 break [here, there];
             }
