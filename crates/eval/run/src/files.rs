@@ -487,7 +487,7 @@ mod tests {
         let cells = Plan::load("files").unwrap().file_cells(Some("cable"));
         let services: Vec<String> =
             by_server(cells).iter().map(|group| group[0].cell.service.clone()).collect();
-        let all = ["ftp", "lftp", "smb", "rsync", "rsync-ssh", "scp", OWN];
+        let all = ["ftp", "lftp", "smb", "nfs", "rsync", "rsync-ssh", "scp", OWN];
         assert_eq!(services, all);
     }
 
