@@ -56,7 +56,7 @@ impl Service for Lftp {
         words(["--norc", "-c", &script])
     }
 
-    /// It keeps a history even if it is told not to.
+    /// lftp always writes a history. It goes into the run's directory.
     fn environment(&self, fetch: &Fetch<'_>) -> Vec<(&'static str, String)> {
         vec![("LFTP_HOME", fetch.directory.join("lftp").display().to_string())]
     }

@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(inodes.len(), 3);
         inodes.forgotten(b, 1);
         assert_eq!(inodes.len(), 1);
-        // A file with two names, of which the kernel keeps the first.
+        // One file has two names. The kernel forgets the directory of the first one.
         let c = inodes.found(ROOT, b"c", &directory(4)).unwrap();
         let d = inodes.found(ROOT, b"d", &directory(5)).unwrap();
         inodes.found(c, b"x", &inode(Kind::File, 6, 7));
