@@ -70,31 +70,26 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
             used = now;
             match happened {
                 Event::Request(peer, memory, len) => {
-                    if let Some(asked) = exchange.answer(peer, &memory[..len], &mut export)? {
-                        let mut out = exchange.buffer();
-                        let number = match asked {
-                            Answer::Take { number, id, sources, to, ignore_times, exact } => {
-                                let push = Push { id, sources, to, ignore_times, exact };
-                                let begun = match args.writable {
-                                    true => jobs.begin(&mut exchange, peer, push, &export),
-                                    false => Err(Fault::ReadOnly),
-                                };
-                                Server::<()>::taken(begun, &mut out);
-                                number
-                            }
-                            Answer::Status(number) => {
-                                let status = jobs.status(peer);
-                                Server::<()>::status(status.as_ref().map_err(|f| *f), &mut out);
-                                number
-                            }
-                            Answer::Cancel { number, id } => {
-                                let status = jobs.cancel(&mut exchange, peer, id);
-                                Server::<()>::status(status.as_ref().map_err(|f| *f), &mut out);
-                                number
-                            }
-                            Answer::Reply(_) | Answer::Ignore => unreachable!("answered"),
-                        };
-                        exchange.reply(peer, number, out)?;
+                    match exchange.answer(peer, &memory[..len], &mut export)? {
+                        None => {}
+                        Some(Answer::Take { number, id, sources, to, ignore_times, exact }) => {
+                            let push = Push { id, sources, to, ignore_times, exact };
+                            let begun = match args.writable {
+                                true => jobs.begin(&mut exchange, peer, push, &export)?,
+                                false => Err(Fault::ReadOnly),
+                            };
+                            let mut out = exchange.buffer();
+                            Server::<()>::taken(begun, &mut out);
+                            exchange.reply(peer, number, out)?;
+                        }
+                        Some(Answer::Status(number)) => jobs.asked(&mut exchange, peer, number)?,
+                        Some(Answer::Cancel { number, id }) => {
+                            let status = jobs.cancel(&mut exchange, peer, id);
+                            let mut out = exchange.buffer();
+                            Server::<()>::status(status.as_ref().map_err(|f| *f), &mut out);
+                            exchange.reply(peer, number, out)?;
+                        }
+                        Some(Answer::Reply(_) | Answer::Ignore) => unreachable!("answered"),
                     }
                     exchange.served(memory)?;
                 }

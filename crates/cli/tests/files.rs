@@ -24,6 +24,7 @@ fn main() {
         a_file_that_changes_is_not_copied_in_a_mixed_state,
         a_full_disk_is_said_and_the_next_try_goes_on,
         a_push_goes_on_when_the_server_is_started_again,
+        a_push_goes_on_when_the_server_had_no_processor_for_a_while,
         a_push_that_was_interrupted_does_not_mix_with_the_next_one,
         a_push_names_the_files_of_its_user,
         servers_and_clients_are_killed_and_no_file_is_wrong,
@@ -221,9 +222,13 @@ fn every_mistake_is_one_line_that_says_what_to_do() {
     fails(&[&there("large"), to], "start 'gigae share' there");
 }
 
-fn interrupt(child: &Child) {
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+fn signal(child: &Child, signal: &str) {
+    let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
+}
+
+fn interrupt(child: &Child) {
+    signal(child, "-INT");
 }
 
 fn a_copy_that_is_interrupted_names_what_it_leaves_and_goes_on() {
@@ -367,6 +372,28 @@ fn a_push_that_was_interrupted_does_not_mix_with_the_next_one() {
         let complete = files(two.to.path()).into_iter().filter(|(path, _)| !is_temporary(path));
         assert_eq!(complete.count(), files(&next).len());
     }
+}
+
+/// For longer than a request's reply is waited for, before the first request.
+fn a_push_goes_on_when_the_server_had_no_processor_for_a_while() {
+    let two = Two::new("stopped", 1 << 20);
+    let share =
+        Share::start(&two.fabric.node(1), two.to.path(), &["--writable", "--trust-every-node"]);
+    signal(&share.0, "-STOP");
+    let arguments = [two.from.path().as_ref(), &there("copy")[..]];
+    let mut child = cp(&two.fabric.node(2), &arguments).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    signal(&share.0, "-CONT");
+    let ended = (0..600).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        child.try_wait().unwrap()
+    });
+    if ended.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(ended.expect("it does not end").success());
+    same(two.from.path(), &two.to.path().join("copy"));
 }
 
 fn a_push_names_the_files_of_its_user() {

@@ -3,7 +3,8 @@
 use super::exchange::Exchange;
 use gigae::Peer;
 use gigae_share::{
-    Fault, Fetcher, MOST_PROBLEMS, Options, Status, Want, Wanted, duplicate, join, valid_path,
+    Fault, Fetcher, MOST_PROBLEMS, Options, Server, Status, Want, Wanted, duplicate, join,
+    valid_path,
 };
 use gigae_tree::{Destination, Export, Place};
 use std::collections::HashMap;
@@ -22,6 +23,10 @@ const MOST_EXPECTED: usize = 512;
 
 /// A client that answers nothing for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a client waits for the answer how far its push is, if that is not over before. So it
+/// knows the end as soon as it is there.
+const ANSWER_AFTER: Duration = Duration::from_millis(100);
 
 /// What a client has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +55,8 @@ struct Job {
     /// Its destination is a new path.
     new: bool,
     state: State,
+    /// The client's question how far it is, and when it is answered at the latest.
+    asked: Option<(u32, Duration)>,
 }
 
 impl Job {
@@ -62,6 +69,21 @@ impl Job {
 
     fn is_over(&self) -> bool {
         matches!(self.state, State::Over(_))
+    }
+
+    fn status(&self) -> Status {
+        match &self.state {
+            State::Over(status) => (**status).clone(),
+            State::Running(running) => running.fetcher.progress().status(false),
+        }
+    }
+
+    /// Answers the client's question how far it is.
+    fn answer(&mut self, exchange: &mut Exchange, peer: Peer) -> Result<(), String> {
+        let Some((number, _)) = self.asked.take() else { return Ok(()) };
+        let mut out = exchange.buffer();
+        Server::<()>::status(Ok(&self.status()), &mut out);
+        exchange.reply(peer, number, out)
     }
 
     /// Ends it: nothing more is expected for it, and nothing of it stays open.
@@ -91,6 +113,20 @@ pub(crate) struct Jobs(HashMap<Peer, Job>);
 impl Jobs {
     /// Begins one, unless the client has it already. Whether its path is a new one.
     pub(crate) fn begin(
+        &mut self,
+        exchange: &mut Exchange,
+        peer: Peer,
+        push: Push,
+        export: &Export,
+    ) -> Result<Result<bool, Fault>, String> {
+        // Nothing is left unanswered of a push that this one replaces.
+        if let Some(job) = self.0.get_mut(&peer) {
+            job.answer(exchange, peer)?;
+        }
+        Ok(self.begin_new(exchange, peer, push, export))
+    }
+
+    fn begin_new(
         &mut self,
         exchange: &mut Exchange,
         peer: Peer,
@@ -135,16 +171,25 @@ impl Jobs {
         let number = RandomState::new().build_hasher().finish() >> 33;
         let fetcher = Fetcher::new(wanted, options, now).first_number(number as u32);
         let state = State::Running(Box::new(Running { to, fetcher, destination }));
-        self.0.insert(peer, Job { id, new, state });
+        self.0.insert(peer, Job { id, new, state, asked: None });
         Ok(new)
     }
 
-    /// How far a client's is.
-    pub(crate) fn status(&self, peer: Peer) -> Result<Status, Fault> {
-        match &self.0.get(&peer).ok_or(Fault::NotFound)?.state {
-            State::Over(status) => Ok((**status).clone()),
-            State::Running(running) => Ok(running.fetcher.progress().status(false)),
-        }
+    /// A client asks how far its push is. It is answered when that is over, and after a while.
+    pub(crate) fn asked(
+        &mut self,
+        exchange: &mut Exchange,
+        peer: Peer,
+        number: u32,
+    ) -> Result<(), String> {
+        let Some(job) = self.0.get_mut(&peer) else {
+            let mut out = exchange.buffer();
+            Server::<()>::status(Err(Fault::NotFound), &mut out);
+            return exchange.reply(peer, number, out);
+        };
+        job.answer(exchange, peer)?;
+        job.asked = Some((number, exchange.now() + ANSWER_AFTER));
+        Ok(())
     }
 
     /// Stops this one of a client.
@@ -156,10 +201,11 @@ impl Jobs {
     ) -> Result<Status, Fault> {
         let job = self.0.get_mut(&peer).filter(|job| job.id == id).ok_or(Fault::NotFound)?;
         job.end(exchange, peer);
-        self.status(peer)
+        Ok(job.status())
     }
 
-    /// Sends what is to be asked. Returns when something is to be asked next.
+    /// Sends what is to be asked, and answers what is to be answered. Returns when something is to
+    /// be done next.
     pub(crate) fn ask(&mut self, exchange: &mut Exchange) -> Result<Duration, String> {
         let now = exchange.now();
         let mut next = now + PATIENCE;
@@ -174,6 +220,11 @@ impl Jobs {
                     }
                     Want::Nothing => job.end(exchange, peer),
                 }
+            }
+            match job.asked {
+                Some((_, until)) if job.is_over() || until <= now => job.answer(exchange, peer)?,
+                Some((_, until)) => next = next.min(until),
+                None => {}
             }
         }
         Ok(next)
@@ -235,7 +286,7 @@ mod tests {
                 ignore_times: false,
                 exact: false,
             };
-            assert_eq!(jobs.begin(&mut exchange, peer, push, &export), Ok(false));
+            assert_eq!(jobs.begin(&mut exchange, peer, push, &export), Ok(Ok(false)));
             jobs.ask(&mut exchange).unwrap();
             while exchange.take().unwrap().is_some() {}
             assert!((1..=32).contains(&exchange.expected()), "{}: {id}", exchange.expected());

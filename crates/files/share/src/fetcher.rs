@@ -108,6 +108,7 @@ pub enum Want {
     Send(Outgoing),
     /// The other end has answered everything up to this request, or it is lost. Stop waiting for
     /// replies to earlier ones that have not begun to arrive, and [say](Fetcher::unanswered) which.
+    /// It is wanted once: what the caller says of it may come later.
     Forget(u32),
     /// A reply, or until this time.
     Wait(Duration),

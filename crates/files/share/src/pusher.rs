@@ -5,7 +5,8 @@ use crate::fetcher::{Outgoing, Want};
 use crate::message::{Reply, Request, Status};
 use std::time::Duration;
 
-/// Between two questions how far the server is.
+/// Between two questions how far the server is. A server that has no more to say answers so late
+/// that the next question goes out at once.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Between two tries to reach a server that was lost.
@@ -83,7 +84,12 @@ impl Pusher {
         }
         if let Some((number, since)) = self.asked {
             let lost = since + LOST_AFTER;
-            return if lost <= now { Want::Forget(number + 1) } else { Want::Wait(lost) };
+            if now < lost {
+                return Want::Wait(lost.min(given_up));
+            }
+            // Once: the caller says later that it has no answer.
+            self.asked = Some((number, now));
+            return Want::Forget(number + 1);
         }
         if now < self.not_before {
             return Want::Wait(self.not_before);
@@ -114,9 +120,7 @@ impl Pusher {
 
     /// A reply has arrived.
     pub fn reply(&mut self, now: Duration, number: u32, message: &[u8]) {
-        if self.asked.is_none_or(|(asked, _)| asked != number) {
-            return;
-        }
+        let Some((_, since)) = self.asked.filter(|(asked, _)| *asked == number) else { return };
         self.asked = None;
         let reply = Reply::decode(message);
         self.busy = matches!(reply, Ok(Reply::Failed(Fault::Busy)));
@@ -126,9 +130,10 @@ impl Pusher {
             return;
         }
         self.heard = now;
-        self.not_before = now + ASK_EVERY;
+        self.not_before = since + ASK_EVERY;
         match (self.taken, reply) {
             (false, Ok(Reply::Taken(new))) => {
+                self.not_before = now;
                 self.taken = true;
                 // If it has to begin again, that path is there.
                 if let Request::Take { exact, .. } = &mut self.take {

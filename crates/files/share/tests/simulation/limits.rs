@@ -2,7 +2,9 @@
 
 use crate::world::{MS, attributes};
 use crate::written::Written;
-use gigae_share::{Attributes, Entry, Fault, Fetcher, Kind, Options, ReplyHeader, Want, Wanted};
+use gigae_share::{
+    Attributes, Entry, Fault, Fetcher, Kind, Options, Pusher, ReplyHeader, Want, Wanted,
+};
 use std::time::Duration;
 
 fn fetcher() -> Fetcher {
@@ -102,4 +104,26 @@ fn a_server_with_too_much_to_do_is_asked_again_and_given_up_in_the_end() {
     assert!(busy >= 20);
     let fetcher = run(|_| vec![ReplyHeader::Failed as u8, Fault::Busy as u8]);
     assert_eq!(fetcher.fatal(), Some(Fault::Busy));
+}
+
+/// A caller asks for all there is to do before it says what has no answer.
+#[test]
+fn a_pusher_says_once_that_a_request_is_lost() {
+    let options = Options { ignore_times: false, patience: Duration::from_secs(30) };
+    let mut pusher = Pusher::new(1, Vec::new(), Vec::new(), options, Duration::ZERO);
+    let mut now = Duration::ZERO;
+    for _ in 0..5 {
+        let Want::Send(request) = pusher.next(now) else { panic!("nothing is asked") };
+        let Want::Wait(lost) = pusher.next(now) else { panic!("nothing is waited for") };
+        now = lost;
+        assert_eq!(pusher.next(now), Want::Forget(request.number + 1));
+        assert!(matches!(pusher.next(now), Want::Wait(until) if until > now));
+        pusher.unanswered(now, request.number);
+        let Want::Wait(again) = pusher.next(now) else { panic!("it is asked again at once") };
+        now = again;
+    }
+    while let Want::Send(_) | Want::Wait(_) | Want::Forget(_) = pusher.next(now) {
+        now += MS;
+    }
+    assert_eq!((pusher.next(now), pusher.fatal()), (Want::Nothing, Some(Fault::Silent)));
 }
