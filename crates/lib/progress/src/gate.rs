@@ -304,9 +304,9 @@ pub(crate) mod barrier {
             *OFFERED
         }
 
-        /// Before [`pass`], by the thread that calls it. In a process with several threads the
-        /// kernel waits for a grace period of RCU, up to some 30 ms, so the program must not call
-        /// this.
+        /// Before [`pass`]. In a process with several threads the kernel waits for a grace period
+        /// of RCU the first time, up to some 30 ms, so the program must not call this there. Later
+        /// calls do nothing.
         pub(crate) fn register() {
             if is_there() {
                 // If that fails, so does `pass`.

@@ -283,6 +283,11 @@ impl ProgressThread {
     }
 
     fn start(&'static self) -> io::Result<JoinHandle<()>> {
+        // Without other threads this takes no time. The thread would wait for a grace period, and
+        // a program that ends soon would wait for the thread.
+        if gigae_host::proc::process::is_single_threaded() {
+            barrier::register();
+        }
         gigae_host::signals::blocked(|| {
             let thread = std::thread::Builder::new().name("gigae-progress".into());
             thread.spawn(move || {

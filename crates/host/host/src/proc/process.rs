@@ -57,6 +57,11 @@ pub fn is_alive(pid: u32) -> bool {
     Stat::of(pid).is_some_and(|stat| stat.state != 'Z')
 }
 
+/// Whether this process has no other thread than the calling one; false if that is not known.
+pub fn is_single_threaded() -> bool {
+    value(&read("/proc/self/status"), "Threads") == Some("1")
+}
+
 /// What a process calls itself; nothing if no process has this id.
 pub fn command(pid: u32) -> String {
     read(&format!("/proc/{pid}/comm")).trim_end().to_owned()
