@@ -29,11 +29,12 @@ BUILD ?= -p gigae-cli -p gigae-capi -p gigae-ofi
 DEB_COMPRESSION ?= xz
 DEB_OUT ?=
 
-.PHONY: eval bench mpi niclab niclab-ci test torture simulate model chaos fuzz search miri loom check docs build install uninstall static deb reproducible bpf fmt clean help
+.PHONY: eval services bench mpi niclab niclab-ci test torture simulate model chaos fuzz search miri loom check docs build install uninstall static deb reproducible bpf fmt clean help
 
 help:
 	@echo "make eval    set up a virtual Gigabit Ethernet, measure on it, write $(OUT)/report.html"
 	@echo "             (PLAN=$(PLAN) OUT=$(OUT) ARGS='...'; root adds AF_XDP and links with loss)"
+	@echo "make services  install the file servers and clients that file plans and 'gigae soak --services' use"
 	@echo "make bench   measure the library's targets $(RUNS) times, and say which it reached"
 	@echo "             (about 8 minutes each; RUNS=$(RUNS) OUT=$(OUT); root adds AF_XDP and links with loss)"
 	@echo "make mpi     measure Open MPI over TCP and over gigae, RUNS=$(RUNS) times, side by side, answers checked"
@@ -72,6 +73,9 @@ SERVICES_nfs-full = $(SERVICES_nfs)
 SERVICES_files = $(SERVICES_smb) $(NFS_CP) lftp=lftp rsync=rsync \
                  sshd=openssh-server ssh=openssh-client ssh-keygen=openssh-client scp=openssh-client
 SERVICES_files-full = $(SERVICES_files)
+
+services:
+	@tools/need $(SERVICES_files) $(SERVICES_nfs)
 
 eval: build
 	@[ -z "$(SERVICES_$(PLAN))" ] || tools/need $(SERVICES_$(PLAN))

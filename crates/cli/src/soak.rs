@@ -9,6 +9,7 @@ use clap::Args;
 use gigae_eval_measure::environment;
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, megabytes};
+use gigae_eval_model::service;
 use gigae_eval_model::traffic::{STREAMS, Traffic};
 use gigae_eval_page::files;
 use gigae_eval_run::RunProgress;
@@ -16,6 +17,8 @@ use gigae_eval_session::remark::remark;
 use gigae_eval_soak::report::verified;
 use gigae_eval_soak::rules::SETTLED;
 use gigae_eval_soak::run;
+use gigae_eval_soak::services;
+use gigae_eval_soak::services::state::{ServiceSettings, ServiceSoak};
 use gigae_eval_soak::state::{FILE, Settings, SoakState, SoakVerdict};
 use gigae_eval_soak::watch::{ProgressSink, unix};
 use gigae_nic as nic;
@@ -40,18 +43,24 @@ const EXIT_CODES: &str = "Exit codes: 0 passed; 1 deviated, or an error in one l
 /// This end and each client exchange gigae messages of all kinds and TCP streams, with pauses and
 /// bursts. Without --peer, this creates a virtual network and removes it at the end. With --peer,
 /// the clients are machines on which `gigae serve` runs. State and report are written every minute.
-/// --resume continues a soak that was interrupted or killed.
+/// --resume continues a soak that was interrupted or killed. With --services, real file servers run
+/// in one node and clients in the others, and every copy is compared by a hash; this cannot be
+/// continued.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SoakArgs {
     /// Clients on the virtual network
     #[arg(long, default_value_t = 7, value_name = "N", conflicts_with = "peer", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub clients: u8,
+    /// Soak file services in place of messages, on the virtual network, as root: a comma-separated
+    /// list of ftp, smb, nfs, lftp, rsync, rsync-ssh, scp, gigae
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with_all = ["peer", "stall", "tui"])]
+    pub services: Vec<String>,
     /// Duration: 90s, 10m, 12h, 30d
     #[arg(long, default_value = "10m", value_name = "TIME", value_parser = duration::parse)]
     pub duration: Duration,
-    /// Rate of this end in each direction, for all clients and all kinds of traffic together: a
-    /// percentage of the link's rate, or a rate such as 200mbit
+    /// Rate of this end in each direction, for all clients and all kinds of traffic together, or of
+    /// all file services together: a percentage of the link's rate, or a rate such as 200mbit
     #[arg(long, default_value = "10%", value_name = "PART|RATE")]
     pub rate: String,
     /// Seed for sizes, pauses and bursts
@@ -74,11 +83,11 @@ pub struct SoakArgs {
     /// File with the key that all machines share, from 'gigae key' [default: /etc/gigae/key]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
-    /// Directory for soak.json, report.html and report.md
+    /// Directory for soak.json (services.json with --services), report.html and report.md
     #[arg(long, default_value = "soak", value_name = "DIR")]
     pub out: PathBuf,
     /// Continue the soak of this directory, which was interrupted or killed, for the remaining time
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["clients", "duration", "rate", "seed", "stall", "peer", "nic", "cluster", "key", "out"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["clients", "duration", "rate", "seed", "stall", "peer", "nic", "cluster", "key", "out", "services"])]
     pub resume: Option<PathBuf>,
     /// Show a live view on standard error: rates, retransmissions, CPUs, what each end has
     /// verified. Key q stops, ? lists the keys
@@ -109,6 +118,9 @@ impl SoakArgs {
 }
 
 fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, CommandError> {
+    if !args.services.is_empty() {
+        return soak_services(args, interrupted);
+    }
     if args.tui {
         tui::ready()?;
     }
@@ -118,9 +130,7 @@ fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, Co
     };
     files::prepare(&out)?;
     if state.settings.peers.is_empty() {
-        // Whatever a killed run left behind.
-        gigae_fabric::Fabric::preflight()?;
-        gigae_fabric::Fabric::down_abandoned()?;
+        clean()?;
     }
     let serve = ["/proc/self/exe".into(), "serve".into()];
     let outcome = if args.tui {
@@ -135,6 +145,57 @@ fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, Co
     let state = outcome?;
     say(&summary(&state, &out))?;
     Ok(state.verdict)
+}
+
+/// Removes what killed runs have left of virtual networks.
+fn clean() -> Result<(), CommandError> {
+    gigae_fabric::Fabric::preflight()?;
+    gigae_fabric::Fabric::down_abandoned()?;
+    Ok(())
+}
+
+fn soak_services(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, CommandError> {
+    for (at, name) in args.services.iter().enumerate() {
+        if service::by_name(name).is_none() {
+            let known = service::names();
+            return Err(CommandError::Error(format!(
+                "there is no file service '{name}'; choose some of {known}"
+            )));
+        }
+        if args.services[..at].contains(name) {
+            return Err(CommandError::Error(format!("'{name}' is there twice; name it once")));
+        }
+    }
+    let settings = ServiceSettings {
+        services: args.services.clone(),
+        clients: args.clients,
+        duration: args.duration.as_secs_f64(),
+        rate: rate(&args.rate, GIGABIT).map_err(CommandError::Error)?,
+        seed: args.seed,
+    };
+    files::prepare(&args.out)?;
+    clean()?;
+    let mut terminal = Terminal::new();
+    let state = ServiceSoak::new(settings, command(args), &environment::now());
+    let outcome = services::run(state, &args.out, interrupted, &mut |state| {
+        let all = state.settings.duration;
+        terminal.show((state.elapsed, all), &services::report::say(state));
+    });
+    terminal.bar.clear();
+    let state = outcome?;
+    let mut text = services::report::say(&state) + "\n";
+    for deviation in state.deviations.iter().take(5) {
+        let _ = writeln!(text, "  {} {}: {}", deviation.utc, deviation.end, deviation.what);
+    }
+    say(&(text + &named(&args.out, services::state::FILE)))?;
+    Ok(state.verdict)
+}
+
+/// The files that were written.
+fn named(out: &Path, state: &str) -> String {
+    [state, "report.html", "report.md"]
+        .map(|name| format!("{}\n", out.join(name).display()))
+        .concat()
 }
 
 fn resumed(place: &Path) -> Result<SoakState, CommandError> {
@@ -206,6 +267,9 @@ fn rate(text: &str, link: f64) -> Result<f64, String> {
 /// The command line that repeats this soak.
 fn command(args: &SoakArgs) -> String {
     let mut text = String::from("gigae soak");
+    if !args.services.is_empty() {
+        let _ = write!(text, " --services {}", args.services.join(","));
+    }
     if args.peer.is_empty() {
         let _ = write!(text, " --clients {}", args.clients);
     }
@@ -240,6 +304,18 @@ impl Terminal {
     fn new() -> Self {
         Self { bar: Bar::new(), is_terminal: std::io::stderr().is_terminal(), said: None }
     }
+
+    /// Shows how far it is, in seconds.
+    fn show(&mut self, (done, total): (f64, f64), text: &str) {
+        if self.is_terminal {
+            return self.bar.step(done.min(total) as u64, total as u64, text);
+        }
+        if self.said.is_none_or(|said| said.elapsed() >= SAY) {
+            self.said = Some(Instant::now());
+            let left = duration::say((total - done).max(0.0));
+            remark(&format!("{left} left, {text}"));
+        }
+    }
 }
 
 impl ProgressSink for Terminal {
@@ -248,16 +324,7 @@ impl ProgressSink for Terminal {
     }
 
     fn progress(&mut self, state: &SoakState) {
-        let text = now(state);
-        if self.is_terminal {
-            let (done, total) = (state.elapsed, state.settings.duration);
-            return self.bar.step(done.min(total) as u64, total as u64, &text);
-        }
-        if self.said.is_none_or(|said| said.elapsed() >= SAY) {
-            self.said = Some(Instant::now());
-            let left = duration::say(state.left());
-            remark(&format!("{left} left, {text}"));
-        }
+        self.show((state.elapsed, state.settings.duration), &now(state));
     }
 }
 
@@ -296,10 +363,7 @@ fn summary(state: &SoakState, out: &Path) -> String {
     if state.elapsed < 2.0 * SETTLED.as_secs_f64() {
         let _ = writeln!(text, "  too short to judge whether memory grows");
     }
-    for name in [FILE, "report.html", "report.md"] {
-        let _ = writeln!(text, "{}", out.join(name).display());
-    }
-    text
+    text + &named(out, FILE)
 }
 
 #[cfg(test)]
@@ -326,6 +390,7 @@ mod tests {
     fn the_command_line_repeats_the_soak() {
         for line in [
             "gigae soak --clients 7 --duration 10m --rate 10% --seed 1",
+            "gigae soak --services ftp,nfs --clients 7 --duration 3h --rate 10% --seed 1",
             "gigae soak --clients 2 --duration 30d --rate 50mbit --seed 3",
             "gigae soak --clients 2 --duration 90061s --rate 50mbit --seed 3",
         ] {

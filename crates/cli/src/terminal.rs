@@ -7,11 +7,16 @@ use gigae_eval_session::remark::remark;
 use gigae_share::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// A progress bar on standard error, if that is a terminal.
+/// Without a terminal, a line says how far a run is at most so often.
+const SAY: Duration = Duration::from_secs(60);
+
+/// A progress bar on standard error, if that is a terminal. Else a line now and then.
 pub(crate) struct Bar {
     bar: ProgressBar,
+    /// When the last line was written that stands for a bar.
+    said: Instant,
     /// Clients before this one, as was said last.
     before: u32,
 }
@@ -28,7 +33,7 @@ impl Bar {
         if let Ok(style) = style {
             bar.set_style(style);
         }
-        Self { bar, before: 0 }
+        Self { bar, said: Instant::now(), before: 0 }
     }
 
     /// Writes something while the bar is away.
@@ -53,6 +58,10 @@ impl RunProgress for Bar {
         self.bar.set_length(total);
         self.bar.set_message(next.to_owned());
         self.bar.set_position(done);
+        if self.bar.is_hidden() && self.said.elapsed() >= SAY {
+            self.said = Instant::now();
+            remark(&format!("{} % done, next: {next}", done * 100 / total.max(1)));
+        }
     }
 
     fn wait(&mut self, waiting: &Waiting) {

@@ -6,6 +6,8 @@ mod program;
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
+use gigae_eval_soak::services::report as services_report;
+use gigae_eval_soak::services::state::ServiceSoak;
 use gigae_eval_soak::state::{SoakState, SoakVerdict};
 use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
@@ -28,6 +30,8 @@ fn main() -> ExitCode {
         a_killed_soak_goes_on_where_it_was_saved,
         a_link_that_flaps_is_reported_with_its_time,
         ctrl_c_ends_it_with_a_verdict_and_no_fabric,
+        file_services_are_soaked_and_leave_nothing_behind,
+        a_soak_of_file_services_is_interrupted_in_an_orderly_way,
         machines_that_serve_are_soaked,
         a_server_connects_to_no_address_that_a_client_names_and_ends_on_time,
         bad_input_is_one_line_and_a_failure,
@@ -299,6 +303,64 @@ fn a_server_connects_to_no_address_that_a_client_names_and_ends_on_time() {
     serving.wait().unwrap();
 }
 
+/// Directories of files that a process has left.
+fn files_of(pid: u32) -> usize {
+    let named = |entry: &std::fs::DirEntry| {
+        entry.file_name().to_string_lossy().starts_with(&format!("gigae-files-{pid}-"))
+    };
+    std::fs::read_dir("/var/tmp").unwrap().flatten().filter(named).count()
+}
+
+fn services(place: &SoakDirectory, duration: &str) -> Child {
+    let arguments = ["--services", "ftp,gigae", "--clients", "2", "--rate", "300mbit"];
+    let mut command = place.soak(&arguments);
+    command.args(["--duration", duration, "--out"]).arg(place.out()).env_remove("TMPDIR");
+    command.spawn().unwrap()
+}
+
+fn service_state(place: &SoakDirectory) -> ServiceSoak {
+    let text = std::fs::read_to_string(place.out().join("services.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn file_services_are_soaked_and_leave_nothing_behind() {
+    let place = SoakDirectory::new();
+    let child = services(&place, "8s");
+    let pid = child.id();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", both(&output));
+    assert!(says(&output.stdout).starts_with("passed: 8s, no deviation, "), "{}", both(&output));
+    let state = service_state(&place);
+    assert_eq!((state.verdict, state.deviated), (SoakVerdict::Passed, 0));
+    for record in &state.services {
+        assert!(record.copies.count > 0 && record.copies.bytes > 0, "{record:?}");
+        assert!(record.starts == 1 && !record.version.is_empty(), "{record:?}");
+        assert!(record.memory[1] > 0 && record.longest > 0.0, "{record:?}");
+        assert_eq!(record.parts.iter().map(|part| part.count).sum::<u64>(), record.copies.count);
+    }
+    let page = std::fs::read_to_string(place.out().join("report.html")).unwrap();
+    assert_eq!(page, services_report::html(&state), "what was written is the report of the state");
+    assert_eq!((left_by(pid), files_of(pid)), (Vec::new(), 0));
+}
+
+fn a_soak_of_file_services_is_interrupted_in_an_orderly_way() {
+    let place = SoakDirectory::new();
+    let child = services(&place, "10m");
+    let pid = child.id();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !place.out().join("services.json").exists() {
+        assert!(Instant::now() < deadline, "no state was written");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let number = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", both(&output));
+    assert!(says(&output.stdout).starts_with("interrupted after "), "{}", both(&output));
+    assert_eq!(service_state(&place).verdict, SoakVerdict::Interrupted);
+    assert_eq!((left_by(pid), files_of(pid)), (Vec::new(), 0));
+}
+
 fn bad_input_is_one_line_and_a_failure() {
     let place = SoakDirectory::new();
     let fails = |arguments: &[&str], part: &str| {
@@ -311,6 +373,8 @@ fn bad_input_is_one_line_and_a_failure() {
     };
     fails(&["--rate", "much"], "200mbit");
     fails(&["--rate", "1mbit"], "--rate");
+    fails(&["--services", "ftp,tftp"], "no file service 'tftp'; choose some of ftp, smb");
+    fails(&["--services", "ftp,ftp"], "name it once");
     fails(&["--peer", "198.18.0.9", "--nic", "lo", "--key", "/nonexistent"], "key file");
     fails(
         &["--peer", "127.0.0.1:1", "--nic", "nosuch0", "--key", "/dev/null"],

@@ -186,6 +186,8 @@ pub struct AccessRate {
     pub samples: u64,
     /// Times of single operations.
     pub latency: Latency,
+    /// Confidence interval of `latency.p50_us` with the same coverage.
+    pub p50_ci95: [f64; 2],
 }
 
 /// The figures of such a cell on a link.
@@ -209,6 +211,9 @@ pub struct AccessFigure {
     /// Times until all was on the disk, if the client waited for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsync: Option<Latency>,
+    /// The fewest such waits that a repetition had.
+    #[serde(default)]
+    pub waits: u64,
     /// Bytes that were read and written in all repetitions.
     pub bytes: u64,
     /// Costs of the server's processes, added up over the repetitions.
@@ -220,11 +225,21 @@ pub struct AccessFigure {
     pub one_cpu: bool,
     /// Rate that the shaped link allows TCP one way, in `unit`; absent: not shaped, or no link.
     pub limit: Option<f64>,
-    /// Bytes that were written over this link to this server, read back and compared, outside of
-    /// the measured time.
+    /// Bytes that were written over this link to this server, read back and compared, before
+    /// anything was measured; zero for other ways and exports.
     pub verified: u64,
+    /// Bytes that the server read from its disk in all repetitions; absent where the kernel does
+    /// not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_read: Option<u64>,
+    /// The file system of the files and its place, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<String>,
     /// What the server's program says about its version.
     pub version: String,
+    /// What the measuring program and the one behind it say of theirs.
+    #[serde(default)]
+    pub client_versions: Vec<String>,
     /// The command line of the measuring program.
     pub command: String,
     /// What may be wrong with it.
@@ -250,6 +265,11 @@ impl AccessFigure {
         let cpus = if self.one_cpu { Cpus::One } else { Cpus::Two };
         let demand = Demand::of(cpus, [&self.server, &self.client], self.bytes as f64)?;
         Some(demand.seconds_per_gigabyte())
+    }
+
+    /// The time that 99 % of the waits for the disk do not exceed, if there were enough for that.
+    pub fn fsync_p99_us(&self) -> Option<f64> {
+        Some(self.fsync?.p99_us).filter(|_| self.waits >= 100)
     }
 
     /// Reads and writes with the word for each, as far as there were any.

@@ -19,7 +19,7 @@ mod settings;
 mod shipped;
 mod tune;
 
-pub use access::{AccessPaperPlan, AccessPlan, AccessSelector, DEPTH_OF_CONNECTION};
+pub use access::{AccessPaperPlan, AccessPlan, AccessSelector, DEPTH_OF_CONNECTION, connections};
 pub use cell::Cell;
 pub use check::LONGEST_REPETITION;
 pub use condition::{Condition, Cpus, MOST_SENDERS, MOST_THREADS};

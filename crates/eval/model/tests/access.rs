@@ -60,7 +60,9 @@ fn accesses_that_make_no_sense_are_refused_by_name() {
         ("links = [\"here\"]\nsize_mib", "links = [\"there\"]\nsize_mib", "'there'"),
         ("size_mib = 2", "size_mib = 0", "size_mib"),
         ("blocks = [4096, 65536]", "blocks = [1000]", "multiples of 512"),
-        ("blocks = [4096, 65536]", "blocks = [4194304]", "no larger than the file"),
+        ("blocks = [4096, 65536]", "blocks = [4194304]", "no larger than"),
+        // Each of two connections has half of the file.
+        ("blocks = [4096, 65536]", "blocks = [2097152]", "a connection's part of the file"),
         ("blocks = [4096, 65536]", "blocks = []", "empty"),
         ("depths = [1, 32]", "depths = [17]", "depths"),
         ("depths = [1, 32]", "depths = [80]", "depths"),

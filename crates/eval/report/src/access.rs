@@ -1,7 +1,7 @@
 //! What file servers gave to reads and writes within a file, beside TCP alone and beside what
 //! papers printed.
 
-use crate::files::stream_beside;
+use crate::files::{interval, stream_beside};
 use gigae_eval_model::access::{AccessFigure, AccessRate, Way};
 use gigae_eval_model::number::{many, short};
 use gigae_eval_model::results::Results;
@@ -14,17 +14,42 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
 
 fn table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = results.access.iter().flat_map(|one| rows(results, one)).collect();
-    let ground = results.access.first()?.ground.name();
+    let first = results.access.first()?;
+    let (ground, place) = (first.ground.name(), first.file_system.as_ref());
+    let said = std::iter::once(&first.version).chain(&first.client_versions);
+    let versions: Vec<&str> = said.map(String::as_str).filter(|said| !said.is_empty()).collect();
     Some(Table {
         title: format!("Reads and writes within a file (ground: {ground})"),
-        note: "By fio, whose reads and writes qemu-nbd sends to the server. Medians over the n repetitions. MB are 10^6 bytes. \
+        note: format!(
+            "By fio, whose reads and writes qemu-nbd sends to the server. Medians over the n repetitions. MB are 10^6 bytes. \
                Times of single operations are from the call to its end, in us, and contain the way through both programs: \
-               the rows with the way local have nothing else. A dash: too few operations for that share. TCP is its own stream on the link, in MB/s. \
+               the rows with the way local show about what the programs themselves take. A dash: too few operations for that share. \
+               An interval of fewer than six repetitions covers what stands behind it. TCP is its own stream on the link, in MB/s. \
                CPU is that of the server and the client's programs with interrupts. \
-               Verified: MB that were written over the link, read back and compared before."
-            .into(),
+               Verified: MB that were written over the link, read back and compared before; a dash: not with this way or export.{}{}",
+            place.map_or(String::new(), |place| format!(" The files are in {place}.")),
+            if versions.is_empty() {
+                String::new()
+            } else {
+                format!(" Versions: {}.", versions.join("; "))
+            },
+        ),
         header: words(&[
-            "access", "link", "of", "MB/s", "per s", "p50 us", "p99 us", "p99.9 us", "interval", "n", "TCP MB/s", "CPU s/GB", "fsync p50 us", "fsync p99 us", "verified",
+            "access",
+            "link",
+            "of",
+            "MB/s",
+            "per s",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "interval",
+            "n",
+            "TCP MB/s",
+            "CPU s/GB",
+            "fsync p50 us",
+            "fsync p99 us",
+            "verified",
         ]),
         rows,
     })
@@ -46,22 +71,19 @@ fn rows(results: &Results, one: &AccessFigure) -> Vec<Vec<String>> {
             short(side.latency.p50_us),
             side.p99_us().map_or("-".into(), short),
             side.p999_us().map_or("-".into(), short),
-            interval(side),
+            interval((side.repetitions.len() > 1).then_some(side.ci95), side.coverage),
             side.repetitions.len().to_string(),
             tcp.clone(),
             cpu.clone(),
             wait.map_or("-".into(), |wait| short(wait.p50_us)),
-            wait.map_or("-".into(), |wait| short(wait.p99_us)),
-            short(one.verified as f64 / 1e6),
+            wait.and_then(|_| one.fsync_p99_us()).map_or("-".into(), short),
+            match one.verified {
+                0 => "-".into(),
+                bytes => short(bytes as f64 / 1e6),
+            },
         ]
     };
     one.sides().map(row).collect()
-}
-
-/// One repetition has none.
-fn interval(side: &AccessRate) -> String {
-    let [low, high] = side.ci95.map(short);
-    if side.repetitions.len() > 1 { format!("{low} to {high}") } else { "-".into() }
 }
 
 fn paper_table(results: &Results) -> Option<Table> {

@@ -63,7 +63,8 @@ pub fn page(results: &Results) -> String {
     text
 }
 
-/// Reads or writes within a file: the service is the transport, and the ground the experiment.
+/// Reads or writes within a file: the service is the transport, and the ground the experiment. The
+/// percentiles are those of single operations, in us.
 fn access_line(one: &AccessFigure, (word, side): (&str, &AccessRate)) -> [String; COLUMNS.len()] {
     let number = |value: f64| value.to_string();
     COLUMNS.map(|column| match column {
@@ -78,6 +79,9 @@ fn access_line(one: &AccessFigure, (word, side): (&str, &AccessRate)) -> [String
         "ci95_low" => number(side.ci95[0]),
         "ci95_high" => number(side.ci95[1]),
         "coverage" => number(side.coverage),
+        "p50" => number(side.latency.p50_us),
+        "p99" => side.p99_us().map_or(String::new(), number),
+        "p999" => side.p999_us().map_or(String::new(), number),
         "n" => side.repetitions.len().to_string(),
         "limit" => one.limit.map_or_else(String::new, number),
         "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),

@@ -83,7 +83,8 @@ fn beside_table(results: &Results, ground: Ground) -> Option<Table> {
         note: format!(
             "Seconds from the start of the client to its end, with login and all: median over the \
              repetitions. Only transfers that several services made. All ends have the same CPUs. \
-             TCP has the congestion control {congestion}. rsync-ssh and scp encrypt what they \
+             TCP has the congestion control {congestion}. An NFS client that sends waits until the \
+             server has the file on its disk; the others do not. rsync-ssh and scp encrypt what they \
              transfer; the others do not, unless the row says so.{}{}",
             file_system(&on_ground),
             versions(&on_ground)
@@ -154,7 +155,10 @@ fn row(results: &Results, one: &FileFigure) -> Vec<String> {
         one.before_ms.map_or("-".into(), short),
         short(one.transfer_ms),
         one.mbit().map_or("-".into(), short),
-        interval(one),
+        interval(
+            one.ci95.filter(|_| one.repetitions.len() > 1).map(|ends| ends.map(|end| end * 8.0)),
+            one.coverage,
+        ),
         one.repetitions.len().to_string(),
         one.median.zip(one.limit).map_or("-".into(), |(rate, limit)| percent(rate / limit)),
         stream_beside(results, &one.link).map_or("-".into(), |tcp| short(tcp.median * 8.0)),
@@ -167,11 +171,11 @@ fn row(results: &Results, one: &FileFigure) -> Vec<String> {
 }
 
 /// One copy has none, and few have one that covers less than 95 %.
-fn interval(one: &FileFigure) -> String {
-    let Some(ends) = one.ci95.filter(|_| one.repetitions.len() > 1) else { return "-".into() };
-    let [low, high] = ends.map(|end| short(end * 8.0));
-    match one.coverage < CONFIDENCE {
-        true => format!("{low} to {high} ({})", percent(one.coverage)),
+pub(crate) fn interval(ends: Option<[f64; 2]>, coverage: f64) -> String {
+    let Some(ends) = ends else { return "-".into() };
+    let [low, high] = ends.map(short);
+    match coverage < CONFIDENCE {
+        true => format!("{low} to {high} ({})", percent(coverage)),
         false => format!("{low} to {high}"),
     }
 }

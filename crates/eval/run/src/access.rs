@@ -10,11 +10,13 @@ use crate::files::FABRIC_ONLY;
 use crate::gather::{cpu_doubts, few_repetitions};
 use crate::repetition::limit_of_tcp;
 use crate::rounds::{MOST_FAILURES, Running};
-use gigae_eval_model::access::{AccessCell, AccessFigure, AccessRate, Latency, Way};
+use gigae_eval_model::access::{AccessCell, AccessFigure, AccessRate, Export, Latency, Way};
 use gigae_eval_model::cost::Cost;
+use gigae_eval_model::doubt;
+use gigae_eval_model::number::file_size;
 use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
-use gigae_eval_services::access::{AccessPlace, Accessed, FioSide};
+use gigae_eval_services::access::{AccessPlace, Accessed, FioRun, FioSide, client_versions};
 use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::store::{FileStore, StoredFile};
 use gigae_eval_services::{ServiceError, by_name};
@@ -22,6 +24,9 @@ use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::Node;
 use std::sync::atomic::Ordering;
+
+/// More than this share of the bytes from the disk, and the figure is the disk's.
+const FROM_DISK: f64 = 0.01;
 
 /// A cell and what it has brought so far.
 struct Gathered {
@@ -135,6 +140,12 @@ impl Running<'_> {
         self.same_congestion_control(link, node, std::slice::from_ref(client));
         let smallest = group.iter().map(|one| one.cell.size).min().unwrap_or_default();
         let verified = here.place(&server, smallest).check(self.interrupted)?;
+        let served = Served {
+            version: server.version.clone(),
+            client_versions: client_versions(self.interrupted)?,
+            file_system: here.store.file_system(),
+            verified,
+        };
         for round in 0.. {
             let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
             let mut order: Vec<usize> =
@@ -154,8 +165,11 @@ impl Running<'_> {
                     Ok(accessed) => one.accessed.push(accessed),
                     Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
                     Err(error) => {
-                        // Without the server there is no further repetition.
-                        server.alive()?;
+                        // Without the server there is no further repetition; earlier ones count.
+                        if let Err(error) = server.alive() {
+                            self.skip_service(link, service, None, &error.to_string());
+                            return Ok(served);
+                        }
                         one.failures += 1;
                         if one.failures == MOST_FAILURES.min(one.times) {
                             let what = Some(one.cell.title());
@@ -165,13 +179,15 @@ impl Running<'_> {
                 }
             }
         }
-        Ok(Served { version: server.version.clone(), verified })
+        Ok(served)
     }
 }
 
 /// What is known of a server after all of its cells.
 struct Served {
     version: String,
+    client_versions: Vec<String>,
+    file_system: Option<String>,
     verified: u64,
 }
 
@@ -188,7 +204,9 @@ impl Gathered {
             self.accessed.iter().filter_map(of).collect()
         };
         let (reads, writes) = (sides(|one| one.run.read), sides(|one| one.run.write));
-        let waits: Vec<[f64; 3]> = self.accessed.iter().filter_map(|one| one.run.fsync).collect();
+        let waited: Vec<&FioRun> =
+            self.accessed.iter().map(|one| &one.run).filter(|run| run.fsync.is_some()).collect();
+        let waits: Vec<[f64; 3]> = waited.iter().filter_map(|run| run.fsync).collect();
         let block = self.cell.block;
         let (read, write) = (rate(&reads, block), rate(&writes, block));
         let coverage = read.as_ref().or(write.as_ref())?.coverage;
@@ -201,9 +219,27 @@ impl Gathered {
             server.add(&one.server);
             client.add(&one.client);
         }
+        let bytes = reads.iter().chain(&writes).map(|side| side.bytes).sum();
+        let disk_read = self.accessed.iter().map(|one| one.disk).sum::<Option<u64>>();
+        if let Some(read) = disk_read.filter(|read| *read as f64 > FROM_DISK * bytes as f64) {
+            doubts.push(doubt!(
+                Disk,
+                "the server read {} from its disk; give the machine more memory, or measure smaller files",
+                file_size(read)
+            ));
+        }
+        let in_memory = |place: &String| place.starts_with("tmpfs ") || place.starts_with("ramfs ");
+        let waits_for_disk = self.cell.fsync > 0 || self.cell.export == Export::Sync;
+        if waits_for_disk && served.file_system.as_ref().is_some_and(in_memory) {
+            doubts.push(doubt!(
+                Disk,
+                "the disk is memory, so that waiting for it costs nothing; set TMPDIR to a directory on a disk"
+            ));
+        }
         for (end, cost) in [("server's", &server), ("client's", &client)] {
             cpu_doubts(end, cost, one_cpu, &mut doubts);
         }
+        let is_checked = (self.cell.way, self.cell.export) == (Way::Network, Export::Async);
         Some(AccessFigure {
             ground: Ground::Transfer,
             link: link.to_owned(),
@@ -211,13 +247,17 @@ impl Gathered {
             read,
             write,
             fsync: latency(&waits),
-            bytes: reads.iter().chain(&writes).map(|side| side.bytes).sum(),
+            waits: waited.iter().map(|run| run.waits).min().unwrap_or_default(),
+            bytes,
             server,
             client,
             one_cpu,
             limit: limit.filter(|_| self.cell.way == Way::Network),
-            verified: served.verified,
+            verified: if is_checked { served.verified } else { 0 },
+            disk_read,
+            file_system: served.file_system.clone(),
             version: served.version.clone(),
+            client_versions: served.client_versions.clone(),
             command: self.accessed.last()?.command.clone(),
             cell: self.cell,
             doubts,
@@ -230,7 +270,9 @@ fn rate(sides: &[FioSide], block: u64) -> Option<AccessRate> {
     let rates: Vec<f64> = sides.iter().map(|side| side.rate / 1e6).collect();
     let operations: Vec<f64> = sides.iter().map(|side| side.operations).collect();
     let percentiles: Vec<[f64; 3]> = sides.iter().map(|side| side.percentiles).collect();
+    let single: Vec<f64> = percentiles.iter().map(|all| all[0]).collect();
     let interval = stats::median_interval(&rates)?;
+    let p50 = stats::median_interval(&single)?;
     Some(AccessRate {
         median: stats::median(&rates)?,
         ci95: [interval.low, interval.high],
@@ -238,6 +280,7 @@ fn rate(sides: &[FioSide], block: u64) -> Option<AccessRate> {
         operations: stats::median(&operations)?,
         samples: sides.iter().map(|side| side.bytes / block).min()?,
         latency: latency(&percentiles)?,
+        p50_ci95: [p50.low, p50.high],
         repetitions: rates,
     })
 }
@@ -268,7 +311,7 @@ mod tests {
         assert_eq!((found.median, found.operations, found.samples), (2.0, 20.0, 100));
         assert_eq!(found.repetitions, [1.0, 3.0, 2.0]);
         let median = Latency { p50_us: 20.0, p99_us: 40.0, p999_us: 60.0 };
-        assert_eq!(found.latency, median);
+        assert_eq!((found.latency, found.p50_ci95), (median, [10.0, 30.0]));
         assert_eq!(rate(&[], 2), None);
         assert_eq!(latency(&[]), None);
     }

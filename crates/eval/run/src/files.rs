@@ -5,8 +5,7 @@
 //! so that no advantage of being first is its own. Within a server's time the cells come in rounds,
 //! in a new random order for each round. Before each repetition the store's file system is written
 //! to its disk, outside of the measured time, so that no copy waits for what an earlier one has
-//! left. Every copy that is a file
-//! is compared after its repetition. Of a size and protection that has no such copies, and from
+//! left. Every copy that is a file is compared after its repetition. Of a size and protection that has no such copies, and from
 //! every server with little memory, one copy is compared before anything is measured.
 
 use crate::access::scratch_sizes;
@@ -24,7 +23,7 @@ use gigae_eval_services::client::{self, Clients, Fetched};
 use gigae_eval_services::memory::{self, MemoryLimit};
 use gigae_eval_services::meter::EndMeter;
 use gigae_eval_services::server::{FileServer, Rights};
-use gigae_eval_services::store::{FileStore, StoredFile};
+use gigae_eval_services::store::{FileStore, StoredFile, is_kept};
 use gigae_eval_services::{ServiceError, by_name, installed};
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::{Fabric, Node};
@@ -103,7 +102,9 @@ impl Running<'_> {
         }
         installed(self.plan).map_err(RunError::Service)?;
         let scratch: u64 = scratch_sizes(&self.plan.access_cells(None)).iter().sum();
-        let store = FileStore::new(needed(&self.plan.file_cells(None)) + scratch);
+        let links = self.plan.link.keys();
+        let aside: u64 = links.map(|link| kept(&self.plan.file_cells(Some(link)))).sum();
+        let store = FileStore::new(needed(&self.plan.file_cells(None)) + aside + scratch);
         self.store = Some(store.map_err(RunError::Service)?);
         Ok(())
     }
@@ -438,16 +439,28 @@ const BLOCK: u64 = 4096;
 
 /// Bytes of all files and of the most copies that there are at once.
 fn needed(cells: &[(FileCell, u32)]) -> u64 {
-    let room = |size: u64, files: u32| match files {
+    let files: u64 = sizes(cells).into_iter().map(|(size, files)| room(size, files)).sum();
+    files + cells.iter().map(|(cell, _)| copies(cell)).max().unwrap_or(0)
+}
+
+/// Bytes of the copies on a link that stay until the end.
+fn kept(cells: &[(FileCell, u32)]) -> u64 {
+    let kept = cells.iter().filter(|(cell, _)| is_kept(cell.files));
+    kept.map(|(cell, times)| copies(cell) * u64::from(*times)).sum()
+}
+
+/// Bytes of a file or a tree on the disk.
+fn room(size: u64, files: u32) -> u64 {
+    match files {
         1 => size,
         files => size.next_multiple_of(BLOCK) * u64::from(files),
-    };
-    // To null, one copy is compared.
-    let at_once = |cell: &FileCell| if cell.to == Sink::Disk { cell.clients } else { 1 };
-    let copies =
-        |(cell, _): &(FileCell, u32)| room(cell.size, cell.files) * u64::from(at_once(cell));
-    let files: u64 = sizes(cells).into_iter().map(|(size, files)| room(size, files)).sum();
-    files + cells.iter().map(copies).max().unwrap_or(0)
+    }
+}
+
+/// Bytes of the copies of one repetition. To null, one copy is compared.
+fn copies(cell: &FileCell) -> u64 {
+    let at_once = if cell.to == Sink::Disk { cell.clients } else { 1 };
+    room(cell.size, cell.files) * u64::from(at_once)
 }
 
 /// The cells of each server, in the plan's order, but gigae's own last.
@@ -502,7 +515,9 @@ mod tests {
         (null.size, null.to, null.clients) = (4 << 30, Sink::Null, 16);
         assert_eq!(needed(&[(null.clone(), times)]), SMALL + (8 << 30));
         let tree = FileCell { size: 1, files: 100, to: Sink::Disk, clients: 1, ..null };
-        assert_eq!(needed(&[(tree, times)]), SMALL + 2 * 100 * BLOCK);
+        assert_eq!(needed(&[(tree.clone(), times)]), SMALL + 2 * 100 * BLOCK);
+        assert_eq!(kept(&[(tree.clone(), 3)]), 0);
+        assert_eq!(kept(&[(FileCell { files: 1000, ..tree }, 3)]), 3 * 1000 * BLOCK);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::fio;
 pub use crate::fio::{FioRun, FioSide};
 use crate::installed::find;
 use crate::meter::EndMeter;
-use crate::server::FileServer;
+use crate::server::{FileServer, version};
 use crate::service::words;
 use crate::store::{FileStore, StoredFile};
 use gigae_eval_model::access::{AccessCell, Export, Way};
@@ -23,7 +23,7 @@ use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::programs::process::{ProgramProcess, last_line};
 use gigae_fabric::{FabricError, Node};
 use gigae_host::affinity;
-use gigae_host::proc::process::Stat;
+use gigae_host::proc::process::{Stat, is_alive};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -45,8 +45,20 @@ const SLOWEST: f64 = 50_000.0;
 /// Beside that, for start and end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often it is looked for the socket.
+/// Pause between two tries to connect.
 const LOOK: Duration = Duration::from_millis(2);
+
+/// What the measuring programs say of their versions.
+pub fn client_versions(interrupted: &AtomicBool) -> Result<Vec<String>, ServiceError> {
+    let of = |&(program, package): &(&'static str, &'static str)| {
+        let path = find(program).ok_or_else(|| ServiceError::Missing {
+            programs: program.into(),
+            packages: package.into(),
+        })?;
+        version("\"$1\" --version", program, &path, interrupted)
+    };
+    PROGRAMS.iter().map(of).collect()
+}
 
 /// Where the measuring programs are, and what they measure.
 pub struct AccessPlace<'a> {
@@ -71,6 +83,8 @@ pub struct Accessed {
     pub server: Cost,
     /// What it cost the client's programs, without their start.
     pub client: Cost,
+    /// Bytes that the server read from its disk; absent where the kernel does not count them.
+    pub disk: Option<u64>,
     /// fio's command line.
     pub command: String,
 }
@@ -82,47 +96,62 @@ struct Nbd {
 }
 
 impl AccessPlace<'_> {
-    /// Carries a cell out once.
+    /// Measures one repetition. Before it, all earlier writes go to the disk: what waits for the
+    /// disk would wait for them, too.
     pub fn measure(
         &self,
         cell: &AccessCell,
         interrupted: &AtomicBool,
     ) -> Result<Accessed, ServiceError> {
-        let connections = fio::connections(cell.depth);
+        self.store.settle()?;
+        let connections = gigae_eval_model::plan::connections(cell.depth);
         let nbd = self.nbd(cell.way, cell.export, connections, interrupted)?;
         let [serving, measuring] = self.cpus;
         let there = EndMeter::server(self.nodes[0].clone(), serving, self.server.id());
         let here = EndMeter::server(self.node(cell.way).clone(), measuring, Some(nbd.process.id()));
         let read = |meter: &EndMeter| meter.read(None).map_err(failed);
-        let begin = (read(&there)?, read(&here)?, ended_time());
+        let (there_before, here_before, ended_before) = (read(&there)?, read(&here)?, ended_time());
         let arguments = fio::arguments(cell, &nbd.socket.to_string_lossy());
         let seconds = cell.seconds.unwrap_or(cell.size as f64 / SLOWEST);
         let patience = PATIENCE + Duration::from_secs_f64(seconds);
-        let said = self.fio(cell.way, &arguments, patience, interrupted)?;
-        let end = (read(&here)?, read(&there)?, ended_time());
+        let (said, _nbd) = self.fio(cell.way, nbd, &arguments, patience, interrupted)?;
+        let (here_after, there_after) = (read(&here)?, read(&there)?);
+        let fio = ended_time() - ended_before;
         let run = fio::read(&said, true).ok_or_else(|| garbled(&said))?;
-        let mut client = begin.1.until(&end.0);
-        let server = begin.0.until(&end.1);
-        // The measuring threads belong to the client; fio's start is nobody's.
-        client.cpu_others -= end.2 - begin.2;
+        let mut client = here_before.until(&here_after);
+        let mut server = there_before.until(&there_after);
+        let disk = there_before.disk_read(&there_after);
+        // The measuring threads belong to the client; fio's start is not counted.
+        client.cpu_others -= fio;
         client.cpu_thread += run.cpu;
+        if serving.is_some() && serving == measuring {
+            server.cpu_others -= fio;
+        }
         let command = format!("{FIO} {}", arguments.join(" "));
-        Ok(Accessed { run, server, client, command })
+        Ok(Accessed { run, server, client, disk, command })
     }
 
     /// Writes over the link, reads back and compares; how many bytes.
     pub fn check(&self, interrupted: &AtomicBool) -> Result<u64, ServiceError> {
         let nbd = self.nbd(Way::Network, Export::Async, 1, interrupted)?;
-        let arguments = fio::check(self.file.size, &nbd.socket.to_string_lossy());
-        let said = self.fio(Way::Network, &arguments, PATIENCE, interrupted)?;
+        let (bytes, arguments) = fio::check(self.file.size, &nbd.socket.to_string_lossy());
+        let patience = PATIENCE + Duration::from_secs_f64(2.0 * bytes as f64 / SLOWEST);
+        let wrong = || {
+            let (service, name) = (self.server.service.spec().title, self.file.name.clone());
+            ServiceError::Wrong { service, name }
+        };
+        let (said, _) = match self.fio(Way::Network, nbd, &arguments, patience, interrupted) {
+            Err(ServiceError::Program(ProgramError::Ended { last, .. }))
+                if fio::says_difference(&last) =>
+            {
+                return Err(wrong());
+            }
+            said => said?,
+        };
         let run = fio::read(&said, false).ok_or_else(|| garbled(&said))?;
         let bytes = |side: Option<FioSide>| side.map_or(0, |side| side.bytes);
         let (written, compared) = (bytes(run.write), bytes(run.read));
-        if written == 0 || compared < written {
-            let (service, name) = (self.server.service.spec().title, self.file.name.clone());
-            return Err(ServiceError::Wrong { service, name });
-        }
-        Ok(written)
+        if written == 0 || compared < written { Err(wrong()) } else { Ok(written) }
     }
 
     fn node(&self, way: Way) -> &Node {
@@ -165,14 +194,33 @@ impl AccessPlace<'_> {
         Ok(nbd)
     }
 
+    /// Runs fio. Without the server or `qemu-nbd` it would wait for ever.
     fn fio(
         &self,
         way: Way,
+        mut nbd: Nbd,
         arguments: &[String],
         patience: Duration,
         interrupted: &AtomicBool,
-    ) -> Result<String, ServiceError> {
-        Ok(self.start(FIO, way, arguments)?.finish(patience, interrupted)?)
+    ) -> Result<(String, Nbd), ServiceError> {
+        let served = || self.server.id().is_some_and(is_alive);
+        let fio = self.start(FIO, way, arguments)?;
+        let said =
+            fio.finish_unless(patience, interrupted, || nbd.process.ended().is_some() || !served());
+        match (said, nbd.process.ended()) {
+            (Ok(said), _) => Ok((said, nbd)),
+            (Err(ProgramError::Interrupted), _) => Err(ProgramError::Interrupted.into()),
+            (Err(_), Some(status)) => Err(nbd.process.gone(status).into()),
+            (Err(ProgramError::Ended { program, status, mut last }), None) => {
+                // It says why the server has refused something.
+                let [_, why] = nbd.process.end();
+                if !why.trim().is_empty() {
+                    last += &format!("; {NBD}: {}", last_line(&why, ""));
+                }
+                Err(ProgramError::Ended { program, status, last }.into())
+            }
+            (Err(error), None) => Err(error.into()),
+        }
     }
 
     fn start(

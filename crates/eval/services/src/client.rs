@@ -95,11 +95,13 @@ pub fn fetch(
     let (null, source) = (Path::new("/dev/null"), store.export().join(&file.name));
     let sends = (cell.direction == Direction::Put).then_some(source.as_path());
     let at_server = if sends.is_some() { format!("{UPLOADS}/{sent}") } else { file.name.clone() };
+    let interfaces: Vec<String> =
+        clients.nodes.iter().map(|node| node.interfaces().join(",")).collect();
     let fetches: Vec<Fetch<'_>> = (0..cell.clients as usize)
         .map(|number| Fetch {
             server: server.ip,
             mac: server.mac,
-            interface: clients.nodes[number % clients.nodes.len()].interface,
+            interfaces: &interfaces[number % interfaces.len()],
             directory: &server.directory,
             file: &at_server,
             size: file.size,

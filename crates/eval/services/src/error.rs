@@ -49,7 +49,7 @@ pub enum ServiceError {
         last: String,
     },
     /// The server did not open its port.
-    #[error("{program} opened no port in time and was ended; its last lines: {last}")]
+    #[error("{program} was not ready in time and was ended; its last lines: {last}")]
     Late {
         /// The server's program.
         program: &'static str,

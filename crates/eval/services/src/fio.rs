@@ -2,7 +2,7 @@
 
 use crate::service::words;
 use gigae_eval_model::access::AccessCell;
-use gigae_eval_model::plan::DEPTH_OF_CONNECTION;
+use gigae_eval_model::plan::connections;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ pub struct FioRun {
     pub write: Option<FioSide>,
     /// 50 %, 99 % and 99.9 % of the waits for the disk were no longer, in microseconds.
     pub fsync: Option<[f64; 3]>,
+    /// How many such waits there were.
+    pub waits: u64,
     /// CPU time of the measuring threads, in seconds, without their start.
     pub cpu: f64,
 }
@@ -39,11 +41,6 @@ pub struct FioSide {
     pub operations: f64,
     /// 50 %, 99 % and 99.9 % of the operations were no slower, in microseconds.
     pub percentiles: [f64; 3],
-}
-
-/// How many connections a depth needs.
-pub(crate) fn connections(depth: u32) -> u32 {
-    depth.div_ceil(DEPTH_OF_CONNECTION)
 }
 
 /// What all runs have: the file by its network block device, and output for programs. fio leaves
@@ -79,14 +76,19 @@ pub(crate) fn arguments(cell: &AccessCell, socket: &str) -> Vec<String> {
     all
 }
 
-/// The arguments for writing the begin of a file of this size, reading it back and comparing.
-pub(crate) fn check(size: u64, socket: &str) -> Vec<String> {
+/// Whether the last line of a run says that bytes that were read back differ (EILSEQ).
+pub(crate) fn says_difference(last: &str) -> bool {
+    last.contains("verify") || last.contains("err=84")
+}
+
+/// Writes the first part of a file of this size, reads it back and compares: bytes and arguments.
+pub(crate) fn check(size: u64, socket: &str) -> (u64, Vec<String>) {
     let mut all = usual(socket);
     all.extend(words(["--rw=randwrite", "--iodepth=4", "--verify=sha256", "--verify_fatal=1"]));
     let block = CHECKED_BLOCK.min(size);
     let bytes = size.min(CHECKED) / block * block;
     all.extend([format!("--bs={block}"), format!("--size={bytes}")]);
-    all
+    (bytes, all)
 }
 
 /// What it printed; `None` if that makes no sense. Lines before the JSON object are for people. A
@@ -100,6 +102,7 @@ pub(crate) fn read(said: &str, measures: bool) -> Option<FioRun> {
         read: job.read.side(measures)?,
         write: job.write.side(measures)?,
         fsync: job.sync.as_ref().and_then(|sync| sync.lat_ns.micros()),
+        waits: job.sync.as_ref().map_or(0, |sync| sync.total_ios),
         cpu,
     };
     (job.error == 0 && cpu.is_finite() && cpu >= 0.0).then_some(run)
@@ -133,6 +136,7 @@ struct Direction {
 
 #[derive(Deserialize)]
 struct Waits {
+    total_ios: u64,
     lat_ns: Distribution,
 }
 
@@ -250,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_is_compared_is_a_whole_number_of_blocks() {
-        let size = |bytes| check(bytes, "/s").last().unwrap().clone();
+        let size = |bytes| check(bytes, "/s").1.last().unwrap().clone();
         assert_eq!(size(1 << 30), format!("--size={}", 16 << 20));
         assert_eq!(size((1 << 20) + 512), format!("--size={}", 1 << 20));
         assert_eq!(size(512), "--size=512");

@@ -35,16 +35,31 @@ fn beneath(place: &Path, file: &str) -> Option<PathBuf> {
 
 /// Refuses to measure services whose programs are missing. The error names the packages.
 pub fn installed(plan: &Plan) -> Result<(), ServiceError> {
-    let of_files = plan.files.iter().map(|files| &files.service);
-    let names = of_files.chain(plan.access.iter().map(|access| &access.service));
-    let (mut programs, mut libraries) = (Vec::new(), Vec::new());
-    for spec in names.filter_map(|name| model::by_name(name)) {
+    let of_files = plan.files.iter().map(|files| &files.service[..]);
+    let names = of_files.chain(plan.access.iter().map(|access| &access.service[..]));
+    let more = match plan.access.is_empty() {
+        true => (&[][..], &[][..]),
+        false => (&access::PROGRAMS[..], &access::LIBRARIES[..]),
+    };
+    are_installed(names, more)
+}
+
+/// Refuses services of these names whose programs are missing, as [`installed`] does.
+pub fn services_installed<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), ServiceError> {
+    are_installed(names, (&[], &[]))
+}
+
+/// Programs or libraries with their packages.
+type Needed = [(&'static str, &'static str)];
+
+fn are_installed<'a>(
+    names: impl Iterator<Item = &'a str>,
+    (programs, libraries): (&Needed, &Needed),
+) -> Result<(), ServiceError> {
+    let (mut programs, mut libraries) = (programs.to_vec(), libraries.to_vec());
+    for spec in names.filter_map(model::by_name) {
         programs.extend(spec.programs);
         libraries.extend(spec.libraries);
-    }
-    if !plan.access.is_empty() {
-        programs.extend(access::PROGRAMS);
-        libraries.extend(access::LIBRARIES);
     }
     let programs = programs.into_iter().filter(|(program, _)| find(program).is_none());
     let libraries = libraries.into_iter().filter(|(file, _)| find_library(file).is_none());

@@ -35,7 +35,7 @@ mod ssh;
 pub mod store;
 
 pub use error::ServiceError;
-pub use installed::installed;
+pub use installed::{installed, services_installed};
 pub use service::{Fetch, ServerPlace, Service, Transfer};
 
 /// All services, in the order of [`SERVICES`](gigae_eval_model::service::SERVICES).

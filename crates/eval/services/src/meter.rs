@@ -77,7 +77,9 @@ impl EndMeter {
         for node in &self.nodes {
             let _inside = node.enter()?;
             let all = proc::read(net::DEVICES);
-            device = device.and(&net::device(&all, node.interface).unwrap_or_default());
+            for name in node.interfaces() {
+                device = device.and(&net::device(&all, &name).unwrap_or_default());
+            }
         }
         Ok(EndReading {
             at: Instant::now(),
@@ -158,6 +160,16 @@ impl Tree {
     }
 }
 
+/// Resident memory of a process and all that it has started, in bytes. What they share counts for
+/// each.
+pub(crate) fn resident(first: u32) -> u64 {
+    let of = |pid: &u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        value(&status, "VmRSS")?.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    descendants(first).keys().filter_map(of).sum::<u64>() << 10
+}
+
 fn descendants(first: u32) -> BTreeMap<u32, Stat> {
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -199,6 +211,7 @@ mod tests {
         assert!(time > 0.0, "the child's time counts after its end");
         assert!(descendants(std::process::id()).contains_key(&shell.id()));
         assert!(!descendants(shell.id()).contains_key(&std::process::id()));
+        assert!(resident(shell.id()) > 0);
         drop(shell.stdin.take());
         shell.wait().unwrap();
         assert_eq!(Tree::of(shell.id(), None), Tree::default());

@@ -31,6 +31,9 @@ const NO_HANDLES: [u64; 1] = [0x794c_7630];
 
 /// Starts `rpcbind`, which is `$1`, and becomes the command behind it. The state of both servers is
 /// in file systems in memory that only they see.
+/// Directories of the host that the server does not see.
+const OWN_PLACES: [&str; 2] = ["/run", "/var/lib/nfs"];
+
 const SCRIPT: &str = "set -e
 mount -t tmpfs -o mode=755 gigae /run
 mkdir /run/rpcbind /run/ganesha
@@ -63,8 +66,11 @@ impl Service for Nfs {
     }
 
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
-        if place.directory.starts_with("/run") {
-            return Err(io::Error::other("NFS has another /run; choose a directory elsewhere"));
+        let directory = fs::canonicalize(place.directory)?;
+        if OWN_PLACES.iter().any(|own| directory.starts_with(own)) {
+            let why =
+                "the server has its own /run and /var/lib/nfs; set TMPDIR to a directory elsewhere";
+            return Err(io::Error::other(why));
         }
         has_handles(place.export)?;
         let file = place.directory.join("ganesha.conf");
@@ -199,7 +205,7 @@ mod tests {
             log: &log,
             export: place.path(),
             ip: Ipv4Addr::new(198, 18, 0, 2),
-            interface: "eth0",
+            interfaces: "eth0",
             writable: true,
         };
         let text = configuration(&here);

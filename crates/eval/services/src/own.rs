@@ -1,7 +1,7 @@
 //! gigae's own file transfer: `gigae share` and `gigae cp`, as processes of the program that
 //! measures.
 //!
-//! Both use Ethernet frames on the node's interface. They do not read the cluster file's envelope.
+//! Both use Ethernet frames on all interfaces of the node. They do not read the cluster file's envelope.
 
 use crate::service::{Fetch, ServerPlace, Service, Transfer, UPLOADS, words};
 use gigae_eval_model::service::{OWN, ServiceSpec, by_name};
@@ -29,7 +29,7 @@ impl Service for Own {
 
     /// Only this run's nodes are in its network, so it may trust them all.
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
-        let mut all = words(["share", "--interface", place.interface, "--ethertype", ETHERTYPE]);
+        let mut all = words(["share", "--interface", place.interfaces, "--ethertype", ETHERTYPE]);
         if place.writable {
             all.extend(words(["--writable", "--trust-every-node"]));
         }
@@ -43,7 +43,7 @@ impl Service for Own {
 
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let node = fetch.mac.map(|byte| format!("{byte:02x}")).join(":");
-        let mut all = words(["cp", "--json", "--interface", fetch.interface]);
+        let mut all = words(["cp", "--json", "--interface", fetch.interfaces]);
         all.extend(words(["--ethertype", ETHERTYPE]));
         match fetch.sends {
             None => all.extend([format!("{node}:{}", fetch.file), fetch.into().into_owned()]),

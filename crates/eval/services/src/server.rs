@@ -3,6 +3,7 @@
 use crate::error::ServiceError;
 use crate::installed::find;
 use crate::memory::MemoryLimit;
+use crate::meter::resident;
 use crate::service::{ServerPlace, Service, words};
 use crate::store::FileStore;
 use gigae_eval_session::programs::ProgramError;
@@ -95,11 +96,13 @@ impl FileServer {
             log: &log,
             export: &export,
             ip: node.ipv4,
-            interface: node.interface,
+            interfaces: &node.interfaces().join(","),
             writable,
         };
-        let arguments = service.configure(&place);
-        let arguments = arguments.map_err(|source| store.failed("configure a server", source))?;
+        let arguments = service.configure(&place).map_err(|error| {
+            let title = service.spec().title;
+            ServiceError::Unavailable(format!("{title}: cannot configure {program}: {error}"))
+        })?;
         let asked = service.version();
         let version = version(asked, program, &path, interrupted)?;
         let client_version = client_version(service, interrupted)?;
@@ -155,6 +158,11 @@ impl FileServer {
         self.process.as_ref().map(ProgramProcess::id)
     }
 
+    /// Resident memory of all its processes, in bytes; what they share counts for each.
+    pub fn resident(&self) -> u64 {
+        self.id().map_or(0, resident)
+    }
+
     /// Its memory, where it is limited.
     pub fn limit(&mut self) -> Option<&mut MemoryLimit> {
         self.limit.as_mut()
@@ -183,7 +191,8 @@ fn client_version(
     version(asked, program, &path, interrupted).map(Some)
 }
 
-fn version(
+/// What a program says of its version to a shell command.
+pub(crate) fn version(
     asked: &str,
     program: &'static str,
     path: &str,

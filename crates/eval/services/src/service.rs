@@ -70,8 +70,8 @@ pub struct ServerPlace<'a> {
     pub export: &'a Path,
     /// Its address.
     pub ip: Ipv4Addr,
-    /// Its interface.
-    pub interface: &'a str,
+    /// All its interfaces, with commas between them.
+    pub interfaces: &'a str,
     /// Whether clients write into the directory `in` beneath the exported one.
     pub writable: bool,
 }
@@ -85,8 +85,8 @@ pub struct Fetch<'a> {
     pub server: Ipv4Addr,
     /// Its MAC address.
     pub mac: [u8; 6],
-    /// The client's interface.
-    pub interface: &'a str,
+    /// All interfaces of the client, with commas between them.
+    pub interfaces: &'a str,
     /// The directory of the server's configuration, for clients that share it.
     pub directory: &'a Path,
     /// The name of the file, or of the tree's directory, beneath the exported one.
@@ -158,7 +158,7 @@ pub(crate) mod testing {
         Fetch {
             server: Ipv4Addr::new(198, 18, 0, 2),
             mac: [2, 0, 0, 0, 0, 2],
-            interface: "eth0",
+            interfaces: "eth0",
             directory: Path::new("/some where"),
             file: "20",
             size: 20,

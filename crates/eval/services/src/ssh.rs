@@ -212,7 +212,7 @@ mod tests {
             log: &log,
             export: &export,
             ip: Ipv4Addr::new(198, 18, 0, 2),
-            interface: "eth0",
+            interfaces: "eth0",
             writable: false,
         };
         let words = configure(&place).unwrap();

@@ -1,7 +1,8 @@
 //! Where a soak takes place: a virtual network made for it, or the ways to other machines; and the
 //! others' ends on it.
 
-use super::state::Settings;
+use super::state::{Conditions, Settings};
+use gigae_eval_measure::environment;
 use gigae_eval_measure::site::Site;
 use gigae_eval_session::control;
 use gigae_eval_session::control::{KEY_FILE, Key, Session, Waiting};
@@ -19,6 +20,38 @@ pub struct Client {
     pub number: u8,
     /// The control connection.
     pub session: Session,
+}
+
+/// A virtual Gigabit Ethernet with a server, its first node, and so many clients.
+pub fn virtual_network(clients: u8, seed: u64) -> Result<Fabric, StageError> {
+    Ok(Fabric::up(FabricConfig {
+        prefix: prefix(),
+        nodes: u16::from(clients) + 1,
+        rate: Some(Rate::GIGABIT),
+        seed,
+        ..FabricConfig::default()
+    })?)
+}
+
+/// Under which conditions it takes place. How an endpoint reaches the interface is left out.
+pub fn conditions(site: &Site, fabric: Option<&Fabric>, clients: u8) -> Conditions {
+    let end = environment::describe(site);
+    let build = if cfg!(debug_assertions) { ", a debug build" } else { "" };
+    Conditions {
+        gigae: format!("{} ({}){build}", environment::VERSION, environment::GIT),
+        machine: format!("{}, {} CPUs, Linux {}", end.cpu, affinity::allowed().len(), end.kernel),
+        nic: format!("{} ({}), MTU {}", end.interface, end.driver, end.mtu),
+        link: String::new(),
+        network: match fabric {
+            Some(fabric) => format!(
+                "virtual: {} nodes on one machine behind a switch of {} per port, {} KiB of buffer each",
+                clients + 1,
+                fabric.rate().map_or("any rate".into(), |rate| rate.to_string()),
+                fabric.config().buffer >> 10
+            ),
+            None => format!("{clients} other machines"),
+        },
+    }
 }
 
 /// The place. The fields are dropped in this order: sessions, serving processes, then the thread
@@ -61,13 +94,7 @@ impl SoakEnvironment {
                 serve,
             });
         }
-        let fabric = Fabric::up(FabricConfig {
-            prefix: prefix(),
-            nodes: u16::from(settings.clients) + 1,
-            rate: Some(Rate::GIGABIT),
-            seed: settings.seed,
-            ..FabricConfig::default()
-        })?;
+        let fabric = virtual_network(settings.clients, settings.seed)?;
         let inside = Some(fabric.node(1).enter()?);
         let mut site = Site::find(&fabric.interfaces().join(","))?;
         site.virtual_link = true;

@@ -15,6 +15,7 @@
 //! | [`state`], [`watch`] | what is kept on disk; samples become that |
 //! | [`environment`], [`round`], [`answer`], [`run`] | where it takes place, a round at either end, all rounds |
 //! | [`report`] | what a person sees |
+//! | [`services`] | the same for file services: another traffic, state and report |
 //!
 //! It goes in rounds of at most an hour. In each, endpoints and connections are opened again, and
 //! at its end everything that was sent must have been verified at the other end, to the byte.
@@ -31,6 +32,7 @@ pub mod round_state;
 pub mod rules;
 pub mod run;
 pub mod sample;
+pub mod services;
 pub mod state;
 pub mod tcp;
 pub mod watch;

@@ -1,14 +1,13 @@
 //! All rounds of a soak, until its time is over.
 
-use super::environment::SoakEnvironment;
+use super::environment::{SoakEnvironment, conditions};
 use super::round::{HERE, RoundResult, round};
 use super::state::SoakState;
 use super::watch::{ProgressSink, Watcher};
-use gigae_eval_measure::environment;
 use gigae_eval_model::soak::{DeviationKind, FoundDeviation};
 use gigae_eval_page::files::WriteError;
+use gigae_eval_services::ServiceError;
 use gigae_eval_session::stage::StageError;
-use gigae_host::affinity;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +28,9 @@ pub enum SoakError {
     /// Nothing ever passed.
     #[error("the soak did not begin: {0}")]
     Begin(String),
+    /// A file service cannot be soaked.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The state cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -56,7 +58,8 @@ pub fn run(
     if watcher.state.span == 0.0 {
         watcher.state.span = watcher.interval().as_secs_f64();
     }
-    describe(&mut watcher, &environment);
+    let clients = watcher.state.settings.clients;
+    watcher.state.conditions = conditions(&environment.site, environment.fabric.as_ref(), clients);
     watcher.place(&environment.site);
     let others: Vec<String> =
         environment.clients.iter().map(|client| client.name.clone()).collect();
@@ -97,24 +100,4 @@ fn again(environment: &mut SoakEnvironment, watcher: &mut Watcher<'_>, interrupt
         }
         watcher.save_when_due();
     }
-}
-
-fn describe(watcher: &mut Watcher<'_>, environment: &SoakEnvironment) {
-    let end = environment::describe(&environment.site);
-    let clients = watcher.state.settings.clients;
-    let conditions = &mut watcher.state.conditions;
-    let build = if cfg!(debug_assertions) { ", a debug build" } else { "" };
-    conditions.gigae = format!("{} ({}){build}", environment::VERSION, environment::GIT);
-    conditions.machine =
-        format!("{}, {} CPUs, Linux {}", end.cpu, affinity::allowed().len(), end.kernel);
-    conditions.nic = format!("{} ({}), MTU {}", end.interface, end.driver, end.mtu);
-    conditions.network = match &environment.fabric {
-        Some(fabric) => format!(
-            "virtual: {} nodes on one machine behind a switch of {} per port, {} KiB of buffer each",
-            clients + 1,
-            fabric.rate().map_or("any rate".into(), |rate| rate.to_string()),
-            fabric.config().buffer >> 10
-        ),
-        None => format!("{clients} other machines"),
-    };
 }

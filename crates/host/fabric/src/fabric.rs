@@ -199,7 +199,7 @@ impl Fabric {
     pub fn node(&self, number: u16) -> Node {
         let nodes = self.config.nodes;
         assert!((1..=nodes).contains(&number), "the fabric has nodes 1 to {nodes}, not {number}");
-        Node::new(&self.config.prefix, number)
+        Node::new(&self.config.prefix, number, self.config.networks)
     }
 
     /// The names of every node's interfaces, one to each network, in their order.

@@ -24,17 +24,24 @@ pub struct Node {
     pub ipv4: Ipv4Addr,
     /// IPv6 address, in fd00::/64.
     pub ipv6: Ipv6Addr,
+    networks: u16,
 }
 
 impl Node {
-    pub(crate) fn new(prefix: &str, number: u16) -> Node {
+    pub(crate) fn new(prefix: &str, number: u16, networks: u16) -> Node {
         Node {
             name: topology::node_name(prefix, number),
             interface: topology::INTERFACE,
             mac: topology::mac(number),
             ipv4: topology::ipv4(number),
             ipv6: topology::ipv6(number),
+            networks,
         }
+    }
+
+    /// The names of its interfaces, one to each network, in their order.
+    pub fn interfaces(&self) -> Vec<String> {
+        (0..self.networks).map(topology::interface).collect()
     }
 
     /// MAC address of its interface `eth{network}`, counted from 0: that to the first network is

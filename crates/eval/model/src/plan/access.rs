@@ -105,12 +105,17 @@ impl AccessSelector {
     }
 }
 
+/// How many connections a depth needs.
+pub fn connections(depth: u32) -> u32 {
+    depth.div_ceil(DEPTH_OF_CONNECTION)
+}
+
 fn usual<T: Default>() -> Vec<T> {
     vec![T::default()]
 }
 
 impl AccessPlan {
-    /// The product of its lists. How a write is answered makes no difference for reads.
+    /// The product of its lists.
     pub fn cells(&self) -> Vec<AccessCell> {
         let mut cells = Vec::new();
         for &way in &self.ways {
@@ -159,11 +164,15 @@ impl AccessPlan {
         if !within(SIZES, self.size_mib) {
             return Err(format!("size_mib must be from {} to {}", SIZES[0], SIZES[1]));
         }
-        let whole = |block: &u64| block.is_multiple_of(512) && *block <= self.size_mib << 20;
+        // Each connection has at least one block of its own.
+        let parts = self.depths.iter().map(|&depth| u64::from(connections(depth))).max();
+        let most = (self.size_mib << 20) / parts.unwrap_or(1).max(1);
+        let whole = |block: &u64| block.is_multiple_of(512) && *block <= most;
         if !self.blocks.iter().all(|block| within(BLOCKS, *block) && whole(block)) {
             let [least, most] = BLOCKS;
             return Err(format!(
-                "blocks must be multiples of {least} up to {most} bytes, and no larger than the file"
+                "blocks must be multiples of {least} up to {most} bytes, and no larger than a connection's part of \
+                 the file"
             ));
         }
         let known = |depth: &u32| {

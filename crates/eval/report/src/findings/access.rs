@@ -87,7 +87,7 @@ pub(super) fn ways(results: &Results) -> Vec<String> {
         };
         let (network, own) = (by(Way::Network)?, by(Way::Localhost)?);
         let programs = by(Way::Local).map(|us| {
-            format!(", {} us without a server, which is the share of fio and qemu-nbd", short(us))
+            format!(", {} us with a local file in place of the server, about what fio and qemu-nbd take", short(us))
         });
         Some(format!(
             "A random read of {} by {} takes {} us over the link, {} us from the server's own node{} (p50, {link}).",
@@ -116,15 +116,17 @@ pub(super) fn direct(results: &Results) -> Vec<String> {
         let one = usual(results, cable, Way::Network, Pattern::Randread).min_by_key(shortest)?;
         let mut others = results.access.iter().filter(|other| other.link == *switch);
         let other = others.find(|other| other.cell == one.cell)?;
-        let micros = |one: &AccessFigure| Some(one.read.as_ref()?.latency.p50_us);
-        let (direct, switched) = (micros(one)?, micros(other)?);
+        let (direct, switched) = (one.read.as_ref()?, other.read.as_ref()?);
+        let (p50, there) = (direct.latency.p50_us, switched.latency.p50_us);
+        let apart =
+            direct.p50_ci95[1] < switched.p50_ci95[0] || switched.p50_ci95[1] < direct.p50_ci95[0];
         Some(format!(
             "Without the switch, a random read of {} by {} takes {} us instead of {} us, {} (p50; {cable}, {switch}).",
             size(one.cell.block as f64),
             title(one),
-            short(direct),
-            short(switched),
-            change(direct / switched - 1.0),
+            short(p50),
+            short(there),
+            if apart { change(p50 / there - 1.0) } else { "within the spread".to_owned() },
         ))
     };
     pairs.filter_map(random).collect()
@@ -140,10 +142,11 @@ pub(super) fn fsync(results: &Results) -> Vec<String> {
         }
         let (with, without) = (one.write.as_ref()?, bare.write.as_ref()?);
         let wait = one.fsync.map(|wait| {
+            let p99 = one.fsync_p99_us().map(|us| format!(", {} us (p99)", short(us)));
             format!(
-                "; a wait for the disk takes {} us (p50), {} us (p99)",
+                "; a wait for the disk takes {} us (p50){}",
                 short(wait.p50_us),
-                short(wait.p99_us)
+                p99.unwrap_or_default()
             )
         });
         Some(format!(
@@ -179,6 +182,7 @@ mod tests {
             repetitions: vec![1.0; 6],
             operations,
             samples: 1000,
+            p50_ci95: [0.99 * p50, 1.01 * p50],
             latency: Latency { p50_us: p50, p99_us: 2.0 * p50, p999_us: 3.0 * p50 },
         };
         AccessFigure {
@@ -199,13 +203,17 @@ mod tests {
             read: Some(rate.clone()).filter(|_| pattern.reads()),
             write: Some(rate).filter(|_| pattern.writes()),
             fsync: None,
+            waits: 100,
             bytes: 1 << 20,
             server: Cost::default(),
             client: Cost::default(),
             one_cpu: false,
             limit: Some(11.8),
             verified: 1 << 20,
+            disk_read: None,
+            file_system: None,
             version: "1".into(),
+            client_versions: Vec::new(),
             command: String::new(),
             doubts: Vec::new(),
         }
@@ -243,7 +251,8 @@ mod tests {
         let said = "A random read of 4K by NFS takes 150 us over the link, 110 us from the server's own node";
         assert_eq!(ways(&all), [format!("{said} (p50, fast).")]);
         all.access.push(figure(Way::Local, Pattern::Randread, 1, 20_000.0, 40.0));
-        let share = ", 40.0 us without a server, which is the share of fio and qemu-nbd";
+        let share =
+            ", 40.0 us with a local file in place of the server, about what fio and qemu-nbd take";
         assert_eq!(ways(&all), [format!("{said}{share} (p50, fast).")]);
         all.access.remove(0);
         assert!(ways(&all).is_empty());
@@ -267,6 +276,8 @@ mod tests {
                 "Without the switch, a random read of 4K by NFS takes 90.0 us instead of 100 us, -10 % (p50; cable, switch)."
             ]
         );
+        all.access[0].read.as_mut().unwrap().p50_ci95[1] = 99.5;
+        assert!(direct(&all)[0].contains("100 us, within the spread (p50"), "{:?}", direct(&all));
         all.plan.link.get_mut("switch").unwrap().rate_mbit = Some(1000);
         assert!(direct(&all).is_empty());
     }

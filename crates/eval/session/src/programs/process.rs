@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What is kept of what a program says; one that says more is cut off, and mostly ends by that.
-const MOST_SAID: u64 = 1 << 20;
+/// What is kept of what a program says; one that says more is cut off, and mostly ends by that. Some
+/// say a line for each file.
+const MOST_SAID: u64 = 16 << 20;
 
 /// How often a program is looked at. Seldom enough to disturb nothing.
 const LOOK: Duration = Duration::from_millis(20);
@@ -185,10 +186,16 @@ impl ProgramProcess {
     }
 
     /// Waits for its end, for so long at most; what it said on standard output then.
-    pub fn finish(
+    pub fn finish(self, most: Duration, interrupted: &AtomicBool) -> Result<String, ProgramError> {
+        self.finish_unless(most, interrupted, || false)
+    }
+
+    /// The same, but gives up as soon as `hopeless` says so.
+    pub fn finish_unless(
         mut self,
         most: Duration,
         interrupted: &AtomicBool,
+        mut hopeless: impl FnMut() -> bool,
     ) -> Result<String, ProgramError> {
         let deadline = Instant::now() + most;
         let status = loop {
@@ -198,7 +205,7 @@ impl ProgramProcess {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(ProgramError::Interrupted);
             }
-            if Instant::now() > deadline {
+            if Instant::now() > deadline || hopeless() {
                 return Err(self.late("did not end"));
             }
             std::thread::sleep(LOOK);
