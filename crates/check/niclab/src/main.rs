@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use gigae_cli::serve::ServeArgs;
+use gigae_cli::tuning::TuningArgs;
 use gigae_niclab::host::LabError;
 use gigae_niclab::host::matrix::{self, RunArgs};
 use gigae_niclab::host::record::LabRecord;
@@ -36,6 +37,9 @@ enum Command {
     /// The answering end of a measurement, inside a guest
     #[command(hide = true)]
     Serve(ServeArgs),
+    /// Puts settings back, inside a guest
+    #[command(hide = true)]
+    Tuning(TuningArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
             Err(error) => complain(&error),
         },
         Command::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
+        Command::Tuning(args) => gigae_cli::tuning::tuning(&args),
     }
 }
 

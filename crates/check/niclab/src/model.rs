@@ -87,6 +87,56 @@ pub fn find(name: &str) -> Option<Model> {
     MODELS.iter().find(|model| model.name == name).copied()
 }
 
+/// The two cards of a guest, joined by a link. The first one's end measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cards(pub [Model; 2]);
+
+impl Cards {
+    /// Two of this model.
+    pub fn alike(model: Model) -> Self {
+        Self([model, model])
+    }
+
+    /// Those of this name: of one model, or of two with a plus between them.
+    pub fn find(name: &str) -> Option<Self> {
+        match name.split_once('+') {
+            Some((first, second)) => Some(Self([find(first)?, find(second)?])),
+            None => find(name).map(Self::alike),
+        }
+    }
+
+    /// The models, each once.
+    pub fn models(&self) -> &[Model] {
+        let [first, second] = &self.0;
+        if first == second { &self.0[..1] } else { &self.0 }
+    }
+
+    /// Their name: `e1000`, `e1000+igb`.
+    pub fn name(&self) -> String {
+        self.models().iter().map(|model| model.name).collect::<Vec<_>>().join("+")
+    }
+
+    /// What they are.
+    pub fn about(&self) -> String {
+        self.models().iter().map(|model| model.about).collect::<Vec<_>>().join(" to ")
+    }
+
+    /// Longest MTU in bytes that both have.
+    pub fn mtu(&self) -> u32 {
+        self.0[0].mtu.min(self.0[1].mtu)
+    }
+
+    /// Frames that each holds while its driver does not run.
+    pub fn held(&self) -> usize {
+        self.0[0].held.min(self.0[1].held)
+    }
+
+    /// What makes the conformance suite fail over every link.
+    pub fn defect(&self) -> Option<&'static str> {
+        self.0[0].defect.or(self.0[1].defect)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +148,19 @@ mod tests {
             assert!(model.mtu >= 1500 && !model.modules.is_empty() && model.held.is_power_of_two());
         }
         assert_eq!(find("ne2000"), None);
+    }
+
+    #[test]
+    fn two_different_cards_have_what_both_have() {
+        let both = Cards::find("i82551+e1000").unwrap();
+        assert_eq!(
+            (both.name(), both.mtu(), both.models().len()),
+            ("i82551+e1000".into(), 1500, 2)
+        );
+        assert!(both.defect().is_some() && both.about().contains(" to "));
+        assert_eq!(Cards::find("ne2k_pci+igb").unwrap().held(), 16);
+        let alike = Cards::find("igb").unwrap();
+        assert_eq!((alike.name(), alike.models().len()), ("igb".into(), 1));
+        assert_eq!((Cards::find("igb+"), Cards::find("igb+none")), (None, None));
     }
 }

@@ -44,18 +44,22 @@ pub use crate::wait::Wait;
 
 use std::path::Path;
 
+/// The text of a plan: of a shipped one by its name, or of a file by its path.
+pub fn text(name: &str) -> Result<String, PlanError> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+        return Ok((*text).to_owned());
+    }
+    if !Path::new(name).exists() {
+        return Err(PlanError::Unknown(name.to_owned()));
+    }
+    std::fs::read_to_string(name)
+        .map_err(|source| PlanError::Unreadable { file: name.to_owned(), source })
+}
+
 impl Plan {
     /// Finds a plan by the name of a shipped one or the path of a file, and checks it.
     pub fn load(name: &str) -> Result<Self, PlanError> {
-        if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
-            return Self::parse(name, text);
-        }
-        if !Path::new(name).exists() {
-            return Err(PlanError::Unknown(name.to_owned()));
-        }
-        let text = std::fs::read_to_string(name)
-            .map_err(|source| PlanError::Unreadable { file: name.to_owned(), source })?;
-        Self::parse(name, &text)
+        Self::parse(name, &text(name)?)
     }
 
     /// Parses and checks the text of a plan; `name` is for errors.

@@ -75,7 +75,7 @@ fn serve(testbed: &Testbed) -> Result<ServerProcess, String> {
     // A process begins in the namespace of the thread that starts it.
     let _inside = end.enter().map_err(|error| error.to_string())?;
     let mut command = Command::new("/proc/self/exe");
-    command.args(["serve", "--nic", &end.interface, "--key", KEY, "--cpu", "0"]);
+    command.args(["serve", "--nic", &end.interface, "--key", KEY, "--cpu", "0", "--allow-tuning"]);
     let child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let mut serving = ServerProcess(child);
     let stderr = serving.0.stderr.take().ok_or("the answering end has no pipe")?;

@@ -75,7 +75,7 @@ fn work(serial: &Serial) -> io::Result<()> {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         cpus: affinity::allowed().len(),
         memory: rustix::system::sysinfo().totalram as u64 >> 20,
-        driver: testbed.ends[0].driver.clone(),
+        driver: testbed.drivers(),
     }));
     for &step in &job.steps {
         serial.send(&Report::Begins(step.name().into()));

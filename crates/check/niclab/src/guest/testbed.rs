@@ -71,6 +71,15 @@ impl Testbed {
         Ok(TESTBED.get_or_init(|| testbed))
     }
 
+    /// The drivers of the cards, each once, the measuring end's first.
+    pub(super) fn drivers(&self) -> String {
+        let [first, second] = &self.ends;
+        match first.driver == second.driver {
+            true => first.driver.clone(),
+            false => format!("{}, {}", first.driver, second.driver),
+        }
+    }
+
     /// Both cards up, with their usual MTU and a carrier, their interrupts where they belong.
     pub(super) fn restore(&self) -> io::Result<()> {
         for end in &self.ends {

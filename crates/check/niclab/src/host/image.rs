@@ -5,7 +5,7 @@ use super::modules::LoadedModule;
 use super::packages::Kernel;
 use super::{LabError, file};
 use crate::job::{JOB, Job};
-use crate::model::Model;
+use crate::model::{Cards, Model};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -67,10 +67,18 @@ impl Image {
         Ok(Self { path, modules })
     }
 
-    /// Modules of a model, in the order in which to load them.
-    pub fn modules_of(&self, model: &Model) -> Vec<String> {
-        let mine = self.modules.iter().find(|(name, _)| *name == model.name);
-        mine.map(|(_, files)| files.clone()).unwrap_or_default()
+    /// Modules of both cards, in the order in which to load them.
+    pub fn modules_of(&self, cards: &Cards) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for model in cards.models() {
+            let mine = self.modules.iter().filter(|(name, _)| *name == model.name);
+            for file in mine.flat_map(|(_, files)| files) {
+                if !all.contains(file) {
+                    all.push(file.clone());
+                }
+            }
+        }
+        all
     }
 
     /// The image with a job behind it, as a file in this directory.

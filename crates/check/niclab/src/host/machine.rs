@@ -3,7 +3,7 @@
 use super::emulator::Emulator;
 use super::{LabError, file};
 use crate::job::{Interrupts, Job, Report};
-use crate::model::Model;
+use crate::model::Cards;
 use gigae_host::proc::process::Stat;
 use std::fs::{self, File};
 use std::io::Read;
@@ -35,7 +35,7 @@ pub struct Setup<'a> {
     /// What runs it.
     pub emulator: &'a Emulator,
     /// The card.
-    pub model: Model,
+    pub cards: Cards,
     /// The kernel's file.
     pub kernel: &'a Path,
     /// Processors.
@@ -216,9 +216,9 @@ fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command 
         command.arg("-serial").arg(format!("file:{}", serial.display()));
     }
     // A slot apart: an igb's virtual functions take some of those sixteen beyond its own.
-    for end in 0..2 {
+    for (end, model) in setup.cards.0.iter().enumerate() {
         command.args(["-netdev", &format!("hubport,id=n{end},hubid=0")]);
-        let device = setup.model.device;
+        let device = model.device;
         command.args([
             "-device",
             &format!(
@@ -243,8 +243,8 @@ pub fn job(
         modules,
         steps: steps.to_vec(),
         messages,
-        mtu: if setup.memory < ENOUGH { USUAL_MTU } else { setup.model.mtu },
-        held: setup.model.held,
+        mtu: if setup.memory < ENOUGH { USUAL_MTU } else { setup.cards.mtu() },
+        held: setup.cards.held(),
         interrupts: setup.interrupts,
         plan: plan.to_owned(),
     }

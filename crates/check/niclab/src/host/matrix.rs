@@ -7,8 +7,9 @@ use super::packages::{self, Kernel};
 use super::record::{LabRecord, Run};
 use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
-use crate::model::{self, MODELS, Model};
+use crate::model::{Cards, MODELS, Model};
 use gigae_eval_measure::environment;
+use gigae_eval_model::plan::{self, Plan, PlanError};
 use gigae_eval_page::files::{self, TextFile};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,8 @@ const CONDITIONS: [(u32, u32, Interrupts); 6] = [
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// Cards, with commas between them; 'all' for all of them
+    /// Cards, with commas between them; 'all' for all of them. Both ends of the link have such a
+    /// card; 'e1000+igb' has an e1000 at the measuring end and an igb at the answering one
     #[arg(long, default_value = "all", value_delimiter = ',')]
     pub models: Vec<String>,
     /// Kernels, with commas between them: suites of Debian, or files of packages
@@ -59,6 +61,10 @@ pub struct RunArgs {
     /// interrupts, less memory
     #[arg(long)]
     pub conditions: bool,
+    /// Measure this plan of the evaluator in place of the lab's own: the name of a shipped one, such
+    /// as tuning, or a file. Its report is beside the lab's
+    #[arg(long, value_name = "PLAN", conflicts_with = "conditions")]
+    pub plan: Option<String>,
     /// Only these steps: modes, inventory, conformance, messages, events, figures
     #[arg(long, value_delimiter = ',')]
     pub steps: Vec<String>,
@@ -87,7 +93,7 @@ pub struct RunArgs {
 /// One guest to run.
 #[derive(Clone, Debug)]
 struct GuestRun {
-    model: Model,
+    cards: Cards,
     cpus: u32,
     memory: u32,
     interrupts: Interrupts,
@@ -103,10 +109,21 @@ struct GuestKernel {
     entries: Vec<GuestRun>,
 }
 
+/// The text of the plan that is measured.
+fn plan_text(args: &RunArgs) -> Result<Option<String>, LabError> {
+    let failed = |error: PlanError| LabError::Package(error.to_string());
+    let text = |name: &String| {
+        // What is wrong with it is said before guests run.
+        Plan::load(name).map_err(failed)?;
+        plan::text(name).map_err(failed)
+    };
+    args.plan.as_ref().map(text).transpose()
+}
+
 /// Runs everything, and writes after each guest what there is until then. Whether all was as it
 /// must be.
 pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
-    let entries = entries(args)?;
+    let (entries, plan) = (entries(args)?, plan_text(args)?);
     std::fs::create_dir_all(&args.cache).map_err(file("making", &args.cache))?;
     let emulator = Emulator::find(&args.cache)?;
     let record = begin(args, &emulator)?;
@@ -123,7 +140,7 @@ pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
             scope.spawn(|| {
                 while let Some((i, (with, entry))) = take(&next, &jobs, &outcome) {
                     println!("[{}/{}] {}", i + 1, jobs.len(), entry.title(&with.kernel));
-                    let run = guest(args, entry, &emulator, with, interrupted);
+                    let run = guest((args, plan.as_deref()), entry, &emulator, with, interrupted);
                     lock(&outcome).add(run, &args.out);
                 }
             });
@@ -143,8 +160,12 @@ fn equip(args: &RunArgs, asked: &str, entries: &[GuestRun]) -> Result<GuestKerne
     println!("kernel {} ({asked}, {})", kernel.release, kernel.version);
     let possible = |entry: &&GuestRun| is_possible(args, entry, &kernel);
     let entries: Vec<GuestRun> = entries.iter().filter(possible).cloned().collect();
-    let mut models: Vec<Model> = entries.iter().map(|entry| entry.model).collect();
-    models.dedup();
+    let mut models: Vec<Model> = Vec::new();
+    for model in entries.iter().flat_map(|entry| entry.cards.models()) {
+        if !models.contains(model) {
+            models.push(*model);
+        }
+    }
     let image = Image::make(&kernel, &models, &args.cache)?;
     Ok(GuestKernel { kernel, image, entries })
 }
@@ -219,9 +240,10 @@ fn begin(args: &RunArgs, emulator: &Emulator) -> Result<LabRecord, LabError> {
 /// Whether a kernel has what a card needs. Of all cards, those for which it has not are left out;
 /// one that was asked for is an error, which making the image says.
 fn is_possible(args: &RunArgs, entry: &GuestRun, kernel: &Kernel) -> bool {
-    let missing = entry.model.modules.iter().find(|module| !kernel.modules.has(module));
+    let mut modules = entry.cards.models().iter().flat_map(|model| model.modules);
+    let missing = modules.find(|module| !kernel.modules.has(module));
     let Some(module) = missing.filter(|_| is_all(args)) else { return true };
-    println!("{} is left out: {} has no module '{module}'", entry.model.name, kernel.release);
+    println!("{} is left out: {} has no module '{module}'", entry.cards.name(), kernel.release);
     false
 }
 
@@ -248,35 +270,35 @@ fn write_all(out: &Path, all: &[TextFile<'_>]) -> Result<(), LabError> {
 }
 
 fn entries(args: &RunArgs) -> Result<Vec<GuestRun>, LabError> {
-    let models = match is_all(args) {
-        true => MODELS.to_vec(),
+    let cards = match is_all(args) {
+        true => MODELS.iter().map(|model| Cards::alike(*model)).collect(),
         false => args.models.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?,
     };
     let steps = steps(args)?;
-    let entry = |model: Model| {
+    let entry = |cards: Cards| {
         // Who asks for steps gets them.
-        let left_out = model.defect.filter(|_| args.steps.is_empty());
+        let left_out = cards.defect().filter(|_| args.steps.is_empty());
         let wanted = |step: &&Step| left_out.is_none() || **step != Step::Conformance;
         let steps = steps.iter().filter(wanted).copied().collect();
         let (cpus, memory, interrupts) = (args.cpus, args.memory, args.interrupts);
-        GuestRun { model, cpus, memory, interrupts, steps, left_out }
+        GuestRun { cards, cpus, memory, interrupts, steps, left_out }
     };
     if !args.conditions {
-        return Ok(models.into_iter().map(entry).collect());
+        return Ok(cards.into_iter().map(entry).collect());
     }
-    let varied = models.into_iter().filter(|model| VARIED.contains(&model.name));
-    let conditions = |model| {
+    let varied = cards.into_iter().filter(|cards| VARIED.contains(&&*cards.name()));
+    let conditions = |cards| {
         CONDITIONS.map(|(cpus, memory, interrupts)| {
             let steps = vec![Step::Modes, Step::Figures];
-            GuestRun { cpus, memory, interrupts, steps, ..entry(model) }
+            GuestRun { cpus, memory, interrupts, steps, ..entry(cards) }
         })
     };
     Ok(varied.flat_map(conditions).collect())
 }
 
-fn named(name: &str) -> Result<Model, LabError> {
+fn named(name: &str) -> Result<Cards, LabError> {
     let names = || MODELS.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");
-    model::find(name)
+    Cards::find(name)
         .ok_or_else(|| LabError::Package(format!("no model '{name}'; choose of: {}", names())))
 }
 
@@ -293,8 +315,8 @@ fn steps(args: &RunArgs) -> Result<Vec<Step>, LabError> {
 
 impl GuestRun {
     fn title(&self, kernel: &Kernel) -> String {
-        let Self { model, cpus, memory, interrupts, .. } = self;
-        let (name, release) = (model.name, &kernel.release);
+        let Self { cards, cpus, memory, interrupts, .. } = self;
+        let (name, release) = (cards.name(), &kernel.release);
         format!("{name}: {release}, {cpus} CPUs, {memory} MiB, interrupts {interrupts:?}")
     }
 
@@ -314,7 +336,7 @@ impl GuestRun {
 }
 
 fn guest(
-    args: &RunArgs,
+    (args, plan): (&RunArgs, Option<&str>),
     entry: &GuestRun,
     emulator: &Emulator,
     with: &GuestKernel,
@@ -325,20 +347,21 @@ fn guest(
     let directory = tempfile::tempdir().map_err(temporary)?;
     let setup = Setup {
         emulator,
-        model: entry.model,
+        cards: entry.cards,
         kernel: &kernel.image,
         cpus: entry.cpus,
         memory: entry.memory,
         interrupts: entry.interrupts,
         limit: Duration::from_secs(args.limit),
     };
-    let modules = image.modules_of(&entry.model);
-    let job = machine::job(&setup, &entry.steps, args.messages, modules, &entry.plan());
+    let modules = image.modules_of(&entry.cards);
+    let own = entry.plan();
+    let job = machine::job(&setup, &entry.steps, args.messages, modules, plan.unwrap_or(&own));
     let initrd = image.with_job(&job, directory.path())?;
     let mut run = Run {
         date: environment::now(),
-        model: entry.model.name.into(),
-        about: entry.model.about.into(),
+        model: entry.cards.name(),
+        about: entry.cards.about(),
         suite: kernel.asked.clone(),
         package: kernel.version.clone(),
         cpus: entry.cpus,
@@ -346,11 +369,12 @@ fn guest(
         interrupts: entry.interrupts,
         messages: args.messages,
         left_out: entry.left_out.map(str::to_owned),
+        plan: args.plan.clone(),
         ..Run::default()
     };
     let (begin, mut full) = (Instant::now(), None);
     let end = machine::run(&setup, &initrd, directory.path(), interrupted, &mut |report| {
-        say(entry.model.name, begin, &report);
+        say(&run.model, begin, &report);
         full = run.take(report).or(full.take());
     })?;
     run.ended(end);
@@ -358,7 +382,11 @@ fn guest(
     if let Some(results) = full {
         let name = format!(
             "{}-{}-{}cpu-{}m-{:?}",
-            entry.model.name, kernel.release, entry.cpus, entry.memory, entry.interrupts
+            entry.cards.name(),
+            kernel.release,
+            entry.cpus,
+            entry.memory,
+            entry.interrupts
         );
         let out = args.out.join(name.to_lowercase());
         std::fs::create_dir_all(&out).map_err(file("making", &out))?;
@@ -415,7 +443,7 @@ mod tests {
         assert_eq!(entries.len(), MODELS.len());
         let all = |entry: &GuestRun| entry.cpus == 2 && entry.steps == Step::ALL;
         let (known, good): (Vec<_>, Vec<_>) =
-            entries.iter().partition(|entry| entry.model.defect.is_some());
+            entries.iter().partition(|entry| entry.cards.defect().is_some());
         assert!(good.into_iter().all(all));
         assert!(known.iter().all(|entry| entry.steps.len() == Step::ALL.len() - 1));
         assert!(known.iter().all(|entry| entry.left_out.is_some()));
@@ -434,6 +462,7 @@ mod tests {
         let gigae = |entry: &GuestRun| entry.plan().contains("\"gigae\"");
         assert!(entries.iter().all(|entry| gigae(entry) == (entry.memory >= FOR_GIGAE)));
         assert!(super::entries(&args(&["--models", "ne2000"])).is_err());
+        assert!(super::entries(&args(&["--models", "e1000+ne2000"])).is_err());
     }
 
     #[test]

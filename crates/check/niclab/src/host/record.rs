@@ -51,6 +51,9 @@ pub struct Run {
     /// Why the conformance suite was left out, if it was.
     #[serde(default)]
     pub left_out: Option<String>,
+    /// The plan that was measured in place of the lab's own. Its figures are in a report of its own.
+    #[serde(default)]
+    pub plan: Option<String>,
     /// How long it took, in seconds of the host's clock.
     pub seconds: f64,
     /// What booted.
@@ -153,7 +156,7 @@ impl Run {
     /// Whether both are of the same machine.
     fn is_same(&self, other: &Self) -> bool {
         let machine = |run: &Self| (run.cpus, run.memory, run.interrupts);
-        (&self.model, &self.suite) == (&other.model, &other.suite)
+        (&self.model, &self.suite, &self.plan) == (&other.model, &other.suite, &other.plan)
             && machine(self) == machine(other)
     }
 
@@ -171,6 +174,7 @@ impl Run {
             Report::Inventory(text) => self.inventory = text,
             Report::Kernel(lines) => self.kernel = lines,
             Report::Failed(failed) => self.troubles.push(failed),
+            Report::Figures(results) if self.plan.is_some() => return Some(results),
             Report::Figures(results) => {
                 self.figures = results.series.iter().map(Figure::of).collect();
                 let skipped = |skipped: &gigae_eval_model::results::Skipped| Failed {

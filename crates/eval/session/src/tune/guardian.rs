@@ -32,7 +32,11 @@ impl Guardian {
             BufReader::new(stdout).read_line(&mut line)?;
         }
         if line.trim() != READY {
-            return Err(io::Error::other("the process that is to put settings back did not start"));
+            drop(guardian.child.stdin.take());
+            let status = guardian.child.wait()?;
+            return Err(io::Error::other(format!(
+                "the process that is to put settings back did not start ({status})"
+            )));
         }
         Ok(guardian)
     }
