@@ -9,7 +9,7 @@ use clap::Args;
 use gigae_eval_measure::environment;
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, megabytes};
-use gigae_eval_model::service;
+use gigae_eval_model::service::{self, ServiceSpec};
 use gigae_eval_model::traffic::{STREAMS, Traffic};
 use gigae_eval_page::files;
 use gigae_eval_run::RunProgress;
@@ -154,18 +154,39 @@ fn clean() -> Result<(), CommandError> {
     Ok(())
 }
 
+/// An error if a soak is there that can go on.
+fn is_free(out: &Path) -> Result<(), CommandError> {
+    if let Ok(state) = SoakState::read(&out.join(FILE))
+        && matches!(state.verdict, SoakVerdict::Running | SoakVerdict::Interrupted)
+    {
+        return Err(CommandError::Error(format!(
+            "'{}' has a soak that is not over; go on with --resume or choose another --out",
+            out.display()
+        )));
+    }
+    Ok(())
+}
+
 fn soak_services(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, CommandError> {
-    for (at, name) in args.services.iter().enumerate() {
-        if service::by_name(name).is_none() {
+    let mut chosen: Vec<&ServiceSpec> = Vec::new();
+    for name in &args.services {
+        let Some(spec) = service::by_name(name) else {
             let known = service::names();
             return Err(CommandError::Error(format!(
                 "there is no file service '{name}'; choose some of {known}"
             )));
+        };
+        // They would use the same port.
+        let server = |spec: &ServiceSpec| spec.programs.first().map(|(program, _)| *program);
+        if let Some(other) = chosen.iter().find(|other| server(other) == server(spec)) {
+            let other = other.name;
+            return Err(CommandError::Error(format!(
+                "'{other}' and '{name}' have the same server; choose one of them"
+            )));
         }
-        if args.services[..at].contains(name) {
-            return Err(CommandError::Error(format!("'{name}' is there twice; name it once")));
-        }
+        chosen.push(spec);
     }
+    is_free(&args.out)?;
     let settings = ServiceSettings {
         services: args.services.clone(),
         clients: args.clients,
@@ -205,14 +226,7 @@ fn resumed(place: &Path) -> Result<SoakState, CommandError> {
 }
 
 fn begun(args: &SoakArgs) -> Result<SoakState, CommandError> {
-    if let Ok(state) = SoakState::read(&args.out.join(FILE))
-        && matches!(state.verdict, SoakVerdict::Running | SoakVerdict::Interrupted)
-    {
-        return Err(CommandError::Error(format!(
-            "'{}' has a soak that is not over; go on with --resume or choose another --out",
-            args.out.display()
-        )));
-    }
+    is_free(&args.out)?;
     let (mut peers, mut nic) = (Vec::new(), String::new());
     if !args.peer.is_empty() {
         let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref())?;

@@ -345,10 +345,11 @@ fn file_services_are_soaked_and_leave_nothing_behind() {
 
 fn a_soak_of_file_services_is_interrupted_in_an_orderly_way() {
     let place = SoakDirectory::new();
-    let child = services(&place, "10m");
+    let child = services(&place, "30s");
     let pid = child.id();
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !place.out().join("services.json").exists() {
+    let works = |state: &ServiceSoak| state.services.iter().all(|one| one.copies.count > 0);
+    while !place.out().join("services.json").exists() || !works(&service_state(&place)) {
         assert!(Instant::now() < deadline, "no state was written");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -374,7 +375,7 @@ fn bad_input_is_one_line_and_a_failure() {
     fails(&["--rate", "much"], "200mbit");
     fails(&["--rate", "1mbit"], "--rate");
     fails(&["--services", "ftp,tftp"], "no file service 'tftp'; choose some of ftp, smb");
-    fails(&["--services", "ftp,ftp"], "name it once");
+    fails(&["--services", "ftp,lftp"], "'ftp' and 'lftp' have the same server");
     fails(&["--peer", "198.18.0.9", "--nic", "lo", "--key", "/nonexistent"], "key file");
     fails(
         &["--peer", "127.0.0.1:1", "--nic", "nosuch0", "--key", "/dev/null"],

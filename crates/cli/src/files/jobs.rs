@@ -152,7 +152,7 @@ impl Jobs {
             return Err(Fault::Busy);
         }
         if self.0.len() >= MOST_KNOWN {
-            self.0.retain(|_, job| !job.is_over());
+            self.0.retain(|_, job| !job.is_over() || job.asked.is_some());
         }
         if duplicate(push.sources.iter().map(|(_, name)| &name[..])).is_some() {
             return Err(Fault::Invalid);
@@ -189,7 +189,7 @@ impl Jobs {
         };
         job.answer(exchange, peer)?;
         job.asked = Some((number, exchange.now() + ANSWER_AFTER));
-        Ok(())
+        if job.is_over() { job.answer(exchange, peer) } else { Ok(()) }
     }
 
     /// Stops this one of a client.

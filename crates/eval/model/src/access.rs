@@ -186,8 +186,9 @@ pub struct AccessRate {
     pub samples: u64,
     /// Times of single operations.
     pub latency: Latency,
-    /// Confidence interval of `latency.p50_us` with the same coverage.
-    pub p50_ci95: [f64; 2],
+    /// Confidence interval of `latency.p50_us` with the same coverage; absent with one repetition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ci95: Option<[f64; 2]>,
 }
 
 /// The figures of such a cell on a link.
@@ -228,7 +229,7 @@ pub struct AccessFigure {
     /// Bytes that were written over this link to this server, read back and compared, before
     /// anything was measured; zero for other ways and exports.
     pub verified: u64,
-    /// Bytes that the server read from its disk in all repetitions; absent where the kernel does
+    /// Bytes that the end with the file read from its disk in all repetitions; absent where the kernel does
     /// not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read: Option<u64>,

@@ -84,7 +84,8 @@ fn beside_table(results: &Results, ground: Ground) -> Option<Table> {
             "Seconds from the start of the client to its end, with login and all: median over the \
              repetitions. Only transfers that several services made. All ends have the same CPUs. \
              TCP has the congestion control {congestion}. An NFS client that sends waits until the \
-             server has the file on its disk; the others do not. rsync-ssh and scp encrypt what they \
+             server has the file on its disk; the others do not. \
+             On a link of several networks, gigae uses all, and the others use one. rsync-ssh and scp encrypt what they \
              transfer; the others do not, unless the row says so.{}{}",
             file_system(&on_ground),
             versions(&on_ground)

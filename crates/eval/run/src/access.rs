@@ -139,7 +139,14 @@ impl Running<'_> {
             FileServer::start(code, (node, here.cpus[0]), here.store, rights, self.interrupted)?;
         self.same_congestion_control(link, node, std::slice::from_ref(client));
         let smallest = group.iter().map(|one| one.cell.size).min().unwrap_or_default();
-        let verified = here.place(&server, smallest).check(self.interrupted)?;
+        let verified = match here.place(&server, smallest).check(self.interrupted) {
+            // A server that is gone says more than fio.
+            Err(error) if !error.is_interruption() && !error.is_fatal() => {
+                server.alive()?;
+                return Err(error);
+            }
+            verified => verified?,
+        };
         let served = Served {
             version: server.version.clone(),
             client_versions: client_versions(self.interrupted)?,
@@ -224,7 +231,7 @@ impl Gathered {
         if let Some(read) = disk_read.filter(|read| *read as f64 > FROM_DISK * bytes as f64) {
             doubts.push(doubt!(
                 Disk,
-                "the server read {} from its disk; give the machine more memory, or measure smaller files",
+                "{} came from the disk; give the machine more memory, or measure smaller files",
                 file_size(read)
             ));
         }
@@ -280,7 +287,7 @@ fn rate(sides: &[FioSide], block: u64) -> Option<AccessRate> {
         operations: stats::median(&operations)?,
         samples: sides.iter().map(|side| side.bytes / block).min()?,
         latency: latency(&percentiles)?,
-        p50_ci95: [p50.low, p50.high],
+        p50_ci95: (sides.len() > 1).then_some([p50.low, p50.high]),
         repetitions: rates,
     })
 }
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!((found.median, found.operations, found.samples), (2.0, 20.0, 100));
         assert_eq!(found.repetitions, [1.0, 3.0, 2.0]);
         let median = Latency { p50_us: 20.0, p99_us: 40.0, p999_us: 60.0 };
-        assert_eq!((found.latency, found.p50_ci95), (median, [10.0, 30.0]));
+        assert_eq!((found.latency, found.p50_ci95), (median, Some([10.0, 30.0])));
         assert_eq!(rate(&[], 2), None);
         assert_eq!(latency(&[]), None);
     }

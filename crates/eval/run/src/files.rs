@@ -5,8 +5,9 @@
 //! so that no advantage of being first is its own. Within a server's time the cells come in rounds,
 //! in a new random order for each round. Before each repetition the store's file system is written
 //! to its disk, outside of the measured time, so that no copy waits for what an earlier one has
-//! left. Every copy that is a file is compared after its repetition. Of a size and protection that has no such copies, and from
-//! every server with little memory, one copy is compared before anything is measured.
+//! left. Every copy that is a file is compared after its repetition. Of a size and protection that
+//! has no such copies, and from every server with little memory, one copy is compared before
+//! anything is measured.
 
 use crate::access::scratch_sizes;
 use crate::error::RunError;
@@ -146,7 +147,12 @@ impl Running<'_> {
                     let own = |cell: &FileCell| {
                         let links = here.clients().len().min(cell.clients as usize);
                         let fetched = limits.map(|(each, all)| all.min(each * links as f64));
-                        if cell.direction.is_get() { fetched } else { sent }
+                        let one = if cell.direction.is_get() { fetched } else { sent };
+                        // gigae alone uses all networks.
+                        let networks = fabric.config().networks;
+                        one.map(
+                            |one| if cell.service == OWN { one * f64::from(networks) } else { one },
+                        )
                     };
                     let about = About { version, client_version, file_system: store.file_system() };
                     self.keep_files(link, group, &about, &own);

@@ -83,7 +83,7 @@ pub struct Accessed {
     pub server: Cost,
     /// What it cost the client's programs, without their start.
     pub client: Cost,
-    /// Bytes that the server read from its disk; absent where the kernel does not count them.
+    /// Bytes that the end with the file read from its disk; absent where the kernel does not count them.
     pub disk: Option<u64>,
     /// fio's command line.
     pub command: String,
@@ -120,7 +120,10 @@ impl AccessPlace<'_> {
         let run = fio::read(&said, true).ok_or_else(|| garbled(&said))?;
         let mut client = here_before.until(&here_after);
         let mut server = there_before.until(&there_after);
-        let disk = there_before.disk_read(&there_after);
+        let disk = match cell.way {
+            Way::Local => here_before.disk_read(&here_after),
+            Way::Network | Way::Localhost => there_before.disk_read(&there_after),
+        };
         // The measuring threads belong to the client; fio's start is not counted.
         client.cpu_others -= fio;
         client.cpu_thread += run.cpu;

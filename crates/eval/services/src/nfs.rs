@@ -29,11 +29,11 @@ const READY: &str = "NFS SERVER INITIALIZED";
 /// File systems whose files have no handles, by statfs(2): overlayfs.
 const NO_HANDLES: [u64; 1] = [0x794c_7630];
 
-/// Starts `rpcbind`, which is `$1`, and becomes the command behind it. The state of both servers is
-/// in file systems in memory that only they see.
 /// Directories of the host that the server does not see.
 const OWN_PLACES: [&str; 2] = ["/run", "/var/lib/nfs"];
 
+/// Starts `rpcbind`, which is `$1`, and becomes the command behind it. The state of both servers is
+/// in file systems in memory that only they see.
 const SCRIPT: &str = "set -e
 mount -t tmpfs -o mode=755 gigae /run
 mkdir /run/rpcbind /run/ganesha

@@ -138,7 +138,8 @@ impl FileServer {
             }
             std::thread::sleep(LOOK);
         }
-        Ok(())
+        // The port may be another server's, for which this one has ended.
+        self.alive()
     }
 
     /// An error if it has ended, with the end of its log.

@@ -212,6 +212,13 @@ impl FileStore {
         moved.map_err(|source| self.failed("move a copy", source))
     }
 
+    /// Removes all that clients have sent.
+    pub fn clear_uploads(&self) -> Result<(), ServiceError> {
+        let entries = fs::read_dir(self.uploads());
+        let entries = entries.map_err(|source| self.failed("read a directory", source))?;
+        entries.flatten().try_for_each(|entry| self.remove(&entry.path()))
+    }
+
     /// Removes a copy, or what a failed client has left of it.
     pub(crate) fn remove(&self, copy: &Path) -> Result<(), ServiceError> {
         let removed = match fs::symlink_metadata(copy) {

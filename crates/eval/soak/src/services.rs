@@ -11,7 +11,6 @@ pub mod state;
 
 use crate::environment::{conditions, virtual_network};
 use crate::run::SoakError;
-use crate::state::SoakVerdict;
 use gigae_eval_measure::environment;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::file_figure::FileCell;
@@ -36,6 +35,9 @@ const SIZES: [u64; 4] = [2_000, 100_000, 2_000_000, 20_000_000];
 
 /// A tree: files and their size in bytes.
 const TREE: (u32, u64) = (100, 4_096);
+
+/// Bytes of all of them, with what file systems add.
+const ROOM: u64 = 24 << 20;
 
 /// One turn of so many is a tree, or sends.
 const RARELY: u64 = 4;
@@ -71,6 +73,11 @@ impl Shared<'_> {
         self.began.elapsed() >= self.length || self.stop.load(Ordering::Relaxed)
     }
 
+    fn deviate(&self, place: usize, kind: DeviationKind, what: String) {
+        let at = self.began.elapsed().as_secs_f64();
+        self.state().deviate(place, at, environment::now(), kind, what);
+    }
+
     /// Waits, but not beyond the end.
     fn pause(&self, until: Instant) {
         while Instant::now() < until && !self.is_over() {
@@ -91,6 +98,13 @@ pub fn run(
     let names = || settings.services.iter().map(String::as_str);
     services_installed(names())?;
     FileStore::sweep();
+    let services: Vec<&'static dyn Service> =
+        names().map(|name| by_name(name).expect("the services were checked")).collect();
+    // Room for all, and then for each.
+    let room = ROOM * (u64::from(settings.clients) + 2);
+    drop(FileStore::new(room * services.len() as u64)?);
+    let stores: Result<Vec<_>, _> = services.iter().map(|_| FileStore::new(room)).collect();
+    let stores = stores?;
     let fabric = virtual_network(settings.clients, settings.seed)?;
     let mut state = state;
     {
@@ -109,14 +123,10 @@ pub fn run(
     };
     let mut outcome = Ok(());
     std::thread::scope(|scope| {
-        let work: Vec<_> = (0..settings.services.len())
-            .map(|place| {
-                scope.spawn({
-                    let shared = &shared;
-                    move || soak(shared, place)
-                })
-            })
-            .collect();
+        let shared = &shared;
+        let start =
+            |(place, (service, store))| scope.spawn(move || soak(shared, place, service, store));
+        let work: Vec<_> = services.into_iter().zip(stores).enumerate().map(start).collect();
         let every = SAVE.min(length / 10);
         let mut next = Instant::now();
         while work.iter().any(|thread| !thread.is_finished()) {
@@ -128,26 +138,24 @@ pub fn run(
                 progress(&state);
                 outcome = write(&state, out);
             }
-            if outcome.is_err() || interrupted.load(Ordering::Relaxed) {
+            // A thread that ends before the time has failed.
+            let failed = work.iter().any(|thread| thread.is_finished());
+            if outcome.is_err() || failed || interrupted.load(Ordering::Relaxed) {
                 shared.stop.store(true, Ordering::Relaxed);
             }
         }
         for thread in work {
-            if let Ok(Err(error)) = thread.join() {
-                outcome = Err(error);
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => outcome = Err(error),
+                Err(panic) => std::panic::resume_unwind(panic),
             }
         }
     });
-    outcome?;
     let mut state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    state.elapsed = shared.began.elapsed().as_secs_f64().min(settings.duration);
-    state.verdict = match (state.elapsed < settings.duration, state.deviated) {
-        (true, _) => SoakVerdict::Interrupted,
-        (false, 0) => SoakVerdict::Passed,
-        _ => SoakVerdict::Deviated,
-    };
+    state.end(shared.began.elapsed().as_secs_f64(), environment::now());
     write(&state, out)?;
-    Ok(state)
+    outcome.map(|()| state)
 }
 
 fn write(state: &ServiceSoak, out: &Path) -> Result<(), SoakError> {
@@ -159,16 +167,26 @@ fn write(state: &ServiceSoak, out: &Path) -> Result<(), SoakError> {
 }
 
 /// Soaks the service at this place until the end. Servers end with the thread that started them.
-fn soak(shared: &Shared<'_>, place: usize) -> Result<(), SoakError> {
+fn soak(
+    shared: &Shared<'_>,
+    place: usize,
+    service: &'static dyn Service,
+    mut store: FileStore,
+) -> Result<(), SoakError> {
     let settings = shared.state().settings.clone();
-    let service = by_name(&settings.services[place]).expect("the services were checked");
-    let all: u64 = SIZES.iter().sum::<u64>() + u64::from(TREE.0) * TREE.1;
-    let mut store = FileStore::new(all * (u64::from(settings.clients) + 2))?;
     let mut turns = Turns::new(service, place, &mut store, &settings)?;
     let rate = settings.rate / settings.services.len() as f64;
-    let (mut server, mut started) = (None, Instant::now());
+    let (mut server, mut started): (Option<FileServer>, _) = (None, Instant::now());
     let mut due = Instant::now();
-    while !shared.is_over() {
+    loop {
+        // One that has ended between two turns.
+        if let Some(Err(error)) = server.as_mut().map(FileServer::alive) {
+            shared.deviate(place, DeviationKind::Failed, error.to_string());
+            server = None;
+        }
+        if shared.is_over() {
+            return Ok(());
+        }
         if started.elapsed() >= ROUND {
             server = None;
         }
@@ -176,10 +194,9 @@ fn soak(shared: &Shared<'_>, place: usize) -> Result<(), SoakError> {
             Some(server) => turns.turn(shared, &store, server),
             None => {
                 started = Instant::now();
-                start(shared, place, service, &store).map(|new| {
-                    server = Some(new);
-                    0
-                })
+                let new = start(shared, place, service, &store);
+                new.map(|new| (server = Some(new), 0).1)
+                    .map_err(|error| ("its server".into(), error))
             }
         };
         match outcome {
@@ -189,30 +206,24 @@ fn soak(shared: &Shared<'_>, place: usize) -> Result<(), SoakError> {
                 due =
                     due.max(Instant::now() - PAUSE) + Duration::from_secs_f64(bytes as f64 / rate);
             }
-            Err(error) if error.is_interruption() => break,
-            Err(error) => {
+            Err((_, error)) if error.is_interruption() => return Ok(()),
+            // It never worked.
+            Err((_, error)) if shared.state().services[place].copies.count == 0 => {
+                return Err(error.into());
+            }
+            Err((what, error)) => {
                 let kind = match error {
                     ServiceError::Wrong { .. } => DeviationKind::Torn,
                     _ => DeviationKind::Failed,
                 };
-                let mut state = shared.state();
-                if state.services[place].copies.count == 0 {
-                    // It never worked: the other services end, too.
-                    shared.stop.store(true, Ordering::Relaxed);
-                    return Err(error.into());
-                }
-                let at = shared.began.elapsed().as_secs_f64();
-                state.deviate(place, at, environment::now(), kind, error.to_string());
-                drop(state);
-                if server.as_mut().is_some_and(|server| server.alive().is_err()) {
-                    server = None;
-                }
+                shared.deviate(place, kind, format!("{what}: {error}"));
+                // What was sent in part stays under its name.
+                store.clear_uploads()?;
                 due = Instant::now() + PAUSE;
             }
         }
         shared.pause(due);
     }
-    Ok(())
 }
 
 fn start(
@@ -287,21 +298,31 @@ impl Turns {
         (file, cell)
     }
 
-    /// Transfers and compares; the bytes of all clients.
+    /// Transfers and compares; the bytes of all clients. An error comes with what was transferred.
     fn turn(
         &mut self,
         shared: &Shared<'_>,
         store: &FileStore,
         server: &mut FileServer,
-    ) -> Result<u64, ServiceError> {
+    ) -> Result<u64, (String, ServiceError)> {
         let (file, cell) = self.next();
+        self.transfer(shared, store, server, (&file, &cell)).map_err(|error| (cell.title(), error))
+    }
+
+    fn transfer(
+        &mut self,
+        shared: &Shared<'_>,
+        store: &FileStore,
+        server: &mut FileServer,
+        (file, cell): (&StoredFile, &FileCell),
+    ) -> Result<u64, ServiceError> {
         // Each turn begins with another client.
         let mut nodes: Vec<_> = shared.fabric.nodes().into_iter().skip(1).collect();
         let first = self.of(nodes.len());
         nodes.rotate_left(first);
-        let clients = Clients { nodes: &nodes, cpu: None, small: &file };
-        let fetched = client::fetch(server, store, &file, &cell, &clients, &shared.stop)?;
-        let copies = client::verify(self.service, store, &file, &fetched.copies)?;
+        let clients = Clients { nodes: &nodes, cpu: None, small: file };
+        let fetched = client::fetch(server, store, file, cell, &clients, &shared.stop)?;
+        let copies = client::verify(self.service, store, file, &fetched.copies)?;
         let bytes = cell.bytes() * u64::from(cell.clients);
         let at = shared.began.elapsed().as_secs_f64();
         let seen = Seen { at, copies, bytes, seconds: fetched.whole, what: cell.title() };

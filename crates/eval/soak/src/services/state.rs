@@ -182,6 +182,26 @@ impl ServiceSoak {
         }
     }
 
+    /// Decides how it ends after so many seconds, at this time. A service of which nothing was
+    /// verified has not passed.
+    pub fn end(&mut self, seconds: f64, utc: String) {
+        self.elapsed = seconds.min(self.settings.duration);
+        if self.elapsed < self.settings.duration {
+            self.verdict = SoakVerdict::Interrupted;
+            return;
+        }
+        for place in 0..self.services.len() {
+            if self.services[place].copies.count == 0 {
+                let what = "no copy was verified; soak for longer".to_owned();
+                self.deviate(place, self.elapsed, utc.clone(), DeviationKind::Stall, what);
+            }
+        }
+        self.verdict = match self.deviated {
+            0 => SoakVerdict::Passed,
+            _ => SoakVerdict::Deviated,
+        };
+    }
+
     /// Copies of all services.
     pub fn copies(&self) -> Amount {
         let mut all = Amount::default();
@@ -223,6 +243,22 @@ pub(super) mod tests {
         state.saw_memory(0, 10);
         state.saw_memory(0, 5);
         assert_eq!(state.services[0].memory, [5, 10]);
+    }
+
+    #[test]
+    fn a_service_of_which_nothing_was_verified_has_not_passed() {
+        let mut some = state();
+        some.saw(0, seen(1.0, 0.5));
+        let mut all = some.clone();
+        some.end(1501.0, "u".into());
+        assert_eq!((some.verdict, some.deviated), (SoakVerdict::Deviated, 1));
+        assert_eq!(some.deviations[0].end, "nfs");
+        all.saw(1, seen(1.0, 0.5));
+        let mut early = all.clone();
+        all.end(1501.0, "u".into());
+        assert_eq!((all.verdict, all.elapsed), (SoakVerdict::Passed, 1500.0));
+        early.end(100.0, "u".into());
+        assert_eq!(early.verdict, SoakVerdict::Interrupted);
     }
 
     #[test]
