@@ -2,7 +2,7 @@
 
 use crate::outcome::complain;
 use clap::{Args, Subcommand};
-use gigae_fabric::{FabricConfig, FabricError, Rate};
+use gigae_fabric::{Delay, FabricConfig, FabricError, Rate};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -54,11 +54,14 @@ pub struct Up {
     #[arg(long, default_value_t = 2)]
     nodes: u16,
     /// Connect two nodes directly, without a switch and without a rate limit
-    #[arg(long, conflicts_with_all = ["rate", "loss", "duplicate", "corrupt"])]
+    #[arg(long, conflicts_with_all = ["rate", "delay", "loss", "duplicate", "corrupt"])]
     cable: bool,
     /// Link rate, such as 1gbit or 100mbit; 'none': no limit
     #[arg(long, default_value = "1gbit")]
     rate: String,
+    /// How much longer a frame takes from a node to another one, such as 200us or 1ms
+    #[arg(long, value_name = "TIME")]
+    delay: Option<String>,
     /// Longest packet, in bytes
     #[arg(long, default_value_t = FabricConfig::default().mtu)]
     mtu: u32,
@@ -138,6 +141,7 @@ impl Up {
             nodes: self.nodes,
             cable: self.cable,
             rate,
+            delay: self.delay.map(|text| text.parse::<Delay>()).transpose()?,
             mtu: self.mtu,
             node_mtus: self.node_mtus,
             switch_mtu: self.switch_mtu,

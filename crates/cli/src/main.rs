@@ -68,6 +68,7 @@ impl Command {
 const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 fn main() -> ExitCode {
+    gigae_fabric::become_forwarder();
     let arguments = Arguments::parse();
     gigae::log_to_stderr();
     // While this process has one thread.

@@ -34,6 +34,35 @@ fn namespaces() -> Vec<String> {
     says(&listed.stdout).lines().map(str::to_owned).collect()
 }
 
+/// The forwarder outlives the command that made it, and goes with the fabric.
+fn a_fabric_with_a_delay_stays_and_goes() {
+    let prefix = &testing::prefix();
+    fails(&["fabric", "up", "--prefix", prefix, "--delay", "soon"], "200us");
+    fails(&["fabric", "up", "--prefix", prefix, "--delay", "1h"], "not a delay");
+    let said = succeeds(&["fabric", "up", "--prefix", prefix, "--delay", "3ms"]);
+    assert!(said.contains("delay 3ms: "), "{said}");
+    let fabric = Fabric::attach(prefix).unwrap();
+    let frames = || fabric.delay_counters().unwrap().frames;
+    let before = frames();
+    let target = fabric.node(2).ipv4;
+    let listener = {
+        let _inside = fabric.node(2).enter().unwrap();
+        std::net::TcpListener::bind((target, 4000)).unwrap()
+    };
+    let begin = std::time::Instant::now();
+    {
+        let _inside = fabric.node(1).enter().unwrap();
+        std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    }
+    assert!(begin.elapsed() >= std::time::Duration::from_millis(6));
+    assert!(frames() > before);
+    assert!(succeeds(&["fabric", "status", "--prefix", prefix]).contains("delay 3ms: "));
+    assert!(succeeds(&["fabric", "down", "--prefix", prefix]).contains("removed"));
+    let left = std::fs::read_dir("/run/gigae-fabric").unwrap().flatten();
+    let own = left.filter(|file| file.file_name().to_string_lossy().starts_with(&**prefix));
+    assert_eq!(own.count(), 0);
+}
+
 fn a_fabric_is_laid_entered_shown_and_removed() {
     let prefix = testing::prefix();
     let prefix = prefix.as_str();
@@ -326,6 +355,7 @@ const OF_ROOT: &[&str] = &[
 fn main() {
     testing::for_users_except(OF_ROOT).run(tests![
         a_fabric_is_laid_entered_shown_and_removed,
+        a_fabric_with_a_delay_stays_and_goes,
         the_inventory_says_which_xdp_mode_the_self_test_reached,
         what_is_discovered_fills_a_cluster_file_that_the_commands_read,
         the_doctor_says_what_is_missing_and_what_to_do,

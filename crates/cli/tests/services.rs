@@ -33,6 +33,7 @@ const OF_ROOT: &[&str] = &[
     "every_other_service_copies_files_and_trees_both_ways",
     "an_nfs_server_gives_and_takes_files_for_several_clients",
     "reads_and_writes_within_a_file_go_every_way_and_are_compared_once",
+    "operations_on_names_stand_beside_the_delay_of_their_link",
     "an_interrupted_or_killed_run_leaves_nothing_of_nfs",
     "a_server_with_little_memory_reads_its_disk_for_each_copy",
 ];
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         gigae_cp_stands_beside_ftp_in_every_report,
         nfs::an_nfs_server_gives_and_takes_files_for_several_clients,
         nfs::reads_and_writes_within_a_file_go_every_way_and_are_compared_once,
+        nfs::operations_on_names_stand_beside_the_delay_of_their_link,
         nfs::an_interrupted_or_killed_run_leaves_nothing_of_nfs,
         nfs::programs_of_reads_and_writes_name_their_packages,
         a_program_that_is_not_installed_names_its_package

@@ -23,6 +23,7 @@ enum Program {
 
 /// Carries out a command as the program does; `None` if the arguments begin with none.
 pub(crate) fn play() -> Option<ExitCode> {
+    gigae_fabric::become_forwarder();
     let word = std::env::args().nth(1)?;
     let words = ["compare", "cp", "eval", "serve", "share", "soak", "tuning", "--version"];
     if !words.contains(&word.as_str()) {

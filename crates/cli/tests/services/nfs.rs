@@ -2,6 +2,7 @@
 
 use crate::{all_gone, busy, in_network_of, interrupt, of_run, said, with, with_files};
 use gigae_eval_model::access::{Export, Way};
+use gigae_eval_model::metadata::Operation;
 use gigae_fabric::Fabric;
 use gigae_host::proc::process::command;
 use std::path::PathBuf;
@@ -105,6 +106,64 @@ pub(crate) fn reads_and_writes_within_a_file_go_every_way_and_are_compared_once(
     let lines = read("results.csv").lines().filter(|line| line.contains(",transfer,nfs,")).count();
     // Three ways and two depths of reads, the same of both, and writes to both exports.
     assert_eq!(lines, 6 + 2 * 6 + 2);
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+/// Names over two links that differ in their delay.
+const NAMES: &str = r#"
+[link.far]
+rate_mbit = 1000
+server_rate_mbit = 1000
+nodes = 3
+delay_us = 2000
+[[experiment]]
+kind = "rtt"
+links = ["gigabit", "far"]
+transports = ["tcp"]
+sizes = [64]
+waits = ["sleep"]
+seconds = 0.05
+warmup = 0.02
+[[metadata]]
+service = "nfs"
+links = ["gigabit", "far"]
+files = [7, 120]
+"#;
+
+pub(crate) fn operations_on_names_stand_beside_the_delay_of_their_link() {
+    let place = with(NAMES);
+    let output = place.eval().output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    assert_eq!(results.metadata.len(), 4, "{:?}", results.skipped);
+    for one in &results.metadata {
+        assert_eq!(one.operations.len(), Operation::ALL.len(), "{one:?}");
+        // A second client saw all names after create, rename and delete, in both repetitions.
+        assert_eq!(one.verified, 2 * 3 * u64::from(one.cell.files), "{one:?}");
+        assert!(one.version.contains("anesha"), "{one:?}");
+        for rate in &one.operations {
+            let listing = rate.operation == Operation::List;
+            assert_eq!(rate.samples, if listing { 10 } else { one.cell.files.into() });
+            assert!(rate.repetitions.len() == 2 && rate.median > 0.0, "{one:?}");
+            assert!(0.0 < rate.p50_us && rate.p50_us <= rate.p99_us, "{one:?}");
+            assert_eq!(rate.p99().is_some(), rate.samples >= 100);
+            // A lower bound: each asks the server once at least, over twice the delay.
+            assert!(one.link != "far" || rate.p50_us >= 4000.0, "{one:?}");
+        }
+    }
+    let delays: Vec<_> = results.environment.link.iter().map(|link| link.delay_us).collect();
+    assert!(delays.contains(&None) && delays.contains(&Some(2000)), "{delays:?}");
+    let trip = results.series.iter().find(|one| one.link == "far" && one.unit == "us").unwrap();
+    assert!(trip.min >= 4000.0, "{trip:?}");
+    let read = |name: &str| std::fs::read_to_string(place.path("out").join(name)).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for text in [read("report.md"), read("report.html"), said] {
+        for words in ["nfs names of 120 files", "With 2000 us added one way (TCP"] {
+            assert!(text.contains(words), "'{words}' is not in: {text}");
+        }
+    }
+    let lines = read("results.csv").lines().filter(|line| line.contains(",transfer,nfs,")).count();
+    assert_eq!(lines, 4 * Operation::ALL.len());
     assert_eq!(place.left(), [] as [PathBuf; 0]);
 }
 

@@ -79,6 +79,9 @@ pub struct LinkEnvironment {
     /// Probability that the virtual switch loses a frame, either way; 0 on real networks.
     #[serde(default)]
     pub loss: f64,
+    /// Microseconds that a frame takes longer from end to end by the virtual switch; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_us: Option<u64>,
     /// MTU in bytes.
     pub mtu: usize,
     /// Bytes that a port of the virtual switch holds; absent on real networks and unshaped links.

@@ -16,6 +16,7 @@ pub mod figures;
 pub mod file_figure;
 pub mod job;
 pub mod knobs;
+pub mod metadata;
 pub mod note;
 pub mod number;
 pub mod papers;

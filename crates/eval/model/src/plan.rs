@@ -13,6 +13,7 @@ mod figure;
 mod files;
 mod form;
 mod label;
+mod metadata;
 mod only;
 mod paper;
 mod settings;
@@ -28,6 +29,7 @@ pub use figure::{CellChoice, CellSelector, FigurePlan, PaperRow, ResolvedCell, R
 pub use files::{FilePaperPlan, FileSelector, FilesPlan};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
+pub use metadata::MetadataPlan;
 pub use only::{CellFilter, CellFilterPair, shell_word};
 pub use paper::{NicPlan, PaperPlan, QuotePlan};
 pub use settings::{

@@ -11,6 +11,7 @@ use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::experiment::Kind;
 use crate::file_figure::FileFigure;
+use crate::metadata::MetadataFigure;
 use crate::note::Note;
 use crate::plan::{Condition, Plan, Value};
 use crate::program_figure::ProgramFigure;
@@ -51,6 +52,9 @@ pub struct Results {
     /// What file servers gave to reads and writes within a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessFigure>,
+    /// What file servers gave to operations on names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<MetadataFigure>,
     /// The settings that were tried, and what was measured with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<Tuning>,

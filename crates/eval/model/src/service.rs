@@ -31,6 +31,8 @@ pub struct ServiceSpec {
     pub trees: &'static [Direction],
     /// Whether a program can read and write within a file (`[[access]]`).
     pub accesses: bool,
+    /// Whether its operations on names can be measured (`[[metadata]]`).
+    pub names: bool,
 }
 
 const BOTH: &[Direction] = &[Direction::Get, Direction::Put];
@@ -52,6 +54,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: true,
         trees: &[Direction::Get],
         accesses: false,
+        names: false,
     },
     ServiceSpec {
         name: "smb",
@@ -65,6 +68,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: true,
         trees: BOTH,
         accesses: false,
+        names: false,
     },
     ServiceSpec {
         name: "nfs",
@@ -82,6 +86,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: false,
         trees: &[],
         accesses: true,
+        names: true,
     },
     ServiceSpec {
         name: "lftp",
@@ -95,6 +100,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: false,
         trees: BOTH,
         accesses: false,
+        names: false,
     },
     ServiceSpec {
         name: "rsync",
@@ -108,6 +114,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: false,
         trees: BOTH,
         accesses: false,
+        names: false,
     },
     ServiceSpec {
         name: "rsync-ssh",
@@ -126,6 +133,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: false,
         trees: BOTH,
         accesses: false,
+        names: false,
     },
     ServiceSpec {
         name: "scp",
@@ -144,6 +152,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: false,
         trees: BOTH,
         accesses: false,
+        names: false,
     },
     ServiceSpec {
         name: OWN,
@@ -157,6 +166,7 @@ pub const SERVICES: &[ServiceSpec] = &[
         streams: false,
         trees: BOTH,
         accesses: false,
+        names: false,
     },
 ];
 

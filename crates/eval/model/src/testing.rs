@@ -110,6 +110,7 @@ fn links(plan: &Plan, part: &[LinkEnvironment]) -> Vec<LinkEnvironment> {
             kind: if link.loopback { LOOPBACK_KIND } else { "fabric" }.into(),
             rate: link.rate_mbit.map(|rate| rate as f64 * 1e6),
             loss: link.loss,
+            delay_us: link.delay_us,
             ..known
         }
     };

@@ -166,6 +166,16 @@ pub fn side_by_side(links: usize) -> String {
     if links > 1 { format!("{links} side by side, each ") } else { String::new() }
 }
 
+/// The delay of a link, behind what else it is.
+pub fn delayed(micros: Option<u64>) -> String {
+    micros.map_or(String::new(), |micros| format!(", {micros} us of delay one way"))
+}
+
+/// The delay of a link in microseconds, if it has one.
+pub fn delay_of(results: &Results, link: &str) -> Option<u64> {
+    results.environment.link.iter().find(|one| one.name == link)?.delay_us
+}
+
 /// The conditions under which the figures hold.
 pub fn conditions(results: &Results) -> Vec<NamedValue> {
     let environment = &results.environment;
@@ -179,12 +189,13 @@ pub fn conditions(results: &Results) -> Vec<NamedValue> {
         rows.push(NamedValue::new(
             format!("link {}", link.name),
             format!(
-                "{}{}, MTU {}, {}, frames lost {}, TCP segmentation offload {}",
+                "{}{}, MTU {}, {}, frames lost {}{}, TCP segmentation offload {}",
                 side_by_side(link.links),
                 link.local.driver,
                 link.mtu,
                 number::rate(link.rate),
                 set_share(link.loss),
+                delayed(link.delay_us),
                 offload.map_or("not known".into(), plain)
             ),
         ));

@@ -4,6 +4,7 @@
 use gigae_eval_model::access::{AccessFigure, AccessRate};
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::file_figure::FileFigure;
+use gigae_eval_model::metadata::{MetadataFigure, OperationRate};
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, Series};
 
@@ -60,6 +61,12 @@ pub fn page(results: &Results) -> String {
             text += "\r\n";
         }
     }
+    for one in &results.metadata {
+        for rate in &one.operations {
+            text += &metadata_line(one, rate).map(|cell| quoted(&cell)).join(",");
+            text += "\r\n";
+        }
+    }
     text
 }
 
@@ -84,6 +91,30 @@ fn access_line(one: &AccessFigure, (word, side): (&str, &AccessRate)) -> [String
         "p999" => side.p999_us().map_or(String::new(), number),
         "n" => side.repetitions.len().to_string(),
         "limit" => one.limit.map_or_else(String::new, number),
+        "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
+        _ => String::new(),
+    })
+}
+
+/// An operation on names: the service is the transport, and the ground the experiment. The
+/// percentiles are times in microseconds.
+fn metadata_line(one: &MetadataFigure, rate: &OperationRate) -> [String; COLUMNS.len()] {
+    let number = |value: f64| value.to_string();
+    COLUMNS.map(|column| match column {
+        "link" => one.link.clone(),
+        "experiment" => one.ground.name().to_owned(),
+        "transport" => one.cell.service.clone(),
+        "variant" => rate.operation.name().to_owned(),
+        "condition" => one.cell.title(),
+        "size" => "0".to_owned(),
+        "unit" => one.unit.clone(),
+        "median" => number(rate.median),
+        "ci95_low" => number(rate.ci95[0]),
+        "ci95_high" => number(rate.ci95[1]),
+        "coverage" => number(rate.coverage),
+        "p50" => number(rate.p50_us),
+        "p99" => rate.p99().map_or_else(String::new, number),
+        "n" => rate.repetitions.len().to_string(),
         "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
         _ => String::new(),
     })

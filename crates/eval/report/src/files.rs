@@ -1,7 +1,7 @@
 //! What file services gave, beside TCP alone and beside what papers printed. Each ground has its
 //! own table, because figures of different grounds do not compare.
 
-use crate::access;
+use crate::{access, metadata};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{many, percent, short};
@@ -9,6 +9,7 @@ use gigae_eval_model::plan::Condition;
 use gigae_eval_model::results::{Results, Series};
 use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats::CONFIDENCE;
+use gigae_eval_model::wait::Wait;
 use gigae_eval_page::table::{Table, words};
 
 /// All tables.
@@ -21,6 +22,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     .into_iter()
     .flatten()
     .chain(access::tables(results))
+    .chain(metadata::table(results))
     .collect()
 }
 
@@ -35,6 +37,17 @@ pub(crate) fn stream_beside<'a>(results: &'a Results, link: &str) -> Option<&'a 
             && one.condition == Condition::default()
     };
     results.series.iter().filter(fits).max_by_key(|one| one.size)
+}
+
+/// TCP's round trip on a link: the one of the shortest messages whose ends sleep.
+pub(crate) fn trip_beside<'a>(results: &'a Results, link: &str) -> Option<&'a Series> {
+    let fits = |one: &&Series| {
+        (one.experiment, one.transport.as_str(), one.link.as_str(), one.wait)
+            == (Experiment::Rtt, "tcp", link, Wait::Sleep)
+            && one.variant.is_none()
+            && one.condition == Condition::default()
+    };
+    results.series.iter().filter(fits).min_by_key(|one| one.size)
 }
 
 /// The same transfer by another service.

@@ -13,6 +13,7 @@ mod incast;
 mod links;
 mod load;
 mod machine;
+mod metadata;
 mod programs;
 mod streams;
 mod text;
@@ -68,6 +69,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "ways", find: access::ways },
     Rule { name: "direct", find: access::direct },
     Rule { name: "fsync", find: access::fsync },
+    Rule { name: "metadata", find: metadata::metadata },
+    Rule { name: "delay", find: metadata::delay },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

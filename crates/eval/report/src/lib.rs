@@ -16,6 +16,7 @@ pub mod html;
 pub mod incast;
 pub mod machine;
 pub mod markdown;
+mod metadata;
 mod overlay;
 mod printed;
 pub mod programs;

@@ -200,7 +200,7 @@ pub fn loss_table(results: &Results) -> Option<Table> {
     for lossy in links.iter().filter(|link| link.loss > 0.0) {
         let clean = links.iter().find(|link| {
             link.loss == 0.0
-                && (link.rate, link.mtu) == (lossy.rate, lossy.mtu)
+                && (link.rate, link.mtu, link.delay_us) == (lossy.rate, lossy.mtu, lossy.delay_us)
                 && link.kind == lossy.kind
         });
         for series in results.series.iter().filter(|series| series.link == lossy.name) {

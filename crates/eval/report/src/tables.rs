@@ -440,10 +440,11 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
             0.0 => String::new(),
             loss => format!(", {} of the frames lost", set_share(loss)),
         };
+        let delay = asked::delayed(link.delay_us);
         let buffer =
             link.switch_buffer.map_or(String::new(), |bytes| format!(", switch buffer {bytes} B"));
         let mut text = format!(
-            "{}{} ({}), {rate}{loss}, MTU {}{buffer}",
+            "{}{} ({}), {rate}{loss}{delay}, MTU {}{buffer}",
             asked::side_by_side(link.links),
             link.kind,
             link.local.driver,
@@ -525,7 +526,10 @@ pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
     let of_files = files.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
     let access = results.access.iter();
     let of_access = access.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
-    for (what, doubts) in of_series.chain(of_files).chain(of_access) {
+    let metadata = results.metadata.iter();
+    let of_metadata =
+        metadata.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
+    for (what, doubts) in of_series.chain(of_files).chain(of_access).chain(of_metadata) {
         for doubt in doubts {
             let code = doubt.code.as_ref().map_or("other", Code::as_str);
             let (advice, detail) = (doubt.advice(), doubt.detail());

@@ -98,7 +98,8 @@ impl Running<'_> {
     pub(super) fn begin_files(&mut self) -> Result<(), RunError> {
         FileStore::sweep();
         memory::sweep();
-        if self.plan.files.is_empty() && self.plan.access.is_empty() {
+        let none = self.plan.files.is_empty() && self.plan.access.is_empty();
+        if none && self.plan.metadata.is_empty() {
             return Ok(());
         }
         installed(self.plan).map_err(RunError::Service)?;

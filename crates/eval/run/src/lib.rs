@@ -13,6 +13,7 @@ mod error;
 mod files;
 mod gather;
 mod incast;
+mod metadata;
 mod programs;
 mod progress;
 mod repetition;

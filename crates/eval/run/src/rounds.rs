@@ -11,6 +11,7 @@ use gigae_eval_model::doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
 use gigae_eval_model::file_figure::FileFigure;
+use gigae_eval_model::metadata::MetadataFigure;
 use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{Cell, Plan};
 use gigae_eval_model::program_figure::ProgramFigure;
@@ -39,6 +40,7 @@ pub(crate) struct Running<'a> {
     pub(crate) programs: Vec<ProgramFigure>,
     pub(crate) files: Vec<FileFigure>,
     pub(crate) access: Vec<AccessFigure>,
+    pub(crate) metadata: Vec<MetadataFigure>,
     /// The files of file services, once a link has needed them.
     pub(crate) store: Option<FileStore>,
     pub(crate) timer: TimerCost,
@@ -213,6 +215,7 @@ impl Running<'_> {
             programs,
             files: self.files,
             access: self.access,
+            metadata: self.metadata,
             tuning: self.tuning,
             skipped,
             doubts,

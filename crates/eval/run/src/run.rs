@@ -42,6 +42,7 @@ pub fn run(
         programs: Vec::new(),
         files: Vec::new(),
         access: Vec::new(),
+        metadata: Vec::new(),
         store: None,
         plan: &config.plan,
         timer: clock::timer_cost(),
@@ -97,6 +98,7 @@ fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
         config.plan.experiment.iter().any(|experiment| experiment.links.contains(name))
             || config.plan.files.iter().any(|files| files.links.contains(name))
             || config.plan.access.iter().any(|access| access.links.contains(name))
+            || config.plan.metadata.iter().any(|metadata| metadata.links.contains(name))
     };
     let links = config.plan.link.iter().filter(|(name, _)| used(name));
     let (own, others): (Vec<_>, Vec<_>) = links
@@ -202,7 +204,8 @@ impl Running<'_> {
             .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
             .and_then(|()| self.beside(&mut stage, name, planned))
             .and_then(|()| self.files(&stage, name, planned))
-            .and_then(|()| self.access(&stage, name, planned));
+            .and_then(|()| self.access(&stage, name, planned))
+            .and_then(|()| self.metadata(&stage, name, planned));
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }
@@ -233,6 +236,7 @@ impl Running<'_> {
             kind: stage.kind().to_owned(),
             links: stage.site.interfaces().count(),
             loss: fabric.map_or(0.0, |fabric| fabric.config().loss),
+            delay_us: fabric.and_then(|fabric| Some(fabric.config().delay?.micros())),
             rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
             mtu: stage.site.mtu,
             switch_buffer: fabric.and_then(|fabric| fabric.rate().map(|_| fabric.config().buffer)),

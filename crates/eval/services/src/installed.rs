@@ -1,7 +1,7 @@
 //! Which programs and libraries are there.
 
-use crate::access;
 use crate::error::ServiceError;
+use crate::{access, libnfs};
 use gigae_eval_model::plan::Plan;
 use gigae_eval_model::service as model;
 use std::fs;
@@ -37,11 +37,16 @@ fn beneath(place: &Path, file: &str) -> Option<PathBuf> {
 pub fn installed(plan: &Plan) -> Result<(), ServiceError> {
     let of_files = plan.files.iter().map(|files| &files.service[..]);
     let names = of_files.chain(plan.access.iter().map(|access| &access.service[..]));
-    let more = match plan.access.is_empty() {
-        true => (&[][..], &[][..]),
-        false => (&access::PROGRAMS[..], &access::LIBRARIES[..]),
-    };
-    are_installed(names, more)
+    let names = names.chain(plan.metadata.iter().map(|metadata| &metadata.service[..]));
+    let (mut programs, mut libraries) = (Vec::new(), Vec::new());
+    if !plan.access.is_empty() {
+        programs.extend(access::PROGRAMS);
+        libraries.extend(access::LIBRARIES);
+    }
+    if !plan.metadata.is_empty() {
+        libraries.push(libnfs::LIBRARY);
+    }
+    are_installed(names, (&programs, &libraries))
 }
 
 /// Refuses services of these names whose programs are missing, as [`installed`] does.

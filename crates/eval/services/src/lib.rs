@@ -8,6 +8,7 @@
 //! - [`server`] starts a server in a node, watches it and ends it.
 //! - [`client`] fetches a file once, by one or several clients, and compares copies.
 //! - [`access`] reads and writes within a file of a server, by `fio`.
+//! - [`metadata`] makes, lists, renames and removes small files, by libnfs.
 //! - [`meter`] counts what that costs both ends.
 //! - [`memory`] gives a server less memory and a slower disk.
 //!
@@ -23,7 +24,9 @@ mod fio;
 mod ftp;
 mod installed;
 mod lftp;
+mod libnfs;
 pub mod memory;
+pub mod metadata;
 pub mod meter;
 mod nfs;
 mod own;

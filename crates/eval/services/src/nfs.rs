@@ -91,6 +91,10 @@ impl Service for Nfs {
         Some(format!("nfs://{server}/{name}/{file}"))
     }
 
+    fn export(&self) -> Option<&'static str> {
+        Some("/files")
+    }
+
     fn version(&self) -> &'static str {
         "\"$1\" -v"
     }
@@ -214,6 +218,7 @@ mod tests {
         assert!(first.contains("\"/files\"") && first.contains("NFS_Commit = false;"), "{text}");
         assert!(second.contains("\"/synced\"") && second.contains("NFS_Commit = true;"), "{text}");
         assert_eq!(Nfs.url(here.ip, "20", Export::Sync).unwrap(), "nfs://198.18.0.2/synced/20");
+        assert_eq!(Nfs.export().unwrap().trim_start_matches('/'), EXPORTS[0].0);
         assert!(text.contains("Access_Type = RW;") && !text.contains("Access_Type = RO;"));
         let text = configuration(&ServerPlace { writable: false, ..here });
         assert!(text.contains("Access_Type = RO;") && !text.contains("Access_Type = RW;"));

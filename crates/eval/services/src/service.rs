@@ -39,6 +39,12 @@ pub trait Service: Sync {
         None
     }
 
+    /// The exported directory as a client names it that does operations on names, for services that
+    /// have this ([`ServiceSpec::names`]).
+    fn export(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A shell command that prints the version of the server's program, whose path is `$1`.
     fn version(&self) -> &'static str;
 

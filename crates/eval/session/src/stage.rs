@@ -102,6 +102,7 @@ impl Stage {
             queues: link.queues,
             mtu: link.mtu,
             loss: link.loss,
+            delay: link.delay_us.map(|micros| Duration::from_micros(micros).into()),
             seed,
             ..FabricConfig::default()
         };

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +99,83 @@ impl From<Rate> for String {
     }
 }
 
+/// How much longer a frame takes from a node to another one than without it.
+///
+/// Written and read as `200us`, `1ms` or `2s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Delay(Duration);
+
+impl Delay {
+    /// The delay in microseconds.
+    pub fn micros(self) -> u64 {
+        u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.micros();
+        for (size, unit) in [(1_000_000, "s"), (1_000, "ms")] {
+            if micros >= size && micros.is_multiple_of(size) {
+                return write!(f, "{}{unit}", micros / size);
+            }
+        }
+        write!(f, "{micros}us")
+    }
+}
+
+impl FromStr for Delay {
+    type Err = FabricError;
+
+    fn from_str(text: &str) -> Result<Delay, FabricError> {
+        let refuse = || {
+            FabricError::config(format!(
+                "{text:?} is not a delay; write for example 200us, 1ms or 2s"
+            ))
+        };
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(refuse)?;
+        let (number, unit) = text.split_at(digits);
+        let scale: u64 = match unit.trim() {
+            "s" => 1_000_000,
+            "ms" => 1_000,
+            "us" => 1,
+            _ => return Err(refuse()),
+        };
+        let number: u64 = number.parse().map_err(|_| refuse())?;
+        let micros = number.checked_mul(scale).ok_or_else(refuse)?;
+        Ok(Delay(Duration::from_micros(micros)))
+    }
+}
+
+impl TryFrom<String> for Delay {
+    type Error = FabricError;
+
+    fn try_from(text: String) -> Result<Delay, FabricError> {
+        text.parse()
+    }
+}
+
+impl From<Delay> for String {
+    fn from(delay: Delay) -> String {
+        delay.to_string()
+    }
+}
+
+impl From<Duration> for Delay {
+    /// Parts of a microsecond are left out.
+    fn from(duration: Duration) -> Delay {
+        Delay(Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl From<Delay> for Duration {
+    fn from(delay: Delay) -> Duration {
+        delay.0
+    }
+}
+
 /// What the switch does to the unicast frames it sends, each a probability per frame from 0 to 1.
 ///
 /// Every choice is a function of the seed, the port and the number of the frame on that port
@@ -167,6 +245,13 @@ pub struct FabricConfig {
     /// Rate of the link from the switch to each node; `None` leaves it unshaped. 64 kbit/s to
     /// 400 Gbit/s.
     pub rate: Option<Rate>,
+    /// How much longer frames take from a node to another one, at most 10 s. `None`: the kernel's
+    /// bridge is the switch, as fast as it can. With zero the frames take the same way as with any
+    /// other delay.
+    pub delay: Option<Delay>,
+    /// Bytes that wait for their time at most, 64 for each frame beside its own; what finds no room
+    /// is dropped and counted. Only with a delay.
+    pub delay_buffer: u32,
     /// MTU of every link in bytes, 68 (1280 where IPv6 is to work) to 65,535.
     pub mtu: u32,
     /// MTUs of the first nodes' links, node 1's first, where nodes differ; the rest have `mtu`.
@@ -199,6 +284,9 @@ impl FabricConfig {
     /// timer, so that the link never idles for lack of tokens, and below the smallest TCP buffer
     /// in use. With 4 KB a bulk TCP stream reaches only 63 % of the link.
     pub const DEFAULT_BURST: u32 = 32 * 1024;
+
+    /// Default of [`FabricConfig::delay_buffer`]: what a link of 10 Gbit/s carries in 13 ms.
+    pub const DEFAULT_DELAY_BUFFER: u32 = 16 << 20;
 
     /// MTU of a node's link in bytes; nodes are counted from 1.
     pub fn mtu_of(&self, node: u16) -> u32 {
@@ -299,11 +387,20 @@ impl FabricConfig {
                 "node_rates names {rates} nodes of {nodes}; give a rate for each node at most"
             )));
         }
-        let shaped = self.is_shaped() || self.switch_mtu.is_some();
-        if self.cable && (self.nodes != 2 || shaped || !self.impairments().is_none()) {
+        let changed = self.is_shaped() || self.switch_mtu.is_some() || self.delay.is_some();
+        if self.cable && (self.nodes != 2 || changed || !self.impairments().is_none()) {
             return Err(FabricError::config(
-                "a cable joins two nodes and is neither shaped nor impaired; leave out 'cable'",
+                "a cable joins two nodes and is neither shaped nor impaired nor delayed; leave out 'cable'",
             ));
+        }
+        if let Some(delay) = self.delay {
+            within("delay (us)", delay.micros(), 0, 10_000_000)?;
+            within("delay_buffer", self.delay_buffer.into(), 128 << 10, 1 << 30)?;
+            if self.queues > 1 {
+                return Err(FabricError::config(
+                    "frames that wait do not keep their queue; leave out 'delay', or have queues = 1",
+                ));
+            }
         }
         for rate in self.rates() {
             within("rate", rate.bits(), 64_000, 400_000_000_000)?;
@@ -326,6 +423,8 @@ impl Default for FabricConfig {
             network_rates: Vec::new(),
             node_rates: Vec::new(),
             rate: None,
+            delay: None,
+            delay_buffer: FabricConfig::DEFAULT_DELAY_BUFFER,
             mtu: 1500,
             node_mtus: Vec::new(),
             switch_mtu: None,
@@ -371,6 +470,18 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_reads_back_what_it_wrote_and_nothing_else_is_one() {
+        for text in ["200us", "1ms", "2s", "0us", "1500us"] {
+            assert_eq!(text.parse::<Delay>().unwrap().to_string(), text);
+        }
+        assert_eq!("1000us".parse::<Delay>().unwrap().to_string(), "1ms");
+        for text in ["", "1", "us", "-1ms", "1.5ms", "1h", "99999999999999999999us"] {
+            let message = text.parse::<Delay>().unwrap_err().to_string();
+            assert!(message.contains("not a delay") && !message.contains('\n'), "{message}");
+        }
+    }
+
+    #[test]
     fn what_is_not_a_rate_is_refused_in_one_line() {
         for text in [
             "",
@@ -390,7 +501,7 @@ mod tests {
     #[test]
     fn what_cannot_be_built_is_refused_by_name() {
         type Spoil = fn(&mut FabricConfig);
-        let cases: [(&str, Spoil); 18] = [
+        let cases: [(&str, Spoil); 22] = [
             ("node_rates", |c| c.node_rates = vec![Rate::GIGABIT; 3]),
             ("cable", |c| (c.cable, c.node_rates) = (true, vec![Rate::GIGABIT])),
             ("networks", |c| c.networks = 9),
@@ -407,6 +518,10 @@ mod tests {
             ("corrupt", |c| c.corrupt = f64::NAN),
             ("rate", |c| c.rate = Some(Rate::bits_per_second(1))),
             ("burst", |c| (c.rate, c.burst) = (Some(Rate::GIGABIT), 1500)),
+            ("delay (us)", |c| c.delay = "11s".parse().ok()),
+            ("delay_buffer", |c| (c.delay, c.delay_buffer) = ("1ms".parse().ok(), 1000)),
+            ("queues", |c| (c.delay, c.queues) = ("1ms".parse().ok(), 2)),
+            ("cable", |c| (c.delay, c.cable) = ("1ms".parse().ok(), true)),
             ("prefix", |c| c.prefix = "a/b".into()),
             ("prefix", |c| c.prefix = "..".into()),
         ];

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use gigae_host::proc::process;
 use serde::Serialize;
 
+use crate::delay::{self, ForwarderProcess};
 use crate::feature::{self, Sending};
 use crate::netns::{self, NetnsState};
 use crate::state::{self, FabricState, Lock, OwnerProcess};
@@ -36,6 +37,8 @@ pub struct Fabric {
     pub(crate) config: FabricConfig,
     /// Set while dropping this value takes the fabric down.
     guarded_by: Option<OwnerProcess>,
+    /// Ends with this value, too, unless it is kept.
+    forwarder: Option<ForwarderProcess>,
 }
 
 /// What [`Fabric::down`] did.
@@ -71,14 +74,19 @@ impl Fabric {
         let _lock = Lock::take(&config.prefix)?;
         refuse_taken_names(&config.prefix)?;
         let owner = OwnerProcess::this();
-        let mut state = FabricState { config, owner, kept: false, counters: None };
+        let (forwarder, counters) = (None, None);
+        let mut state = FabricState { config, owner, kept: false, forwarder, counters };
         state::write(&state)?;
-        if let Err(error) = build(&mut state) {
-            // The first error is the one to report.
-            let _ = take_down(&state.config.prefix);
-            return Err(error);
+        match build(&mut state) {
+            Ok(forwarder) => {
+                Ok(Fabric { config: state.config, guarded_by: Some(owner), forwarder })
+            }
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = take_down(&state.config.prefix);
+                Err(error)
+            }
         }
-        Ok(Fabric { config: state.config, guarded_by: Some(owner) })
     }
 
     /// Opens an existing fabric. Dropping the value leaves the fabric as it is.
@@ -92,7 +100,7 @@ impl Fabric {
                 return Err(absent());
             }
         }
-        Ok(Fabric { config: state.config, guarded_by: None })
+        Ok(Fabric { config: state.config, guarded_by: None, forwarder: None })
     }
 
     /// Waits until every link carries frames, as [`Fabric::up`] does. `ip link set ... up` in a
@@ -107,6 +115,9 @@ impl Fabric {
     /// Lets the fabric outlive this value and this process.
     pub fn keep(&mut self) -> Result<(), FabricError> {
         let _lock = Lock::take(&self.config.prefix)?;
+        if let Some(forwarder) = &mut self.forwarder {
+            forwarder.keep()?;
+        }
         if let Some(mut state) = state::read(&self.config.prefix) {
             state.kept = true;
             state::write(&state)?;
@@ -284,7 +295,8 @@ fn refuse_taken_names(prefix: &str) -> Result<(), FabricError> {
     Ok(())
 }
 
-fn build(state: &mut FabricState) -> Result<(), FabricError> {
+/// Makes all of it; returns the forwarder, if there is a delay.
+fn build(state: &mut FabricState) -> Result<Option<ForwarderProcess>, FabricError> {
     let config = &state.config;
     let mark = topology::mark(&config.prefix);
     let switch = topology::switch_name(&config.prefix);
@@ -313,6 +325,13 @@ fn build(state: &mut FabricState) -> Result<(), FabricError> {
             set_sending(config)
         })?;
     }
+    let start = |delay| ForwarderProcess::start(config, delay);
+    let forwarder = config.delay.map(start).transpose()?;
+    if let Some(forwarder) = &forwarder {
+        state.forwarder = Some(forwarder.process());
+        state::write(state)?;
+    }
+    let config = &state.config;
     await_links(config)?;
     let deadline = Instant::now() + SILENT_WITHIN;
     for number in numbers() {
@@ -322,7 +341,8 @@ fn build(state: &mut FabricState) -> Result<(), FabricError> {
             Ok(())
         })?;
     }
-    attach_impairments(state)
+    attach_impairments(state)?;
+    Ok(forwarder)
 }
 
 /// Attaches the impairments that the state asks for, if any, and notes their counters.
@@ -346,6 +366,7 @@ fn set_sending(config: &FabricConfig) -> Result<(), FabricError> {
     let sending = match config {
         _ if config.corrupt > 0.0 => Sending::Checksummed,
         _ if config.is_shaped() || !config.impairments().is_none() => Sending::Segmented,
+        _ if config.delay.is_some() => Sending::TcpWhole,
         _ => Sending::AsFound,
     };
     (0..config.networks)
@@ -372,9 +393,11 @@ fn write_sysctls(settings: &[topology::KernelSetting]) -> Result<(), FabricError
 /// drops everything ("noop"); both happen a moment after the link came up.
 fn switch_is_ready(link: &serde_json::Value) -> bool {
     let state = &link["linkinfo"]["info_slave_data"]["state"];
+    // The forwarder's ports have no bridge.
+    let forwards = link["master"].is_null() || state == "forwarding";
     link["ifname"].as_str().is_some_and(|name| name.starts_with(topology::BRIDGE))
         || link["ifname"] == "lo"
-        || state == "forwarding" && node_is_ready(link)
+        || forwards && node_is_ready(link)
 }
 
 fn node_is_ready(link: &serde_json::Value) -> bool {
@@ -426,7 +449,11 @@ fn await_silence(deadline: Instant) {
 /// Removes what carries the mark. The lock is held by the caller.
 fn take_down(prefix: &str) -> Result<Down, FabricError> {
     let mark = topology::mark(prefix);
-    let known = state::read(prefix).is_some();
+    let written = state::read(prefix);
+    let known = written.is_some();
+    if let Some(forwarder) = written.and_then(|state| state.forwarder) {
+        delay::end(&forwarder);
+    }
     let (mut own, mut foreign) = (Vec::new(), None);
     for name in netns::names()?.into_iter().filter(|name| topology::is_name(prefix, name)) {
         match netns::look(&name)? {

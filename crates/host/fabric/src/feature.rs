@@ -14,6 +14,9 @@ use std::io;
 pub(crate) enum Sending {
     /// Large pieces and unfinished checksums, as a veth does by default.
     AsFound,
+    /// Large pieces of TCP, but each datagram as a frame. All packet sockets know the former, and
+    /// only recent kernels the latter.
+    TcpWhole,
     /// One frame at a time.
     Segmented,
     /// One frame at a time with its checksum.
@@ -26,6 +29,9 @@ pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
     let features = ethtool.features(interface)?;
     let wanted = features.iter().filter_map(|feature| {
         let on = match kind(&feature.name) {
+            FeatureKind::TcpSegmentation => {
+                matches!(sending, Sending::AsFound | Sending::TcpWhole)
+            }
             FeatureKind::Segmentation => sending == Sending::AsFound,
             FeatureKind::Checksum => sending != Sending::Checksummed,
             FeatureKind::Other => return None,
@@ -38,6 +44,7 @@ pub(crate) fn set_sending(interface: &str, sending: Sending) -> io::Result<()> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum FeatureKind {
+    TcpSegmentation,
     Segmentation,
     Checksum,
     Other,
@@ -50,6 +57,9 @@ fn kind(name: &str) -> FeatureKind {
         "tx-generic-segmentation" => FeatureKind::Other,
         "tx-gso-list" => FeatureKind::Segmentation,
         _ if name.starts_with("tx-checksum-") => FeatureKind::Checksum,
+        _ if name.starts_with("tx-tcp") && name.ends_with("-segmentation") => {
+            FeatureKind::TcpSegmentation
+        }
         _ if name.starts_with("tx-") && name.ends_with("-segmentation") => {
             FeatureKind::Segmentation
         }
@@ -63,7 +73,8 @@ mod tests {
 
     #[test]
     fn the_kernels_own_segmentation_is_left_alone() {
-        assert_eq!(kind("tx-tcp-segmentation"), FeatureKind::Segmentation);
+        assert_eq!(kind("tx-tcp-segmentation"), FeatureKind::TcpSegmentation);
+        assert_eq!(kind("tx-tcp6-segmentation"), FeatureKind::TcpSegmentation);
         assert_eq!(kind("tx-udp-segmentation"), FeatureKind::Segmentation);
         assert_eq!(kind("tx-generic-segmentation"), FeatureKind::Other);
         assert_eq!(kind("tx-checksum-ip-generic"), FeatureKind::Checksum);

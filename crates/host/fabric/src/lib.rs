@@ -36,11 +36,18 @@
 //! by the transmit queue of the sender's own network card, and seldom overruns the port's buffer;
 //! many senders to one node do.
 //!
+//! # Delay
+//!
+//! With [`FabricConfig::delay`] a process of ours takes the place of the bridge: every frame leaves
+//! the switch that long after it came, in order. Nodes of such a fabric send UDP in single
+//! datagrams; TCP's long pieces stay whole unless the fabric is shaped or impaired. Frames with a
+//! VLAN tag do not pass. A program that creates such a fabric calls [`become_forwarder`] first.
+//!
 //! # What it does not do
 //!
 //! The way from a node *to* the switch is not shaped (an `AF_XDP` sender passes by every queue of
 //! the sender's own interface), so one node that sends to several others at once is not held to one
-//! link's rate. There are no loops, no VLANs, no delay and no reordering. Nothing is made outside
+//! link's rate. There are no loops, no VLANs and no reordering. Nothing is made outside
 //! the fabric's own namespaces, and nothing is removed that does not carry the fabric's mark (see
 //! [`Fabric::down`]).
 //!
@@ -55,6 +62,7 @@
 //! ioctl, `/proc/thread-self/net/` or `/proc/sys/net/`, which follow the thread.
 
 mod config;
+mod delay;
 mod error;
 mod fabric;
 mod feature;
@@ -70,7 +78,8 @@ mod userns;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use config::{FabricConfig, Impairments, Rate};
+pub use config::{Delay, FabricConfig, Impairments, Rate};
+pub use delay::{DelayCounters, become_forwarder};
 pub use error::FabricError;
 pub use fabric::{Down, Fabric, Process};
 pub use gigae_host::netns::NetnsGuard;

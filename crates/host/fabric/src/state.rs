@@ -127,6 +127,11 @@ fn partial(prefix: &str) -> String {
     format!("{prefix}.partial")
 }
 
+/// The counters of a fabric's forwarder.
+fn delay(prefix: &str) -> String {
+    format!("{prefix}.delay")
+}
+
 /// A fabric's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FabricState {
@@ -135,6 +140,9 @@ pub(crate) struct FabricState {
     pub(crate) owner: OwnerProcess,
     /// True when it is to outlive its owner.
     pub(crate) kept: bool,
+    /// The process that delays frames, if the fabric has a delay.
+    #[serde(default)]
+    pub(crate) forwarder: Option<OwnerProcess>,
     /// Identifier of the BPF map with the impairment counters, while impairments are set.
     pub(crate) counters: Option<u32>,
 }
@@ -151,7 +159,11 @@ pub struct OwnerProcess {
 impl OwnerProcess {
     /// The calling process.
     pub fn this() -> OwnerProcess {
-        let pid = std::process::id();
+        OwnerProcess::of(std::process::id())
+    }
+
+    /// The process of a number.
+    pub(crate) fn of(pid: u32) -> OwnerProcess {
         OwnerProcess { pid, started: Stat::of(pid).map_or(0, |stat| stat.started) }
     }
 
@@ -207,6 +219,24 @@ pub(crate) fn write(state: &FabricState) -> Result<(), FabricError> {
     written.map_err(|error| FabricError::system(target, error))
 }
 
+/// Makes an empty file for the counters of a fabric's forwarder.
+pub(crate) fn delay_file(prefix: &str) -> Result<File, FabricError> {
+    let name = delay(prefix);
+    let made = Directory::make(Path::new(DIRECTORY)).and_then(|all| {
+        all.remove(&name)?;
+        all.file(&name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
+    });
+    made.map_err(|error| FabricError::system(format!("making {DIRECTORY}/{name}"), error))
+}
+
+/// What the forwarder of a fabric wrote, if there is one.
+pub(crate) fn read_delay_file(prefix: &str) -> Option<Vec<u8>> {
+    let file = Directory::open(Path::new(DIRECTORY)).ok()?.file(&delay(prefix), OFlags::RDONLY);
+    let mut bytes = Vec::new();
+    file.ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 /// Removes what is written about `prefix`; true when there was something.
 pub(crate) fn forget(prefix: &str) -> Result<bool, FabricError> {
     let all = match Directory::open(Path::new(DIRECTORY)) {
@@ -215,6 +245,7 @@ pub(crate) fn forget(prefix: &str) -> Result<bool, FabricError> {
     };
     let removed = all.and_then(|all| {
         let _ = all.remove(&partial(prefix));
+        let _ = all.remove(&delay(prefix));
         all.remove(&whole(prefix))
     });
     let target = format!("removing {DIRECTORY}/{}", whole(prefix));
@@ -240,7 +271,8 @@ mod tests {
 
     fn state() -> FabricState {
         let config = FabricConfig { rate: Some(crate::Rate::GIGABIT), ..FabricConfig::default() };
-        FabricState { config, owner: OwnerProcess::this(), kept: true, counters: Some(7) }
+        let (owner, forwarder) = (OwnerProcess::this(), None);
+        FabricState { config, owner, kept: true, forwarder, counters: Some(7) }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::fabric::processes;
-use crate::{Fabric, FabricConfig, FabricError, ImpairmentCounters, Node, Process};
-use crate::{impair, netns, state, tool, topology};
+use crate::{DelayCounters, Fabric, FabricConfig, FabricError, ImpairmentCounters, Node, Process};
+use crate::{delay, impair, netns, state, tool, topology};
 
 /// The settings and counters of an existing fabric.
 #[derive(Clone, Debug, Serialize)]
@@ -18,6 +18,8 @@ pub struct Status {
     pub kept: bool,
     /// Its nodes, in order, each with the port that leads to it.
     pub nodes: Vec<NodeStatus>,
+    /// What the forwarder did, if the fabric has a delay.
+    pub delay: Option<DelayCounters>,
     /// Processes inside it.
     pub processes: Vec<Process>,
 }
@@ -65,6 +67,7 @@ impl Fabric {
         names.push(topology::switch_name(prefix));
         Ok(Status {
             nodes: nodes.collect(),
+            delay: self.delay_counters(),
             processes: processes(&names),
             kept: state.kept,
             config: state.config,
@@ -82,6 +85,13 @@ impl Fabric {
         Ok((1..=self.config.nodes)
             .map(|number| port_counters(&topology::port(number), &links, &queues))
             .collect())
+    }
+
+    /// What the forwarder did since the fabric was created; `None` without a delay. Written when
+    /// the last frame that waited has left, and every 10 ms while frames wait.
+    pub fn delay_counters(&self) -> Option<DelayCounters> {
+        let counters = || delay::counters(&self.config.prefix).unwrap_or_default();
+        self.config.delay.map(|_| counters())
     }
 
     /// What the impairments did at each node's port since they were set, one entry per node; empty
@@ -127,6 +137,15 @@ impl fmt::Display for Status {
         let switch = config.switch_mtu.map_or(String::new(), |mtu| format!(" (switch {mtu})"));
         let (prefix, nodes, mtus) = (&config.prefix, config.nodes, mtus.join(" "));
         writeln!(f, "fabric {prefix}: {nodes} nodes, MTU {mtus}{switch}, {rate}")?;
+        if let (Some(delay), Some(counters)) = (config.delay, self.delay) {
+            let DelayCounters { frames, dropped, most, .. } = counters;
+            let late = counters.late_us();
+            writeln!(
+                f,
+                "delay {delay}: {frames} frames, {late:.1} us late on average, {dropped} dropped, at most {most} B of {} held",
+                config.delay_buffer
+            )?;
+        }
         let impaired = !config.impairments().is_none();
         if impaired {
             let FabricConfig { loss, duplicate, corrupt, seed, .. } = config;

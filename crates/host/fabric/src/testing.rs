@@ -93,6 +93,7 @@ impl ForUsers<'_> {
     ///
     /// When there is no test of a name that needs root.
     pub fn run(&self, tests: &[(&str, fn())]) -> ! {
+        crate::become_forwarder();
         let mut words = std::env::args().skip(1);
         if words.next().is_some_and(|word| word == ALONE) {
             let name = words.next().unwrap_or_default();
@@ -108,6 +109,7 @@ impl ForUsers<'_> {
     ///
     /// When there is no test of a name that needs root.
     pub fn run_together(&self, tests: &[(&str, fn())]) -> ! {
+        crate::become_forwarder();
         self.run_with(tests, |_, test| {
             test();
             Ok(())

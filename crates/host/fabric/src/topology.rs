@@ -62,7 +62,7 @@ pub(crate) fn port(number: u16) -> String {
 }
 
 /// The same of any network.
-fn port_of(network: u16, number: u16) -> String {
+pub(crate) fn port_of(network: u16, number: u16) -> String {
     if network == 0 { port(number) } else { format!("p{number}-{network}") }
 }
 
@@ -156,11 +156,18 @@ fn wire_up_one(config: &FabricConfig, network: u16) -> String {
         return format!("link add {} type veth peer {}\n", end(1), end(2));
     }
     let mtu = config.longest_mtu();
-    let mut script = format!(
-        "link add name {bridge} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
-         link set dev {bridge} up\n",
-        written(port_mac(0)),
-    );
+    // With a delay, the forwarder takes the bridge's place.
+    let (mut script, master) = match config.delay {
+        Some(_) => (String::new(), String::new()),
+        None => (
+            format!(
+                "link add name {bridge} address {} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
+                 link set dev {bridge} up\n",
+                written(port_mac(0)),
+            ),
+            format!(" master {bridge}"),
+        ),
+    };
     for number in 1..=config.nodes {
         let index = PORT_INDEX + NETWORK_INDEX * u32::from(network) + u32::from(number);
         let port = port_of(network, number);
@@ -171,7 +178,7 @@ fn wire_up_one(config: &FabricConfig, network: u16) -> String {
             script,
             "link add name {port} index {index} address {own} mtu {port_mtu}{queues} group {PORT_GROUP} \
              type veth peer name {interface} address {peer} mtu {mtu}{queues} netns {node}\n\
-             link set dev {port} master {bridge} up",
+             link set dev {port}{master} up",
         );
     }
     script

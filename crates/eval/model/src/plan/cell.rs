@@ -3,9 +3,11 @@
 use super::condition::{Condition, Cpus};
 use super::form::{ExperimentPlan, Plan, ethernet_mtu};
 use super::label::conditional;
+use super::metadata::MetadataPlan;
 use super::settings::Setting;
 use super::tune::TunePlan;
 use crate::experiment::{ACCESS_METHODS, Experiment};
+use crate::metadata::MetadataCell;
 use crate::size::Size;
 use crate::transport;
 use crate::wait::Wait;
@@ -64,6 +66,22 @@ impl NamedSetting {
 }
 
 impl Plan {
+    /// The operations on names that are measured on a link, with the repetitions of each, in the
+    /// plan's order; `link` is `None` between two machines.
+    pub fn metadata_cells(&self, link: Option<&str>) -> Vec<(MetadataCell, u32)> {
+        let here =
+            |one: &&MetadataPlan| link.is_none_or(|link| one.links.iter().any(|name| name == link));
+        let mut all: Vec<(MetadataCell, u32)> = Vec::new();
+        for metadata in self.metadata.iter().filter(here) {
+            for cell in metadata.cells() {
+                if !all.iter().any(|(other, _)| *other == cell) {
+                    all.push((cell, metadata.repetitions.unwrap_or(self.repetitions)));
+                }
+            }
+        }
+        all
+    }
+
     /// The named settings that the plan has for a transport.
     pub(super) fn settings(&self, transport: &str) -> Vec<(&str, Setting)> {
         match transport {

@@ -5,6 +5,7 @@ use super::cell::Cell;
 use super::condition::{Condition, Cpus};
 use super::figure::{FigurePlan, ResolvedCell, RowPlan, Value};
 use super::form::{ExperimentPlan, LinkPlan, Plan, ethernet_mtu, one_link, one_queue, two_nodes};
+use super::metadata::MetadataPlan;
 use super::paper::PaperPlan;
 use super::settings::DEFAULT;
 use super::tune::TunePlan;
@@ -15,6 +16,9 @@ use crate::wait::Wait;
 
 /// A repetition never measures longer than this many seconds, so that no load is unbounded.
 pub const LONGEST_REPETITION: f64 = 60.0;
+
+/// Longest delay of a link in microseconds: more than the way around the world.
+const MOST_DELAY_US: u64 = 200_000;
 
 /// Beyond this a link is not one: control connections would break, too.
 const MOST_LOSS: f64 = 0.2;
@@ -48,6 +52,7 @@ impl Plan {
         self.check_tuning()?;
         self.check_files()?;
         self.check_access()?;
+        self.check_metadata()?;
         self.check_papers()
     }
 
@@ -126,6 +131,15 @@ impl Plan {
         Ok(())
     }
 
+    /// Checks `[[metadata]]`; the error names the one that is wrong.
+    fn check_metadata(&self) -> Result<(), String> {
+        let loopback = |name: &str| self.link.get(name).map(|link| link.loopback);
+        let of = |one: &MetadataPlan| {
+            one.check(loopback).map_err(|why| format!("metadata '{}': {why}", one.service))
+        };
+        self.metadata.iter().try_for_each(of)
+    }
+
     /// Checks `[tune]`; the error says so.
     fn check_tuning(&self) -> Result<(), String> {
         let tuned = self.experiment.iter().any(|one| one.tune);
@@ -163,8 +177,16 @@ impl LinkPlan {
         if self.server_rate_mbit == Some(0) {
             return Err("server_rate_mbit must be above 0".into());
         }
-        if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0) {
-            return Err("a cable has neither rate_mbit nor loss; leave out cable".into());
+        if self.cable && (self.rate_mbit.is_some() || self.loss > 0.0 || self.delay_us.is_some()) {
+            return Err(
+                "a cable has neither rate_mbit nor loss nor delay_us; leave out cable".into()
+            );
+        }
+        if self.delay_us.is_some_and(|delay| delay > MOST_DELAY_US) {
+            return Err(format!("delay_us must be at most {MOST_DELAY_US}"));
+        }
+        if self.delay_us.is_some() && self.queues > 1 {
+            return Err("delay_us needs one queue; leave out queues".into());
         }
         Ok(())
     }
@@ -174,7 +196,7 @@ impl LinkPlan {
     /// Whether all but `loopback` is left out.
     fn is_plain(&self) -> bool {
         let shaped = self.rate_mbit.is_some() || self.buffer.is_some() || self.loss > 0.0;
-        !(self.cable || shaped)
+        !(self.cable || shaped || self.delay_us.is_some())
             && (self.links, self.nodes, self.mtu, self.queues)
                 == (one_link(), two_nodes(), ethernet_mtu(), one_queue())
     }

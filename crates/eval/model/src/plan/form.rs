@@ -4,6 +4,7 @@ use super::access::{AccessPaperPlan, AccessPlan};
 use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
 use super::files::{FilePaperPlan, FilesPlan};
+use super::metadata::MetadataPlan;
 use super::paper::{NicPlan, PaperPlan, QuotePlan};
 use super::settings::{GigaeOptions, TcpOptions, XdpOptions};
 use super::tune::TunePlan;
@@ -59,6 +60,9 @@ pub struct Plan {
     /// Reads and writes within a file of a server, on virtual links only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessPlan>,
+    /// Operations on the names of small files of a server, on virtual links only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<MetadataPlan>,
     /// What to say about it, and what is asked of it.
     #[serde(default)]
     pub figure: Vec<FigurePlan>,
@@ -120,6 +124,10 @@ pub struct LinkPlan {
     /// Probability that the switch loses a frame, either way, drawn from the plan's seed.
     #[serde(default)]
     pub loss: f64,
+    /// Microseconds that a frame takes longer from a node to another one, by our own switch;
+    /// absent: none, by the kernel's switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_us: Option<u64>,
 }
 
 impl Default for LinkPlan {
@@ -135,6 +143,7 @@ impl Default for LinkPlan {
             mtu: ethernet_mtu(),
             buffer: None,
             loss: 0.0,
+            delay_us: None,
         }
     }
 }

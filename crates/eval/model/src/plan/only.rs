@@ -10,6 +10,7 @@ use super::condition::{Condition, Cpus};
 use super::error::PlanError;
 use super::files::FilesPlan;
 use super::form::{ExperimentPlan, LinkPlan, Plan};
+use super::metadata::MetadataPlan;
 use crate::experiment::Experiment;
 use crate::size::Size;
 use std::fmt;
@@ -112,6 +113,7 @@ impl Plan {
             experiment: self.experiment.iter().filter_map(|one| one.only(self, only)).collect(),
             files: self.files.iter().filter_map(|files| files.only(only)).collect(),
             access: self.access.iter().filter_map(|access| access.only(only)).collect(),
+            metadata: self.metadata.iter().filter_map(|one| one.only(only)).collect(),
             figure: Vec::new(),
             row: Vec::new(),
             takes: String::new(),
@@ -190,6 +192,13 @@ impl FilesPlan {
 }
 
 impl AccessPlan {
+    fn only(&self, only: &CellFilter) -> Option<Self> {
+        let links = only.links_alone(&self.links)?;
+        Some(Self { links, ..self.clone() })
+    }
+}
+
+impl MetadataPlan {
     fn only(&self, only: &CellFilter) -> Option<Self> {
         let links = only.links_alone(&self.links)?;
         Some(Self { links, ..self.clone() })

@@ -103,7 +103,10 @@ pub(super) fn ways(results: &Results) -> Vec<String> {
 
 /// For each cable beside a switch, both as fast as the machine can: the same accesses.
 pub(super) fn direct(results: &Results) -> Vec<String> {
-    let plain = |link: &LinkPlan| !link.loopback && link.rate_mbit.is_none() && link.loss == 0.0;
+    let plain = |link: &LinkPlan| {
+        let changed = link.rate_mbit.is_some() || link.loss > 0.0 || link.delay_us.is_some();
+        !link.loopback && !changed
+    };
     let links = || results.plan.link.iter().filter(|(_, link)| plain(link));
     let pairs = links().filter(|(_, link)| link.cable).flat_map(|(cable, one)| {
         let alike = move |other: &LinkPlan| {

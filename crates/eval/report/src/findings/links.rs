@@ -23,8 +23,10 @@ fn virtual_links(results: &Results) -> Vec<(&str, &LinkPlan)> {
 /// Whether two links are the same but for the cable or the switch, and the rate.
 fn alike(one: &LinkPlan, other: &LinkPlan) -> bool {
     let size = |link: &LinkPlan| (link.mtu, link.links, link.nodes, link.queues, link.buffer);
-    let loses = |link: &LinkPlan| link.loss > 0.0 || link.server_rate_mbit.is_some();
-    size(one) == size(other) && ![one, other].into_iter().any(loses)
+    let changed = |link: &LinkPlan| {
+        link.loss > 0.0 || link.server_rate_mbit.is_some() || link.delay_us.is_some()
+    };
+    size(one) == size(other) && ![one, other].into_iter().any(changed)
 }
 
 /// The cells of a transport on both links with the same size: the smallest of a round trip, the

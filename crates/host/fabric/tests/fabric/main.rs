@@ -1,6 +1,7 @@
 //! Fabrics in real network namespaces: they carry frames, shape and impair them as asked, and go
 //! away without a trace, whatever happened to the process that created them.
 
+mod delay;
 mod impairments;
 mod ping;
 
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Set for the copy of this program that creates a fabric in order to be killed.
 const VICTIM: &str = "GIGAE_FABRIC_TEST_VICTIM";
 
+/// The delay of its fabric, if it is to have one.
+const VICTIM_DELAY: &str = "GIGAE_FABRIC_TEST_DELAY";
+
 /// They load a program of BPF.
 const OF_ROOT: &[&str] = &[
     "jumbo_frames_pass_a_shaped_and_impaired_switch",
@@ -29,9 +33,12 @@ const OF_ROOT: &[&str] = &[
     "tcp_delivers_what_was_sent_over_a_corrupting_fabric",
     "impairments_change_on_a_standing_fabric",
     "the_status_is_a_table_of_the_nodes",
+    "loss_and_rate_hold_on_a_fabric_with_a_delay",
 ];
 
 fn main() {
+    // The forwarder of a victim has its environment.
+    gigae_fabric::become_forwarder();
     if let Ok(prefix) = std::env::var(VICTIM) {
         create_and_wait_to_be_killed(prefix);
     }
@@ -71,6 +78,16 @@ fn main() {
         ),
         ("impairments_change_on_a_standing_fabric", impairments::impairments_change),
         ("the_status_is_a_table_of_the_nodes", the_status_is_a_table),
+        ("an_echo_takes_twice_the_delay_at_least", delay::echoes),
+        ("frames_that_wait_keep_their_order", delay::order),
+        ("what_finds_no_room_in_the_queue_is_dropped_and_counted", delay::bound),
+        ("tcp_delivers_what_was_sent_over_a_delay_in_long_pieces", delay::tcp),
+        ("broadcasts_and_unknown_addresses_reach_all_nodes_over_a_delay", delay::floods),
+        ("every_network_of_a_fabric_has_the_delay", delay::networks),
+        ("loss_and_rate_hold_on_a_fabric_with_a_delay", delay::loss_and_rate),
+        ("the_forwarder_goes_with_the_fabric", delay::forwarder_goes),
+        ("a_kept_forwarder_goes_on_until_the_fabric_is_taken_down", delay::kept),
+        ("a_killed_owner_takes_the_forwarder_with_it", delay::killed_owner),
     ]);
 }
 
@@ -285,7 +302,9 @@ fn a_kept_fabric_is_found_again() {
 
 /// Runs in a copy of this program.
 fn create_and_wait_to_be_killed(prefix: String) -> ! {
-    let config = FabricConfig { prefix, nodes: 3, rate: Some(Rate::GIGABIT), ..Default::default() };
+    let delay = std::env::var(VICTIM_DELAY).ok().map(|text| text.parse().unwrap());
+    let rate = Some(Rate::GIGABIT);
+    let config = FabricConfig { prefix, nodes: 3, rate, delay, ..Default::default() };
     let _fabric = Fabric::up(config).unwrap();
     println!("up");
     loop {

@@ -1,0 +1,250 @@
+//! The NFS client libnfs: the few functions that operations on names need.
+//!
+//! The library is opened when it is needed (dlopen(3)), so a build needs neither it nor its
+//! headers. Its calls return when the server has answered; they work on the calling thread and in
+//! its network namespace. What follows here is of `nfsc/libnfs.h`, library version 13.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::marker::PhantomData;
+use std::ptr;
+
+/// The library, and Debian's package of it.
+pub(crate) const LIBRARY: (&str, &str) = ("libnfs.so.13", "libnfs13");
+
+/// A call that gets no answer fails after this time, in milliseconds.
+const PATIENCE_MS: c_int = 30_000;
+
+/// Permissions of a new file.
+const MODE: c_int = 0o644;
+
+/// More words than `struct nfs_stat_64` has, which is 17.
+const STAT_WORDS: usize = 32;
+
+/// `struct nfs_context`, `struct nfsfh` and `struct nfsdir` are the library's own.
+type Handle = *mut c_void;
+
+/// `struct nfsdirent`, as far as it is read.
+#[repr(C)]
+struct Entry {
+    next: *mut Entry,
+    name: *mut c_char,
+}
+
+/// The functions of the library.
+struct Functions {
+    init: unsafe extern "C" fn() -> Handle,
+    destroy: unsafe extern "C" fn(Handle),
+    error: unsafe extern "C" fn(Handle) -> *const c_char,
+    set_timeout: unsafe extern "C" fn(Handle, c_int),
+    set_dircache: unsafe extern "C" fn(Handle, c_int),
+    set_autoreconnect: unsafe extern "C" fn(Handle, c_int),
+    mount: unsafe extern "C" fn(Handle, *const c_char, *const c_char) -> c_int,
+    mkdir: unsafe extern "C" fn(Handle, *const c_char) -> c_int,
+    rmdir: unsafe extern "C" fn(Handle, *const c_char) -> c_int,
+    creat: unsafe extern "C" fn(Handle, *const c_char, c_int, *mut Handle) -> c_int,
+    close: unsafe extern "C" fn(Handle, Handle) -> c_int,
+    stat: unsafe extern "C" fn(Handle, *const c_char, *mut u64) -> c_int,
+    opendir: unsafe extern "C" fn(Handle, *const c_char, *mut Handle) -> c_int,
+    readdir: unsafe extern "C" fn(Handle, Handle) -> *mut Entry,
+    closedir: unsafe extern "C" fn(Handle, Handle),
+    rename: unsafe extern "C" fn(Handle, *const c_char, *const c_char) -> c_int,
+    unlink: unsafe extern "C" fn(Handle, *const c_char) -> c_int,
+}
+
+/// The open library. It stays open: its code may be on the stack of a thread of its own.
+struct Library(Handle);
+
+impl Library {
+    fn open() -> io::Result<Self> {
+        let name = CString::new(LIBRARY.0).map_err(io::Error::other)?;
+        // SAFETY: the name is a string that lives across the call. The library's own begin runs,
+        // as when a program is linked with it.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            let (file, package) = LIBRARY;
+            let why = format!("{file} cannot be loaded; try 'apt install {package}'");
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        Ok(Self(handle))
+    }
+
+    /// A function of the library.
+    ///
+    /// # Safety
+    ///
+    /// `F` is the type of a function pointer, and that of the function of this name.
+    unsafe fn function<F>(&self, name: &CStr) -> io::Result<F> {
+        assert_eq!(size_of::<F>(), size_of::<Handle>(), "a function's pointer");
+        // SAFETY: the handle is of an open library, and the name lives across the call.
+        let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        if found.is_null() {
+            let name = name.to_string_lossy();
+            return Err(io::Error::other(format!("{} has no {name}", LIBRARY.0)));
+        }
+        // SAFETY: both are pointers of one size, and the caller says what this one points to.
+        Ok(unsafe { std::mem::transmute_copy::<Handle, F>(&found) })
+    }
+}
+
+impl Functions {
+    fn load() -> io::Result<Self> {
+        let library = Library::open()?;
+        // SAFETY: the types above are those of nfsc/libnfs.h.
+        unsafe {
+            Ok(Self {
+                init: library.function(c"nfs_init_context")?,
+                destroy: library.function(c"nfs_destroy_context")?,
+                error: library.function(c"nfs_get_error")?,
+                set_timeout: library.function(c"nfs_set_timeout")?,
+                set_dircache: library.function(c"nfs_set_dircache")?,
+                set_autoreconnect: library.function(c"nfs_set_autoreconnect")?,
+                mount: library.function(c"nfs_mount")?,
+                mkdir: library.function(c"nfs_mkdir")?,
+                rmdir: library.function(c"nfs_rmdir")?,
+                creat: library.function(c"nfs_creat")?,
+                close: library.function(c"nfs_close")?,
+                stat: library.function(c"nfs_stat64")?,
+                opendir: library.function(c"nfs_opendir")?,
+                readdir: library.function(c"nfs_readdir")?,
+                closedir: library.function(c"nfs_closedir")?,
+                rename: library.function(c"nfs_rename")?,
+                unlink: library.function(c"nfs_unlink")?,
+            })
+        }
+    }
+}
+
+/// A path as the library takes it.
+pub(crate) fn path(text: &str) -> io::Result<CString> {
+    CString::new(text).map_err(io::Error::other)
+}
+
+/// A client of a server's export. It belongs to the thread that made it.
+pub(crate) struct NfsClient {
+    functions: Functions,
+    context: Handle,
+    _of_this_thread: PhantomData<*mut ()>,
+}
+
+impl Drop for NfsClient {
+    fn drop(&mut self) {
+        // SAFETY: the context is one that the library made and nothing uses any longer.
+        unsafe { (self.functions.destroy)(self.context) }
+    }
+}
+
+impl NfsClient {
+    /// Loads the library and connects to the export. It keeps no listings of directories.
+    pub(crate) fn mount(server: &str, export: &str) -> io::Result<Self> {
+        let functions = Functions::load()?;
+        // SAFETY: the function has no arguments.
+        let context = unsafe { (functions.init)() };
+        if context.is_null() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let client = Self { functions, context, _of_this_thread: PhantomData };
+        let (server, export) = (path(server)?, path(export)?);
+        // SAFETY: the context lives, and so do the strings across the call.
+        let result = unsafe {
+            (client.functions.set_timeout)(context, PATIENCE_MS);
+            (client.functions.set_dircache)(context, 0);
+            (client.functions.set_autoreconnect)(context, 0);
+            (client.functions.mount)(context, server.as_ptr(), export.as_ptr())
+        };
+        client.checked(result, "mount")?;
+        Ok(client)
+    }
+
+    /// Makes a directory.
+    pub(crate) fn mkdir(&self, path: &CStr) -> io::Result<()> {
+        // SAFETY: context and path live across the call.
+        let result = unsafe { (self.functions.mkdir)(self.context, path.as_ptr()) };
+        self.checked(result, "mkdir")
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn rmdir(&self, path: &CStr) -> io::Result<()> {
+        // SAFETY: context and path live across the call.
+        let result = unsafe { (self.functions.rmdir)(self.context, path.as_ptr()) };
+        self.checked(result, "rmdir")
+    }
+
+    /// Makes an empty file and closes it.
+    pub(crate) fn create(&self, path: &CStr) -> io::Result<()> {
+        let mut file: Handle = ptr::null_mut();
+        // SAFETY: context, path and the place for the file's handle live across the call.
+        let result =
+            unsafe { (self.functions.creat)(self.context, path.as_ptr(), MODE, &raw mut file) };
+        self.checked(result, "create")?;
+        // SAFETY: the handle is that of the call before, and is not used again.
+        let result = unsafe { (self.functions.close)(self.context, file) };
+        self.checked(result, "close")
+    }
+
+    /// Reads what is known of a file.
+    pub(crate) fn stat(&self, path: &CStr) -> io::Result<()> {
+        let mut words = [0_u64; STAT_WORDS];
+        // SAFETY: context and path live across the call, and the words are at least as many as the
+        // library writes.
+        let result =
+            unsafe { (self.functions.stat)(self.context, path.as_ptr(), words.as_mut_ptr()) };
+        self.checked(result, "stat")
+    }
+
+    /// Reads all names of a directory, without itself and its parent.
+    pub(crate) fn list(&self, path: &CStr) -> io::Result<Vec<CString>> {
+        let mut directory: Handle = ptr::null_mut();
+        // SAFETY: context, path and the place for the directory's handle live across the call.
+        let result =
+            unsafe { (self.functions.opendir)(self.context, path.as_ptr(), &raw mut directory) };
+        self.checked(result, "list")?;
+        let mut names = Vec::new();
+        loop {
+            // SAFETY: the handle is open.
+            let entry = unsafe { (self.functions.readdir)(self.context, directory) };
+            if entry.is_null() {
+                break;
+            }
+            // SAFETY: the library's entry lives until the directory is closed, and its name is a
+            // string.
+            let name = unsafe { CStr::from_ptr((*entry).name) };
+            if name != c"." && name != c".." {
+                names.push(name.to_owned());
+            }
+        }
+        // SAFETY: the handle is open and is not used again.
+        unsafe { (self.functions.closedir)(self.context, directory) };
+        Ok(names)
+    }
+
+    /// Gives a file another name.
+    pub(crate) fn rename(&self, from: &CStr, to: &CStr) -> io::Result<()> {
+        // SAFETY: context and paths live across the call.
+        let result = unsafe { (self.functions.rename)(self.context, from.as_ptr(), to.as_ptr()) };
+        self.checked(result, "rename")
+    }
+
+    /// Removes a file.
+    pub(crate) fn delete(&self, path: &CStr) -> io::Result<()> {
+        // SAFETY: context and path live across the call.
+        let result = unsafe { (self.functions.unlink)(self.context, path.as_ptr()) };
+        self.checked(result, "delete")
+    }
+
+    fn checked(&self, result: c_int, what: &str) -> io::Result<()> {
+        if result >= 0 {
+            return Ok(());
+        }
+        // SAFETY: the context lives; the library returns a string that lives until its next call,
+        // or nothing.
+        let said = unsafe {
+            let text = (self.functions.error)(self.context);
+            if text.is_null() { c"no reason" } else { CStr::from_ptr(text) }
+        };
+        let said = said.to_string_lossy();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let kind = io::Error::from_raw_os_error(-result).kind();
+        Err(io::Error::new(kind, format!("NFS {what}: {said}")))
+    }
+}
