@@ -73,6 +73,10 @@ SERVICES_nfs-full = $(SERVICES_nfs)
 SERVICES_files = $(SERVICES_smb) $(NFS_CP) lftp=lftp rsync=rsync \
                  sshd=openssh-server ssh=openssh-client ssh-keygen=openssh-client scp=openssh-client
 SERVICES_files-full = $(SERVICES_files)
+SERVICES_nfs-mount = linux.uml=user-mode-linux unshare=util-linux setpriv=util-linux losetup=mount modprobe=kmod \
+	mdadm=mdadm mkfs.ext4=e2fsprogs rpc.nfsd=nfs-kernel-server mount.nfs=nfs-common rpcbind=rpcbind fio=fio bonnie++=bonnie++ \
+	sockperf=sockperf iperf3=iperf3
+SERVICES_nfs-mount-full = $(SERVICES_nfs-mount)
 
 services:
 	@tools/need $(SERVICES_files) $(SERVICES_nfs)
@@ -157,7 +161,7 @@ test:
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind strace=strace tshark=tshark
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
 	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
-	@tools/need $(SERVICES_files) $(SERVICES_nfs)
+	@tools/need $(SERVICES_files) $(SERVICES_nfs) $(SERVICES_nfs-mount)
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv

@@ -2,8 +2,8 @@
 
 use clap::Parser;
 use gigae_cli::{
-    compare::CompareArgs, cp::CpArgs, eval::EvalArgs, serve::ServeArgs, share::ShareArgs,
-    soak::SoakArgs, tuning::TuningArgs,
+    compare::CompareArgs, cp::CpArgs, eval::EvalArgs, mount::MountArgs, serve::ServeArgs,
+    share::ShareArgs, soak::SoakArgs, tuning::TuningArgs,
 };
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ enum Program {
     Compare(CompareArgs),
     Cp(CpArgs),
     Eval(EvalArgs),
+    Mount(MountArgs),
     Serve(ServeArgs),
     Share(ShareArgs),
     Soak(SoakArgs),
@@ -25,7 +26,7 @@ enum Program {
 pub(crate) fn play() -> Option<ExitCode> {
     gigae_fabric::become_forwarder();
     let word = std::env::args().nth(1)?;
-    let words = ["compare", "cp", "eval", "serve", "share", "soak", "tuning", "--version"];
+    let words = ["compare", "cp", "eval", "mount", "serve", "share", "soak", "tuning", "--version"];
     if !words.contains(&word.as_str()) {
         return None;
     }
@@ -37,6 +38,7 @@ pub(crate) fn play() -> Option<ExitCode> {
         Program::Compare(args) => gigae_cli::compare::run(&args),
         Program::Cp(args) => gigae_cli::cp::cp(&args, &interrupted),
         Program::Eval(args) => gigae_cli::eval::eval(&args, &interrupted),
+        Program::Mount(args) => gigae_cli::mount::mount(&args, &interrupted),
         Program::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
         Program::Share(args) => gigae_cli::share::share(&args, &interrupted),
         Program::Soak(args) => gigae_cli::soak::soak(&args, &interrupted),

@@ -17,6 +17,7 @@ pub mod file_figure;
 pub mod job;
 pub mod knobs;
 pub mod metadata;
+pub mod mount_figure;
 pub mod note;
 pub mod number;
 pub mod papers;

@@ -14,6 +14,8 @@ mod files;
 mod form;
 mod label;
 mod metadata;
+mod mount;
+mod mounts;
 mod only;
 mod paper;
 mod settings;
@@ -30,6 +32,7 @@ pub use files::{FilePaperPlan, FileSelector, FilesPlan};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
 pub use metadata::MetadataPlan;
+pub use mount::{GuestsPlan, MountPaperPlan, MountPlan, MountSelector, PrintedUnit};
 pub use only::{CellFilter, CellFilterPair, shell_word};
 pub use paper::{NicPlan, PaperPlan, QuotePlan};
 pub use settings::{

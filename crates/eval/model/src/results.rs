@@ -12,6 +12,7 @@ use crate::experiment::Experiment;
 use crate::experiment::Kind;
 use crate::file_figure::FileFigure;
 use crate::metadata::MetadataFigure;
+use crate::mount_figure::{GuestShare, MountFigure};
 use crate::note::Note;
 use crate::plan::{Condition, Plan, Value};
 use crate::program_figure::ProgramFigure;
@@ -55,6 +56,12 @@ pub struct Results {
     /// What file servers gave to operations on names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metadata: Vec<MetadataFigure>,
+    /// What programs gave on mounted file systems.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mounts: Vec<MountFigure>,
+    /// What the guests are that mounted them, and what they cost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guests: Vec<GuestShare>,
     /// The settings that were tried, and what was measured with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<Tuning>,

@@ -190,6 +190,8 @@ pub fn names() -> String {
 pub enum Ground {
     /// A program transfers whole files; no file system is mounted.
     Transfer,
+    /// A kernel mounts a file system, and programs use it.
+    Mount,
 }
 
 impl Ground {
@@ -197,6 +199,7 @@ impl Ground {
     pub fn name(self) -> &'static str {
         match self {
             Self::Transfer => "transfer",
+            Self::Mount => "mount",
         }
     }
 }

@@ -8,13 +8,13 @@
 
 use gigae_eval_model::number::{grouped, size};
 use gigae_eval_model::papers::{Papers, PrintedFigures, Remark, papers};
-use gigae_eval_model::plan::{PaperPlan, Plan, SHIPPED, Value};
+use gigae_eval_model::plan::{PaperPlan, Plan, PrintedUnit, SHIPPED, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 /// Plans that are being made: nothing else may be named as planned.
-const PLANNED: [&str; 1] = ["nfs-mount"];
+const PLANNED: [&str; 0] = [];
 
 /// What measures a figure.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,6 +138,23 @@ fn of_plan(plan: &Plan) -> Vec<Entry> {
             way: Way::Command(
                 eval(&plan.name, Some(&format!("link={}", of.link))),
                 Some(format!("{service} {pattern} {block}, depth {}", of.depth)),
+            ),
+            note: None,
+        });
+    }
+    for paper in &plan.mount_paper {
+        let of = &paper.of;
+        let rate = if of.program == "fio" { "MB/s" } else { "per second" };
+        let unit = paper.unit.map_or(rate, PrintedUnit::name);
+        let size = if plan.repeats.contains("smaller files") { ", smaller files" } else { "" };
+        entries.push(Entry {
+            source: paper.source.clone(),
+            at: paper.at.clone(),
+            what: paper.what.clone(),
+            printed: format!("{} {unit}", number(paper.value)),
+            way: Way::Command(
+                eval(&plan.name, Some(&format!("link={}", of.link))),
+                Some(format!("{}{size}", of.program)),
             ),
             note: None,
         });
@@ -395,7 +412,8 @@ fn every_printed_figure_names_what_measures_it_or_why_nothing_does() {
             },
             (None, Some(link), None) => {
                 let (files, access) = (plan.file_cells(Some(link)), plan.access_cells(Some(link)));
-                if files.is_empty() && access.is_empty() {
+                let mounts = plan.mount_cells(Some(link));
+                if files.is_empty() && access.is_empty() && mounts.is_empty() {
                     fail(format!("'{name}' has no files on link '{link}'"));
                 }
             }
@@ -433,6 +451,10 @@ fn the_commands_of_the_plans_own_figures_have_cells() {
         for paper in &plan.access_paper {
             let only = format!("link={}", paper.of.link).parse().unwrap();
             assert!(plan.only(&only).unwrap().access_paper.contains(paper), "{}", plan.name);
+        }
+        for paper in &plan.mount_paper {
+            let only = format!("link={}", paper.of.link).parse().unwrap();
+            assert!(plan.only(&only).unwrap().mount_paper.contains(paper), "{}", plan.name);
         }
     }
 }

@@ -42,6 +42,7 @@ fn every_key_of_a_plan_is_documented() {
         include_str!("../src/plan/files.rs"),
         include_str!("../src/plan/access.rs"),
         include_str!("../src/plan/metadata.rs"),
+        include_str!("../src/plan/mount.rs"),
     ];
     let fields = sources.iter().flat_map(|source| source.lines()).filter_map(|line| {
         let (name, kind) = line.strip_prefix("    pub ")?.split_once(": ")?;

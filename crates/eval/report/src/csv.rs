@@ -5,6 +5,7 @@ use gigae_eval_model::access::{AccessFigure, AccessRate};
 use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::metadata::{MetadataFigure, OperationRate};
+use gigae_eval_model::mount_figure::MountFigure;
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, Series};
 
@@ -66,6 +67,10 @@ pub fn page(results: &Results) -> String {
             text += &metadata_line(one, rate).map(|cell| quoted(&cell)).join(",");
             text += "\r\n";
         }
+    }
+    for one in &results.mounts {
+        text += &mount_line(one).map(|cell| quoted(&cell)).join(",");
+        text += "\r\n";
     }
     text
 }
@@ -138,6 +143,25 @@ fn file_line(one: &FileFigure) -> [String; COLUMNS.len()] {
         "n" => one.repetitions.len().to_string(),
         "limit" => one.limit.map_or_else(String::new, number),
         "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
+        _ => String::new(),
+    })
+}
+
+/// A figure of a mounted file system: the program is the transport, its figure the variant.
+fn mount_line(one: &MountFigure) -> [String; COLUMNS.len()] {
+    let number = |value: f64| value.to_string();
+    let end = |index: usize| one.range.map_or_else(String::new, |ends| number(ends[index]));
+    COLUMNS.map(|column| match column {
+        "link" => one.link.clone(),
+        "experiment" => one.ground.name().to_owned(),
+        "transport" => one.cell.test.program().to_owned(),
+        "variant" => one.what.clone(),
+        "condition" => one.cell.title(),
+        "unit" => one.unit.clone(),
+        "median" => number(one.median),
+        "min" => end(0),
+        "max" => end(1),
+        "n" => one.repetitions.len().to_string(),
         _ => String::new(),
     })
 }

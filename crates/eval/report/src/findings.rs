@@ -14,6 +14,7 @@ mod links;
 mod load;
 mod machine;
 mod metadata;
+mod mounts;
 mod programs;
 mod streams;
 mod text;
@@ -71,6 +72,9 @@ pub const RULES: &[Rule] = &[
     Rule { name: "fsync", find: access::fsync },
     Rule { name: "metadata", find: metadata::metadata },
     Rule { name: "delay", find: metadata::delay },
+    Rule { name: "mounts", find: mounts::mounts },
+    Rule { name: "mounts-direct", find: mounts::direct },
+    Rule { name: "mounts-gigae", find: mounts::own },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

@@ -2,7 +2,8 @@
 //! scripts; the page's own script adds hovering, keys, hiding lines and copying commands.
 
 use super::{
-    asked, cores, files, found, incast, machine, printed, programs, repeat, sweeps, tables, tuning,
+    asked, cores, files, found, incast, machine, mounts, printed, programs, repeat, sweeps, tables,
+    tuning,
 };
 use crate::ratios as compare;
 use gigae_eval_model::duration;
@@ -51,6 +52,7 @@ pub fn page(results: &Results) -> String {
         (asked_for(results))
         (ratios(results))
         @for table in files::tables(results) { (section(&table)) }
+        @for table in mounts::tables(results) { (section(&table)) }
         @for table in first.iter().flatten() { (section(table)) }
         (swept(results))
         @for link in results.links() { (link_figures(results, link)) }

@@ -17,6 +17,7 @@ pub mod incast;
 pub mod machine;
 pub mod markdown;
 mod metadata;
+pub mod mounts;
 mod overlay;
 mod printed;
 pub mod programs;

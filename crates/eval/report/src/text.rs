@@ -1,7 +1,9 @@
 //! The results as text for a terminal: at most 100 columns.
 
 use crate::tables::{self};
-use crate::{asked, cores, files, found, incast, machine, programs, ratios, sweeps, tuning};
+use crate::{
+    asked, cores, files, found, incast, machine, mounts, programs, ratios, sweeps, tuning,
+};
 use gigae_eval_model::results::Results;
 use gigae_eval_page::table::{NamedValue, Table};
 use std::fmt::Write;
@@ -20,6 +22,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.extend(sweeps::buffer_tables(results));
     all.extend(programs::table(results));
     all.extend(files::tables(results));
+    all.extend(mounts::tables(results));
     all.extend(incast::table(results));
     all.extend(cores::table(results));
     all.extend(ratios::row_table(results, false));

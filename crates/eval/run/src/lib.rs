@@ -14,6 +14,7 @@ mod files;
 mod gather;
 mod incast;
 mod metadata;
+mod mounts;
 mod programs;
 mod progress;
 mod repetition;

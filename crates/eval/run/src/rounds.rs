@@ -12,6 +12,7 @@ use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, Time
 use gigae_eval_model::figures::{self, Measured};
 use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::metadata::MetadataFigure;
+use gigae_eval_model::mount_figure::{GuestShare, MountFigure};
 use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{Cell, Plan};
 use gigae_eval_model::program_figure::ProgramFigure;
@@ -41,6 +42,8 @@ pub(crate) struct Running<'a> {
     pub(crate) files: Vec<FileFigure>,
     pub(crate) access: Vec<AccessFigure>,
     pub(crate) metadata: Vec<MetadataFigure>,
+    pub(crate) mounts: Vec<MountFigure>,
+    pub(crate) guests: Vec<GuestShare>,
     /// The files of file services, once a link has needed them.
     pub(crate) store: Option<FileStore>,
     pub(crate) timer: TimerCost,
@@ -216,6 +219,8 @@ impl Running<'_> {
             files: self.files,
             access: self.access,
             metadata: self.metadata,
+            mounts: self.mounts,
+            guests: self.guests,
             tuning: self.tuning,
             skipped,
             doubts,

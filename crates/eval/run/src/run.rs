@@ -43,6 +43,8 @@ pub fn run(
         files: Vec::new(),
         access: Vec::new(),
         metadata: Vec::new(),
+        mounts: Vec::new(),
+        guests: Vec::new(),
         store: None,
         plan: &config.plan,
         timer: clock::timer_cost(),
@@ -60,6 +62,7 @@ pub fn run(
     };
     if config.peer.is_none() {
         running.begin_files()?;
+        running.begin_mounts()?;
     }
     let links = planned_links(config);
     let cells = |(name, link): &(Option<String>, LinkPlan)| {
@@ -99,6 +102,7 @@ fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
             || config.plan.files.iter().any(|files| files.links.contains(name))
             || config.plan.access.iter().any(|access| access.links.contains(name))
             || config.plan.metadata.iter().any(|metadata| metadata.links.contains(name))
+            || config.plan.mount.iter().any(|mount| mount.links.contains(name))
     };
     let links = config.plan.link.iter().filter(|(name, _)| used(name));
     let (own, others): (Vec<_>, Vec<_>) = links
@@ -205,7 +209,8 @@ impl Running<'_> {
             .and_then(|()| self.beside(&mut stage, name, planned))
             .and_then(|()| self.files(&stage, name, planned))
             .and_then(|()| self.access(&stage, name, planned))
-            .and_then(|()| self.metadata(&stage, name, planned));
+            .and_then(|()| self.metadata(&stage, name, planned))
+            .and_then(|()| self.mounts(&stage, name, planned));
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }

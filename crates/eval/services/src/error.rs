@@ -1,6 +1,7 @@
 //! Why a file service gave nothing.
 
 use gigae_eval_session::programs::ProgramError;
+use gigae_uml::GuestError;
 use std::io;
 
 /// A service could not be measured. The text is one line and says what to do.
@@ -59,6 +60,38 @@ pub enum ServiceError {
     /// Server or client could not be run, or did not do what they should.
     #[error(transparent)]
     Program(#[from] ProgramError),
+    /// A guest could not be started, or a program in it failed.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    /// A test in a guest did not end in time.
+    #[error(
+        "'{test}' was given up, and with it the rest of the link; give smaller files in the plan; {source}"
+    )]
+    TestLate {
+        /// Its title.
+        test: String,
+        /// What its guest did not do.
+        source: Box<GuestError>,
+    },
+    /// A program in a guest printed no figure.
+    #[error("{program} printed no figure that gigae can read; it said: {said}")]
+    NoFigure {
+        /// The program.
+        program: &'static str,
+        /// The begin of what it said.
+        said: String,
+    },
+    /// A program had done its work too soon for a figure.
+    #[error("{0} gives no figure of what is over in less than half a second; plan more files")]
+    TooSoon(&'static str),
+    /// A file is another one at the other end of a mount.
+    #[error("{system}: {what} differs at the other end; check memory and disk, then repeat")]
+    Differs {
+        /// What mounts it.
+        system: &'static str,
+        /// Which file.
+        what: &'static str,
+    },
     /// A copy is not the file.
     #[error("{service}: a copy of '{name}' differs from it; check memory and disk, then repeat")]
     Wrong {
@@ -75,7 +108,10 @@ pub enum ServiceError {
 impl ServiceError {
     /// Whether the run was interrupted.
     pub fn is_interruption(&self) -> bool {
-        matches!(self, Self::Program(ProgramError::Interrupted))
+        matches!(
+            self,
+            Self::Program(ProgramError::Interrupted) | Self::Guest(GuestError::Interrupted)
+        )
     }
 
     /// Whether the whole run has to end: the same would happen to every service, or the figures of
@@ -83,7 +119,11 @@ impl ServiceError {
     pub fn is_fatal(&self) -> bool {
         matches!(
             self,
-            Self::Missing { .. } | Self::Store { .. } | Self::Full { .. } | Self::Wrong { .. }
+            Self::Missing { .. }
+                | Self::Store { .. }
+                | Self::Full { .. }
+                | Self::Wrong { .. }
+                | Self::Differs { .. }
         )
     }
 }

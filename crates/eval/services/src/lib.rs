@@ -11,6 +11,7 @@
 //! - [`metadata`] makes, lists, renames and removes small files, by libnfs.
 //! - [`meter`] counts what that costs both ends.
 //! - [`memory`] gives a server less memory and a slower disk.
+//! - [`mount`] has file systems that guests mount, and the programs that use them.
 //!
 //! No client mounts a file system, and nothing outside of the temporary directory is written: the
 //! NFS server has a `/run` of its own, in a mount namespace that goes with it. Servers and clients
@@ -28,6 +29,7 @@ mod libnfs;
 pub mod memory;
 pub mod metadata;
 pub mod meter;
+pub mod mount;
 mod nfs;
 mod own;
 mod rsync;

@@ -13,10 +13,10 @@ use std::time::Duration;
 pub(crate) struct Own;
 
 /// The EtherType of the frames: the usual one of the library.
-const ETHERTYPE: &str = "0x88b5";
+pub(crate) const ETHERTYPE: &str = "0x88b5";
 
 /// `gigae share` has a socket of this name while it serves.
-const SOCKET: &str = "@gigae share ";
+pub(crate) const SOCKET: &str = "@gigae share ";
 
 impl Service for Own {
     fn spec(&self) -> &'static ServiceSpec {

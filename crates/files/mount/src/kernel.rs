@@ -30,8 +30,9 @@ impl Kernel {
 
 impl Filesystem for Kernel {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // The node sends attributes with all names. With FUSE_READDIRPLUS_AUTO the kernel would
+        // take only the first ones, and ask for each of the others when a program looks at it.
         let wanted = InitFlags::FUSE_DO_READDIRPLUS
-            | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_AUTO_INVAL_DATA;
         // A kernel that lacks some works without them.

@@ -53,6 +53,7 @@ impl Plan {
         self.check_files()?;
         self.check_access()?;
         self.check_metadata()?;
+        self.check_mounts()?;
         self.check_papers()
     }
 

@@ -5,6 +5,7 @@ use super::condition::Cpus;
 use super::figure::{FigurePlan, RowPlan};
 use super::files::{FilePaperPlan, FilesPlan};
 use super::metadata::MetadataPlan;
+use super::mount::{GuestsPlan, MountPaperPlan, MountPlan};
 use super::paper::{NicPlan, PaperPlan, QuotePlan};
 use super::settings::{GigaeOptions, TcpOptions, XdpOptions};
 use super::tune::TunePlan;
@@ -63,6 +64,12 @@ pub struct Plan {
     /// Operations on the names of small files of a server, on virtual links only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metadata: Vec<MetadataPlan>,
+    /// What programs do on mounted file systems, on virtual links only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mount: Vec<MountPlan>,
+    /// The machines that mount them.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub guests: GuestsPlan,
     /// What to say about it, and what is asked of it.
     #[serde(default)]
     pub figure: Vec<FigurePlan>,
@@ -81,6 +88,9 @@ pub struct Plan {
     /// Figures that papers printed of reads and writes within a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access_paper: Vec<AccessPaperPlan>,
+    /// Figures that papers printed of mounted file systems.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mount_paper: Vec<MountPaperPlan>,
     /// Sentences that papers printed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<QuotePlan>,
@@ -216,6 +226,9 @@ pub(super) fn one_queue() -> u16 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_one(queues: &u16) -> bool {
     *queues == 1
+}
+fn is_usual(guests: &GuestsPlan) -> bool {
+    *guests == GuestsPlan::default()
 }
 fn five_percent() -> f64 {
     0.05

@@ -11,6 +11,7 @@ use super::error::PlanError;
 use super::files::FilesPlan;
 use super::form::{ExperimentPlan, LinkPlan, Plan};
 use super::metadata::MetadataPlan;
+use super::mount::MountPlan;
 use crate::experiment::Experiment;
 use crate::size::Size;
 use std::fmt;
@@ -114,6 +115,7 @@ impl Plan {
             files: self.files.iter().filter_map(|files| files.only(only)).collect(),
             access: self.access.iter().filter_map(|access| access.only(only)).collect(),
             metadata: self.metadata.iter().filter_map(|one| one.only(only)).collect(),
+            mount: self.mount.iter().filter_map(|mount| mount.only(only)).collect(),
             figure: Vec::new(),
             row: Vec::new(),
             takes: String::new(),
@@ -131,6 +133,7 @@ impl Plan {
             })
         });
         part.leave_file_papers();
+        part.leave_mount_papers();
         if cells.is_empty() && part.memory_cells().is_empty() {
             return Err(refuse(format!(
                 "measures nothing that is all of {only}; leave one of them out"
@@ -213,6 +216,16 @@ impl CellFilter {
         self.narrow("link", &mut links, Clone::clone);
         let alone = self.0.iter().all(|pair| pair.key == "link");
         (alone && !links.is_empty()).then_some(links)
+    }
+}
+
+impl MountPlan {
+    /// The same of mounts.
+    fn only(&self, only: &CellFilter) -> Option<Self> {
+        let mut part = self.clone();
+        only.narrow("link", &mut part.links, Clone::clone);
+        let links_alone = only.0.iter().all(|pair| pair.key == "link");
+        (links_alone && !part.links.is_empty()).then_some(part)
     }
 }
 

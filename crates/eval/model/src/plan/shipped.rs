@@ -27,6 +27,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("files-full", include_str!("../../plans/files-full.toml")),
     ("nfs", include_str!("../../plans/nfs.toml")),
     ("nfs-full", include_str!("../../plans/nfs-full.toml")),
+    ("nfs-mount", include_str!("../../plans/nfs-mount.toml")),
+    ("nfs-mount-full", include_str!("../../plans/nfs-mount-full.toml")),
     ("cores", include_str!("../../plans/cores.toml")),
 ];
 

@@ -1,0 +1,256 @@
+//! What programs gave on a mounted file system: a cell of `[[mount]]` and its figures.
+
+use crate::service::Ground;
+use serde::{Deserialize, Serialize};
+
+/// What mounts the files of another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MountSystem {
+    /// NFS 4.2, by the kernel: one connection, state, delegations.
+    #[serde(rename = "nfs-4.2")]
+    Nfs42,
+    /// NFS 3, by the kernel: no state.
+    #[serde(rename = "nfs-3")]
+    Nfs3,
+    /// `gigae mount`, by FUSE.
+    #[serde(rename = "gigae")]
+    Gigae,
+}
+
+impl MountSystem {
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Nfs42 => "NFS 4.2",
+            Self::Nfs3 => "NFS 3",
+            Self::Gigae => "gigae mount",
+        }
+    }
+
+    /// Whether programs can write to what it mounts.
+    pub fn is_writable(self) -> bool {
+        self != Self::Gigae
+    }
+}
+
+/// Where the files are, as the program that uses them sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MountPlace {
+    /// On the server's own file system, without NFS.
+    Disk,
+    /// Mounted in the server itself: NFS without a network.
+    Localhost,
+    /// Mounted in another guest, over the link.
+    Network,
+}
+
+impl MountPlace {
+    /// The name in plans and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Localhost => "localhost",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// How fio uses its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FioPattern {
+    /// From the begin to the end.
+    Read,
+    /// At random places.
+    RandRead,
+    /// At random places, half of it writing.
+    RandRw,
+}
+
+impl FioPattern {
+    /// The name in plans and results, and fio's own.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::RandRead => "randread",
+            Self::RandRw => "randrw",
+        }
+    }
+}
+
+/// A program and what it is to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "program", deny_unknown_fields)]
+pub enum MountTest {
+    /// fio: one file, 4 KiB at a time, by read(2) and write(2), as its defaults are.
+    #[serde(rename = "fio")]
+    Fio {
+        /// How.
+        pattern: FioPattern,
+        /// MiB of the file.
+        mib: u64,
+    },
+    /// bonnie++: large files, and many empty ones.
+    #[serde(rename = "bonnie++")]
+    Bonnie {
+        /// MiB of the large files; 0 leaves them out.
+        mib: u64,
+        /// How many times 1,024 empty files are created, looked at and deleted; 0 leaves them out.
+        files: u32,
+        /// Whether large files are also written and read byte by byte.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        bytes: bool,
+    },
+    /// GNU find and stat: attributes of empty files that this host has not seen yet. It writes
+    /// nothing.
+    #[serde(rename = "stat")]
+    Stat {
+        /// How many times 1,024 files; there are as many again for the second figure.
+        files: u32,
+    },
+}
+
+impl MountTest {
+    /// The program.
+    pub fn program(&self) -> &'static str {
+        match self {
+            Self::Fio { .. } => "fio",
+            Self::Bonnie { .. } => "bonnie++",
+            Self::Stat { .. } => "stat",
+        }
+    }
+
+    /// It in a few words, for people: `fio randread 128 MiB`.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Fio { pattern, mib } => format!("fio {} {mib} MiB", pattern.name()),
+            Self::Bonnie { mib, files, .. } => match (mib, files) {
+                (0, files) => format!("bonnie++ {files}x1024 files"),
+                (mib, 0) => format!("bonnie++ {mib} MiB"),
+                (mib, files) => format!("bonnie++ {mib} MiB, {files}x1024 files"),
+            },
+            Self::Stat { files } => format!("stat {files}x1024 files"),
+        }
+    }
+
+    /// MiB that it needs on the file system.
+    pub fn needs(&self) -> u64 {
+        match self {
+            Self::Fio { mib, .. } | Self::Bonnie { mib, .. } => *mib,
+            Self::Stat { .. } => 0,
+        }
+    }
+
+    /// How many times 1,024 small files it uses.
+    pub fn files(&self) -> u32 {
+        match self {
+            Self::Fio { .. } => 0,
+            Self::Bonnie { files, .. } | Self::Stat { files } => *files,
+        }
+    }
+
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        !matches!(self, Self::Stat { .. })
+    }
+}
+
+/// A test in one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountCell {
+    /// Where the files are.
+    pub place: MountPlace,
+    /// What mounts them; absent on the server's own file system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<MountSystem>,
+    /// What is done.
+    pub test: MountTest,
+}
+
+impl MountCell {
+    /// Place and file system in a few words: `network, NFS 4.2`.
+    pub fn way(&self) -> String {
+        let system = self.system.map(|system| format!(", {}", system.title()));
+        format!("{}{}", self.place.name(), system.unwrap_or_default())
+    }
+
+    /// All of it in a few words.
+    pub fn title(&self) -> String {
+        format!("{}, {}", self.test.title(), self.way())
+    }
+}
+
+/// One figure of such a test on a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MountFigure {
+    /// How the files are reached.
+    pub ground: Ground,
+    /// The link; on the server's own file system and its localhost it plays no part.
+    pub link: String,
+    /// What was done where.
+    pub cell: MountCell,
+    /// Which figure of the program's, in its words: `read`, `create (sequential)`.
+    pub what: String,
+    /// Its unit: `MB/s` (10^6 bytes per second), `/s` or `s`.
+    pub unit: String,
+    /// The figure to quote: median over the repetitions.
+    pub median: f64,
+    /// Each repetition's figure, in the order in which they were made.
+    pub repetitions: Vec<f64>,
+    /// The program's share of its guest's processor in percent during the middle repetition, where
+    /// the program says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
+    /// The least and the most that the program saw during the middle repetition, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// The program's command line.
+    pub command: String,
+}
+
+/// What a guest's kernel is, and what it costs: the same program on the same link inside of guests
+/// and outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestShare {
+    /// The link.
+    pub link: String,
+    /// The release of the guests' kernel.
+    pub kernel: String,
+    /// Median round trip of TCP with 14 bytes between two guests, and between the same nodes
+    /// without guests, in microseconds.
+    pub trip_us: [f64; 2],
+    /// Rate of a TCP stream between two guests, and without guests, in MB/s.
+    pub stream: [f64; 2],
+    /// A system call of a program that does nothing, in a guest and outside, in microseconds. Its
+    /// kernel sees each one by two stops of the program, so it is what programs in user space pay.
+    pub call_us: [f64; 2],
+    /// Files whose hash was compared at the other end of a mount.
+    pub verified: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_say_what_is_done_where() {
+        let fio = MountTest::Fio { pattern: FioPattern::RandRead, mib: 128 };
+        let cell =
+            MountCell { place: MountPlace::Network, system: Some(MountSystem::Nfs42), test: fio };
+        assert_eq!(cell.title(), "fio randread 128 MiB, network, NFS 4.2");
+        let files = MountTest::Bonnie { mib: 0, files: 16, bytes: false };
+        let cell = MountCell { place: MountPlace::Disk, system: None, test: files };
+        assert_eq!(cell.title(), "bonnie++ 16x1024 files, disk");
+        let large = MountTest::Bonnie { mib: 4096, files: 0, bytes: true };
+        assert_eq!((large.title().as_str(), large.needs()), ("bonnie++ 4096 MiB", 4096));
+        let stat = MountTest::Stat { files: 4 };
+        assert!(!stat.writes() && !MountSystem::Gigae.is_writable());
+        let system = Some(MountSystem::Gigae);
+        let cell = MountCell { place: MountPlace::Network, system, test: stat };
+        assert_eq!(cell.title(), "stat 4x1024 files, network, gigae mount");
+    }
+}

@@ -1,0 +1,451 @@
+//! File systems that a kernel mounts: a server and a client as guests (User-mode Linux), each by a
+//! node of the virtual network.
+//!
+//! ```text
+//!   client, node 1                     server, node 2
+//!   fio, bonnie++, stat                nfsd, gigae share
+//!   NFS, FUSE     ── virtual link ──   ext4
+//!                                      /dev/loop0, a file; or a RAID-5 over three of them
+//! ```
+//!
+//! - [`fio`], [`bonnie`] and [`stat`] are the programs that use them, and read what these print.
+//! - [`system`] is how the files are shared and mounted.
+//! - [`share`] is what guests cost: the same round trip and stream inside and outside.
+//!
+//! A test begins with cold caches: what the client has mounted is mounted again, and the server
+//! drops its page cache. This machine still has the pages of the disks' files.
+
+pub mod bonnie;
+pub mod fio;
+pub mod share;
+mod stat;
+mod system;
+mod value;
+
+pub use value::MountValue;
+
+use crate::error::ServiceError;
+use crate::installed::find;
+use crate::store::FileStore;
+use gigae_eval_model::mount_figure::{MountCell, MountPlace, MountSystem, MountTest};
+use gigae_eval_model::plan::GuestsPlan;
+use gigae_eval_model::service::OWN;
+use gigae_fabric::Node;
+use gigae_host::{affinity, user};
+use gigae_uml::{Guest, GuestError, GuestLink, Machine};
+use rustix::process::geteuid;
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use system::{EXPORT, MOUNTED, Server};
+
+/// The programs that guests run, and Debian's package of each. Those of [`gigae_uml`] come first.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("mdadm", "mdadm"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("rpc.nfsd", "nfs-kernel-server"),
+    ("rpc.mountd", "nfs-kernel-server"),
+    ("exportfs", "nfs-kernel-server"),
+    ("mount.nfs", "nfs-common"),
+    ("rpcbind", "rpcbind"),
+    ("fio", "fio"),
+    ("bonnie++", "bonnie++"),
+    ("sockperf", "sockperf"),
+    ("iperf3", "iperf3"),
+];
+
+/// All that a plan with `[[mount]]` needs.
+pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    gigae_uml::PROGRAMS.iter().chain(PROGRAMS).copied()
+}
+
+/// Refuses to mount where programs are missing. The error names the packages.
+pub fn installed() -> Result<(), ServiceError> {
+    let missing: Vec<_> = programs().filter(|(program, _)| find(program).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    packages.dedup();
+    Err(ServiceError::Missing {
+        programs: missing.iter().map(|(program, _)| *program).collect::<Vec<_>>().join(", "),
+        packages: packages.join(" "),
+    })
+}
+
+/// Modules of the server's kernel. It has NFS, too, for mounts of its own exports.
+const SERVER_MODULES: &[&str] = &["ext4", "raid456", "nfsd", "nfs", "nfsv4", "nfsv3"];
+
+/// Modules of the client's kernel.
+const CLIENT_MODULES: &[&str] = &["nfs", "nfsv4", "nfsv3", "fuse"];
+
+/// Guests' addresses are those of their nodes and this.
+const ABOVE_NODE: u8 = 128;
+
+/// The fourth byte of guests' MAC addresses. Nodes and ports of switches have less.
+const MAC_MARK: u8 = 0x80;
+
+/// Time for what should take a few seconds.
+const SHORT: Duration = Duration::from_secs(120);
+
+/// Beside that, a test has so many seconds for each MiB, and for each 1,024 files.
+const PER_MIB: u64 = 2;
+const PER_FILES: u64 = 240;
+
+/// Bytes of the files that are compared.
+const CHECKED: u32 = 4 << 20;
+
+/// What has to be true of this machine: guests read all of its files, which only root can.
+pub fn possible() -> Result<(), ServiceError> {
+    match geteuid().is_root() && !user::in_user_namespace() {
+        true => Ok(()),
+        false => Err(ServiceError::Unavailable(
+            "guests that mount file systems read this machine's programs as root; run this as root"
+                .into(),
+        )),
+    }
+}
+
+/// Where the guests are.
+pub struct MountNodes<'a> {
+    /// The client's node and the server's.
+    pub nodes: [&'a Node; 2],
+    /// Their CPUs.
+    pub cpus: [Option<usize>; 2],
+    /// MTU of the link.
+    pub mtu: u32,
+}
+
+/// A server and a client that run. They end with this value.
+#[derive(Debug)]
+pub struct MountLab {
+    client: Guest,
+    server: Guest,
+    ips: [Ipv4Addr; 2],
+    source: Server,
+    /// What the server shares beside NFS.
+    shared: Vec<MountSystem>,
+    mounted: Option<(MountPlace, MountSystem)>,
+    /// Files whose hash was compared at the other end.
+    pub verified: u64,
+    checked: Vec<(MountPlace, MountSystem)>,
+}
+
+/// What a test gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MountMeasured {
+    /// Its figures.
+    pub values: Vec<MountValue>,
+    /// The program's command line.
+    pub command: String,
+}
+
+/// The address of a node's guest.
+fn guest_ip(node: &Node) -> Ipv4Addr {
+    let [a, b, c, number] = node.ipv4.octets();
+    Ipv4Addr::new(a, b, c, number + ABOVE_NODE)
+}
+
+/// The MAC address of a node's guest.
+fn guest_mac(node: &Node) -> [u8; 6] {
+    let mut mac = node.mac;
+    mac[3] = MAC_MARK;
+    mac
+}
+
+impl MountLab {
+    /// Bytes that the disks need.
+    pub fn needs(guests: &GuestsPlan) -> u64 {
+        guests.disks() as u64 * (guests.disk_mib << 20)
+    }
+
+    /// Boots both guests and has the server export its file system. The calling thread must live as
+    /// long as they do.
+    pub fn start(
+        store: &FileStore,
+        guests: &GuestsPlan,
+        place: &MountNodes<'_>,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, ServiceError> {
+        possible()?;
+        let disks = vec![guests.disk_mib << 20; guests.disks()];
+        let boot = |name: &'static str, which: usize, disks, modules| {
+            let node = place.nodes[which];
+            let machine = Machine {
+                name,
+                directory: store.directory(),
+                memory_mib: guests.memory_mib[1 - which],
+                disks,
+                modules,
+                link: Some(GuestLink {
+                    interface: node.interface,
+                    mac: guest_mac(node),
+                    ip: guest_ip(node),
+                    mtu: place.mtu,
+                }),
+            };
+            let _inside =
+                node.enter().map_err(|error| ServiceError::Unavailable(error.to_string()))?;
+            let booted =
+                affinity::pinned(place.cpus[which], || Guest::boot(&machine, interrupted))?;
+            Ok::<_, ServiceError>(booted)
+        };
+        let mut server = boot("server", 1, disks, SERVER_MODULES)?;
+        let mut client = boot("client", 0, Vec::new(), CLIENT_MODULES)?;
+        let script = system::export_script(guests.raid);
+        server.run("export a file system", &script, SHORT, interrupted)?;
+        client.run("make a directory", &format!("mkdir -p {MOUNTED}"), SHORT, interrupted)?;
+        let ips = place.nodes.map(guest_ip);
+        let missing = || ServiceError::Unavailable("this program has no path".into());
+        let program = find(OWN).ok_or_else(missing)?;
+        let source = Server { ip: ips[1], mac: guest_mac(place.nodes[1]), program };
+        let (shared, checked) = (Vec::new(), Vec::new());
+        Ok(Self { client, server, ips, source, shared, mounted: None, verified: 0, checked })
+    }
+
+    /// The release of the guests' kernel.
+    pub fn kernel(&self) -> &str {
+        self.server.kernel()
+    }
+
+    /// Both guests, the client first, and their addresses.
+    pub(crate) fn ends(&mut self) -> ([&mut Guest; 2], [Ipv4Addr; 2]) {
+        ([&mut self.client, &mut self.server], self.ips)
+    }
+
+    /// Does a test once, with cold caches. One that does not end in time ends its guest.
+    pub fn measure(
+        &mut self,
+        cell: &MountCell,
+        interrupted: &AtomicBool,
+    ) -> Result<MountMeasured, ServiceError> {
+        self.once(cell, interrupted).map_err(|error| advised(error, cell))
+    }
+
+    fn once(
+        &mut self,
+        cell: &MountCell,
+        interrupted: &AtomicBool,
+    ) -> Result<MountMeasured, ServiceError> {
+        let directory = self.reach(cell, interrupted)?;
+        let words = match &cell.test {
+            MountTest::Fio { pattern, mib } => fio::words(directory, *pattern, *mib),
+            MountTest::Bonnie { mib, files, bytes } => {
+                bonnie::words(directory, *mib, *files, *bytes)
+            }
+            MountTest::Stat { .. } => stat::words(directory),
+        };
+        let command = words.join(" ");
+        let most = patience(&cell.test);
+        // Files that a test finds are made first, and then they are in no cache.
+        match &cell.test {
+            MountTest::Fio { .. } => {
+                let script = format!("{command} --create_only=1 >/dev/null && sync");
+                self.at(cell.place).run("make a file for fio", &script, most, interrupted)?;
+            }
+            MountTest::Stat { files } => {
+                let script = stat::make_script(*files);
+                self.server.run("make small files", &script, most, interrupted)?;
+            }
+            MountTest::Bonnie { .. } => {}
+        }
+        self.cool(cell.place, interrupted)?;
+        let program = cell.test.program();
+        let what = format!("run {program}");
+        let script = match &cell.test {
+            MountTest::Stat { files } => &stat::script(directory, *files),
+            _ => &command,
+        };
+        let begin = Instant::now();
+        let said = self.at(cell.place).run(&what, script, most, interrupted)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let values = match &cell.test {
+            MountTest::Fio { pattern, .. } => fio::read(*pattern, &said),
+            MountTest::Bonnie { .. } => bonnie::read(&said),
+            MountTest::Stat { files } => stat::read(*files, &said),
+        };
+        let mut values = values.ok_or_else(|| {
+            let said = said.chars().filter(|c| !c.is_control()).take(160).collect();
+            ServiceError::NoFigure { program, said }
+        })?;
+        if values.is_empty() {
+            return Err(ServiceError::TooSoon(program));
+        }
+        match &cell.test {
+            MountTest::Fio { .. } => {
+                let script = format!("rm -f {directory}/{}", fio::FILE);
+                self.at(cell.place).run("remove a file", &script, most, interrupted)?;
+            }
+            MountTest::Stat { .. } => {
+                let script = stat::remove_script();
+                self.server.run("remove small files", &script, most, interrupted)?;
+            }
+            MountTest::Bonnie { .. } => {
+                let (what, unit) = ("whole run", "s");
+                values.push(MountValue { what, unit, value: seconds, range: None, cpu: None });
+            }
+        }
+        Ok(MountMeasured { values, command })
+    }
+
+    /// The guest in which programs run.
+    fn at(&mut self, place: MountPlace) -> &mut Guest {
+        match place {
+            MountPlace::Network => &mut self.client,
+            MountPlace::Localhost | MountPlace::Disk => &mut self.server,
+        }
+    }
+
+    /// Has the files where the cell wants them; the directory. What is mounted the first time is
+    /// compared.
+    fn reach(
+        &mut self,
+        cell: &MountCell,
+        interrupted: &AtomicBool,
+    ) -> Result<&'static str, ServiceError> {
+        let wanted = cell.system.filter(|_| cell.place != MountPlace::Disk);
+        let wanted = wanted.map(|system| (cell.place, system));
+        if self.mounted != wanted {
+            self.leave(interrupted)?;
+            if let Some((place, system)) = wanted {
+                self.mount(place, system, interrupted)?;
+                if !self.checked.contains(&(place, system)) {
+                    self.check(place, system, interrupted)?;
+                    self.checked.push((place, system));
+                }
+            }
+        }
+        Ok(if wanted.is_some() { MOUNTED } else { EXPORT })
+    }
+
+    fn mount(
+        &mut self,
+        place: MountPlace,
+        system: MountSystem,
+        interrupted: &AtomicBool,
+    ) -> Result<(), ServiceError> {
+        if !self.shared.contains(&system)
+            && let Some(script) = self.source.share_script(system)
+        {
+            let what = format!("share files for {}", system.title());
+            self.server.run(&what, &script, SHORT, interrupted)?;
+            self.shared.push(system);
+        }
+        let what = format!("mount files by {}", system.title());
+        let script = self.source.mount_script(system, place != MountPlace::Network);
+        self.at(place).run(&what, &script, SHORT, interrupted)?;
+        self.mounted = Some((place, system));
+        Ok(())
+    }
+
+    fn leave(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+        if let Some((place, system)) = self.mounted.take() {
+            let script = system::unmount_script(system);
+            self.at(place).run("unmount files", &script, SHORT, interrupted)?;
+        }
+        Ok(())
+    }
+
+    /// Empties the caches: unmounts and mounts again, and the server writes and drops its pages.
+    fn cool(&mut self, place: MountPlace, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+        let mounted = self.mounted;
+        self.leave(interrupted)?;
+        let script = "sync && echo 3 >/proc/sys/vm/drop_caches";
+        self.server.run("drop its page cache", script, SHORT, interrupted)?;
+        match mounted {
+            Some((_, system)) => self.mount(place, system, interrupted),
+            None => Ok(()),
+        }
+    }
+
+    /// Compares a file of the server as the mount shows it, and one that was written by the mount
+    /// as the server has it.
+    fn check(
+        &mut self,
+        place: MountPlace,
+        system: MountSystem,
+        interrupted: &AtomicBool,
+    ) -> Result<(), ServiceError> {
+        let make =
+            |file: String| format!("head -c {CHECKED} /dev/urandom >{file} && sha256sum <{file}");
+        let hash = |file: String| format!("sha256sum <{file}");
+        let differs = |what| ServiceError::Differs { system: system.title(), what };
+        let here = make(format!("{EXPORT}/check"));
+        let here = self.server.run("make a file", &here, SHORT, interrupted)?;
+        let there = hash(format!("{MOUNTED}/check"));
+        let there = self.at(place).run("read a mounted file", &there, SHORT, interrupted)?;
+        if here != there {
+            return Err(differs("a file that was read"));
+        }
+        self.verified += 1;
+        if system.is_writable() {
+            let there = make(format!("{MOUNTED}/back"));
+            let there = self.at(place).run("write a mounted file", &there, SHORT, interrupted)?;
+            self.cool(place, interrupted)?;
+            let here = hash(format!("{EXPORT}/back"));
+            let here = self.server.run("read a file", &here, SHORT, interrupted)?;
+            if here != there {
+                return Err(differs("a file that was written"));
+            }
+            self.verified += 1;
+        }
+        let remove = format!("rm -f {EXPORT}/check {EXPORT}/back");
+        self.server.run("remove files", &remove, SHORT, interrupted)?;
+        Ok(())
+    }
+}
+
+/// How long a test may take.
+fn patience(test: &MountTest) -> Duration {
+    SHORT + Duration::from_secs(test.needs() * PER_MIB + u64::from(test.files()) * PER_FILES)
+}
+
+/// Says which test was late and what to change.
+fn advised(error: ServiceError, cell: &MountCell) -> ServiceError {
+    match error {
+        ServiceError::Guest(source @ GuestError::Late { .. }) => {
+            ServiceError::TestLate { test: cell.title(), source: Box::new(source) }
+        }
+        other => other,
+    }
+}
+
+/// Whether the guests of an error can still be used.
+pub fn leaves_guests(error: &ServiceError) -> bool {
+    match error {
+        ServiceError::Guest(error) => GuestError::leaves_guest(error),
+        ServiceError::NoFigure { .. } | ServiceError::TooSoon(_) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_test_says_what_to_change_in_the_plan() {
+        let test = MountTest::Bonnie { mib: 256, files: 0, bytes: false };
+        let cell = MountCell { place: MountPlace::Disk, system: None, test };
+        let late = GuestError::Late {
+            guest: "server".into(),
+            what: "run bonnie++".into(),
+            seconds: 1,
+            last: String::new(),
+        };
+        let error = advised(late.into(), &cell);
+        assert!(!leaves_guests(&error) && !error.is_fatal());
+        let text = error.to_string();
+        assert!(text.contains("smaller files") && text.contains("bonnie++ 256 MiB"), "{text}");
+        assert!(!text.contains('\n'), "{text}");
+        let other = advised(ServiceError::TooSoon("fio"), &cell);
+        assert!(matches!(other, ServiceError::TooSoon("fio")));
+    }
+
+    #[test]
+    fn larger_tests_may_take_longer() {
+        let small = patience(&MountTest::Bonnie { mib: 0, files: 1, bytes: false });
+        let large = patience(&MountTest::Bonnie { mib: 64, files: 2, bytes: false });
+        assert!(small > SHORT && large > small);
+    }
+}

@@ -1,0 +1,175 @@
+//! How one guest shares its files and another one mounts them: NFS by their kernels, and
+//! `gigae share` with `gigae mount`.
+
+use gigae_eval_model::mount_figure::MountSystem;
+use gigae_uml::{HERE, INTERFACE};
+use std::net::Ipv4Addr;
+
+use crate::own::{ETHERTYPE, SOCKET};
+
+/// Where the server has its file system.
+pub(super) const EXPORT: &str = "/mnt/disk";
+
+/// Where a guest mounts it.
+pub(super) const MOUNTED: &str = "/mnt/files";
+
+/// The port of rpc.mountd, so that clients need not ask for it.
+const MOUNTD: u16 = 20048;
+
+/// What a script waits for, it looks at ten times a second, and gives up after so many times.
+const LOOKS: u32 = 300;
+
+/// The server and its addresses.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) ip: Ipv4Addr,
+    pub(super) mac: [u8; 6],
+    /// gigae's program, by its path on this machine.
+    pub(super) program: String,
+}
+
+/// Makes the file system, on a RAID-5 if the plan says so, and exports it by NFS. With `fsid=0` the
+/// export is the root of version 4. Nobody waits for clients of an earlier server, so its grace
+/// period ends at once.
+pub(super) fn export_script(raid: bool) -> String {
+    let (make, device) = match raid {
+        true => (RAID, "/dev/md0"),
+        false => ("", "/dev/loop0"),
+    };
+    format!(
+        "set -e\n\
+         mkdir -p {EXPORT} {MOUNTED}\n\
+         {make}\
+         mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 {device}\n\
+         mount -t ext4 {device} {EXPORT}\n\
+         mount -t tmpfs tmpfs /var/lib/nfs\n\
+         mkdir -p /var/lib/nfs/v4recovery /var/lib/nfs/rpc_pipefs /run/rpcbind\n\
+         touch /var/lib/nfs/etab /var/lib/nfs/rmtab\n\
+         mount -t nfsd nfsd /proc/fs/nfsd\n\
+         rpcbind\n\
+         rpc.mountd --port {MOUNTD}\n\
+         exportfs -i -o rw,sync,no_root_squash,no_subtree_check,fsid=0 '198.18.0.0/24:{EXPORT}' \
+         '127.0.0.1:{EXPORT}'\n\
+         rpc.nfsd --no-udp --grace-time 10 --lease-time 10 8\n\
+         echo Y >/proc/fs/nfsd/v4_end_grace || true\n",
+    )
+}
+
+/// Makes the array. The disks are new, so all of them are zero, which is what a RAID-5 of zeros
+/// has: nothing needs to be synchronised (`--assume-clean`).
+const RAID: &str = "export MDADM_NO_UDEV=1\n\
+     mkdir -p /run/mdadm\n\
+     mdadm --create /dev/md0 --run --assume-clean --level=5 --raid-devices=3 \
+     /dev/loop0 /dev/loop1 /dev/loop2\n";
+
+impl Server {
+    /// gigae's program as a guest sees it, in quotation marks for the shell.
+    fn quoted(&self) -> String {
+        format!("'{HERE}{}'", self.program.replace('\'', "'\\''"))
+    }
+
+    /// Starts what shares the files, if that is not the kernel. It runs until the guest ends.
+    pub(super) fn share_script(&self, system: MountSystem) -> Option<String> {
+        if system != MountSystem::Gigae {
+            return None;
+        }
+        let arguments = format!("--interface {INTERFACE} --ethertype {ETHERTYPE}");
+        let start = format!("{} share {arguments} {EXPORT}", self.quoted());
+        Some(background(&start, "share", &format!("grep -q '{SOCKET}' /proc/net/unix")))
+    }
+
+    /// Mounts the files in a guest; `local` is the server itself.
+    pub(super) fn mount_script(&self, system: MountSystem, local: bool) -> String {
+        let ip = if local { Ipv4Addr::LOCALHOST } else { self.ip };
+        match system {
+            MountSystem::Nfs42 => format!("mount -t nfs -o vers=4.2 {ip}:/ {MOUNTED}"),
+            MountSystem::Nfs3 => format!(
+                "mount -t nfs -o vers=3,nolock,proto=tcp,port=2049,mountproto=tcp,mountport={MOUNTD} \
+                 {ip}:{EXPORT} {MOUNTED}"
+            ),
+            MountSystem::Gigae => {
+                let mac = self.mac.map(|byte| format!("{byte:02x}")).join(":");
+                let arguments = format!("--interface {INTERFACE} --ethertype {ETHERTYPE}");
+                let start = format!("{} mount {arguments} {mac}: {MOUNTED}", self.quoted());
+                background(&start, "mount", &format!("grep -q ' {MOUNTED} fuse' /proc/mounts"))
+            }
+        }
+    }
+}
+
+/// Unmounts them, and waits for the program that has shown them, if there is one.
+pub(super) fn unmount_script(system: MountSystem) -> String {
+    let wait = match system {
+        MountSystem::Nfs42 | MountSystem::Nfs3 => "",
+        MountSystem::Gigae => {
+            "while kill -0 $(cat /run/mount.pid) 2>/dev/null; do sleep 0.1; done\n"
+        }
+    };
+    format!("umount {MOUNTED} || exit\n{wait}")
+}
+
+/// Starts a program and waits until a condition is true. What it says is in `/run/NAME.log`, its
+/// number in `/run/NAME.pid`.
+fn background(start: &str, name: &str, until: &str) -> String {
+    format!(
+        "{start} </dev/null >/run/{name}.log 2>&1 &\n\
+         echo $! >/run/{name}.pid\n\
+         looks=0\n\
+         until {until}; do\n\
+         looks=$((looks + 1))\n\
+         if [ $looks -gt {LOOKS} ] || ! kill -0 $! 2>/dev/null; then\n\
+         cat /run/{name}.log\n\
+         exit 1\n\
+         fi\n\
+         sleep 0.1\n\
+         done\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Server {
+        Server {
+            ip: Ipv4Addr::new(198, 18, 0, 130),
+            mac: [2, 0, 0, 0x80, 0, 2],
+            program: "/opt/it's/gigae".into(),
+        }
+    }
+
+    #[test]
+    fn version_3_asks_no_portmapper_and_version_4_has_its_own_root() {
+        assert_eq!(
+            server().mount_script(MountSystem::Nfs42, false),
+            "mount -t nfs -o vers=4.2 198.18.0.130:/ /mnt/files"
+        );
+        let third = server().mount_script(MountSystem::Nfs3, false);
+        assert!(third.contains("nolock") && third.contains("mountport=20048"), "{third}");
+        assert!(third.ends_with("198.18.0.130:/mnt/disk /mnt/files"), "{third}");
+        let local = server().mount_script(MountSystem::Nfs42, true);
+        assert!(local.contains(" 127.0.0.1:/ "), "{local}");
+        assert_eq!(server().share_script(MountSystem::Nfs3), None);
+    }
+
+    #[test]
+    fn gigae_names_the_server_by_its_address_and_its_program_by_a_path_of_the_guest() {
+        let mount = server().mount_script(MountSystem::Gigae, false);
+        let words = "'/mnt/here/opt/it'\\''s/gigae' mount --interface vec0 --ethertype 0x88b5 \
+                     02:00:00:80:00:02: /mnt/files ";
+        assert!(mount.starts_with(words), "{mount}");
+        let share = server().share_script(MountSystem::Gigae).unwrap();
+        assert!(share.contains("/gigae' share ") && share.contains(" /mnt/disk <"), "{share}");
+        assert!(unmount_script(MountSystem::Gigae).contains("/run/mount.pid"));
+        assert!(!unmount_script(MountSystem::Nfs42).contains("pid"));
+    }
+
+    #[test]
+    fn an_array_is_made_only_where_the_plan_wants_one() {
+        let (plain, raid) = (export_script(false), export_script(true));
+        assert!(plain.contains("mount -t ext4 /dev/loop0 /mnt/disk\n") && !plain.contains("mdadm"));
+        assert!(raid.contains("mount -t ext4 /dev/md0 /mnt/disk\n"), "{raid}");
+        let made = raid.find("mdadm --create").unwrap();
+        assert!(made < raid.find("mkfs.ext4").unwrap(), "{raid}");
+    }
+}
