@@ -217,7 +217,8 @@ pub(crate) fn connect(
     let address = site.address(node).map_err(error)?;
     let endpoint = site.client(address).map_err(error)?;
     let peer = endpoint.peer(address).map_err(|cause| error(format!("'{node}': {cause}")))?;
-    Ok((Exchange::new(endpoint, answers).map_err(error)?, peer))
+    let longest = answers.then_some(MAX_REQUEST);
+    Ok((Exchange::new(endpoint, longest).map_err(error)?, peer))
 }
 
 /// A copy in one of the two directions.

@@ -9,7 +9,9 @@ use clap::Args;
 use gigae::Peer;
 use gigae_eval_session::remark::remark;
 use gigae_mount::{Mounted, Mountpoint, Options, unmount_if_there};
-use gigae_share::{Caller, Fault, Inode, Kind, Reply, Request, Want};
+use gigae_share::{
+    Caller, Change, Changed, Done, Fault, Inode, Kind, Reply, Request, Ticket, Want, printable,
+};
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Read;
@@ -19,11 +21,12 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Show the files of a node that shares them in a directory of this host, read-only.
+/// Show the files of a node that shares them in a directory of this host.
 ///
 /// Programs read them like other files. Opening a file asks the node, so a program sees what was
-/// written and closed before. Names and attributes may be a second old. All files belong to the
-/// user who mounts; their permissions are those at the node. Symlinks stay symlinks: they lead to
+/// written and closed before. With --writable, what a program writes is at the node when it has
+/// closed the file. Names and attributes may be a second old. All files belong to the user who
+/// mounts; their permissions are those at the node. Symlinks stay symlinks: they lead to
 /// files of this host.
 ///
 /// The command runs until Ctrl-C or 'umount MOUNTPOINT'. Needs root, or fusermount3 (package
@@ -40,6 +43,9 @@ pub struct MountArgs {
     /// The directory of this host in which the files are seen
     #[arg(value_name = "MOUNTPOINT")]
     mountpoint: PathBuf,
+    /// Programs may also change files, if the node shares them with --writable
+    #[arg(long)]
+    writable: bool,
     /// Also let other users of this host use it, as the files' permissions allow
     #[arg(long)]
     allow_other: bool,
@@ -79,8 +85,20 @@ fn run(args: &MountArgs, interrupted: &AtomicBool) -> Result<(), CommandError> {
     let (mut exchange, peer) = cp::connect(&site, &node, false)?;
     let patience = Duration::from_secs(args.patience);
     let first_number = (RandomState::new().build_hasher().finish() >> 33) as u32;
-    let looked = look(&mut exchange, peer, (&directory, first_number, patience), interrupted)?;
+    let request = Request::Stat { path: directory.clone() };
+    let asks = (request, first_number, patience);
+    let mut looked = look(&mut exchange, peer, asks, interrupted)?;
     let shown = args.files.display();
+    if args.writable
+        && let Ok(root) = &looked
+    {
+        // Changes nothing, but fails if nothing can be changed.
+        let (path, id) = (directory.clone(), root.id);
+        let change = Change::Set { path, id, mode: None, size: None, modified: None };
+        let request = Request::Change { ticket: Ticket::default(), change };
+        let asks = (request, first_number + 500, patience);
+        looked = look(&mut exchange, peer, asks, interrupted)?;
+    }
     let root = looked.map_err(|fault| match fault {
         Fault::Escapes => error(format!(
             "'{shown}': the path leads out of the shared directory, or has a symlink; name where \
@@ -97,23 +115,29 @@ fn run(args: &MountArgs, interrupted: &AtomicBool) -> Result<(), CommandError> {
     }
     let options = Options {
         source: node.clone(),
+        writable: args.writable,
         allow_other: args.allow_other,
         patience,
         // Behind those of the first look.
         first_number: first_number + 1000,
+        client: RandomState::new().build_hasher().finish(),
     };
-    let (mountpoint, mounted) = Mountpoint::mount(&args.mountpoint, (directory, &root), &options)?;
+    let (mountpoint, mut mounted) =
+        Mountpoint::mount(&args.mountpoint, (directory, &root), &options)?;
     let mut watcher = Watcher::start(&mountpoint);
     if let Err(cause) = &watcher {
         remark(&format!("if this command is killed, its mount stays: {cause}"));
     }
     remark(&format!(
-        "'{shown}' is mounted read-only on '{}'; end with Ctrl-C or umount",
+        "'{shown}' is mounted {} on '{}'; end with Ctrl-C or umount",
+        if args.writable { "to read and write" } else { "read-only" },
         mountpoint.path().display()
     ));
-    let served = serve(&mut exchange, peer, (mounted, &node, patience), interrupted);
+    let mut server = Serving { peer, node: &node, patience, silent: false, lost: 0 };
+    let served = server.serve(&mut exchange, &mut mounted, interrupted);
     // Before the endpoint, which may wait for the node.
     let unmounted = mountpoint.unmount();
+    let written = server.finish(&mut exchange, &mut mounted);
     if let Ok(watcher) = &mut watcher
         && mountpoint.is_gone()
     {
@@ -121,18 +145,24 @@ fn run(args: &MountArgs, interrupted: &AtomicBool) -> Result<(), CommandError> {
     }
     drop(watcher);
     served?;
-    Ok(unmounted?)
+    unmounted?;
+    written?;
+    match server.lost {
+        0 => Ok(()),
+        1 => Err(error("a file is not written whole; write it again")),
+        lost => Err(error(format!("{lost} files are not written whole; write them again"))),
+    }
 }
 
 /// What is to be mounted.
 fn look(
     exchange: &mut Exchange,
     peer: Peer,
-    (path, first_number, patience): (&[u8], u32, Duration),
+    (request, first_number, patience): (Request, u32, Duration),
     interrupted: &AtomicBool,
 ) -> Result<Result<Inode, Fault>, CommandError> {
     let mut caller = Caller::new(patience, first_number);
-    caller.ask(exchange.now(), Request::Stat { path: path.to_vec() }, ());
+    caller.ask(exchange.now(), request, ());
     while !interrupted.load(Ordering::Relaxed) {
         let now = exchange.now();
         if let Some(((), fault)) = caller.failed(now) {
@@ -154,7 +184,15 @@ fn look(
             Some(Event::Reply(_, number, memory, len)) => {
                 let now = exchange.now();
                 match caller.reply(now, number, &memory[..len]) {
-                    Some(((), Ok(Reply::Stat(inode, _)))) => return Ok(Ok(inode)),
+                    Some((
+                        (),
+                        Ok(
+                            Reply::Stat(inode, _)
+                            | Reply::Changed(Changed {
+                                done: Done { inode: Some(inode), .. }, ..
+                            }),
+                        ),
+                    )) => return Ok(Ok(inode)),
                     Some(((), Ok(_))) => return Ok(Err(Fault::Nonsense)),
                     Some(((), Err(fault))) => return Ok(Err(fault)),
                     None => {}
@@ -168,37 +206,77 @@ fn look(
     Err(interrupted_early())
 }
 
-/// Answers the kernel until it is unmounted or interrupted.
-fn serve(
-    exchange: &mut Exchange,
+/// Answers the kernel.
+struct Serving<'a> {
     peer: Peer,
-    (mut mounted, node, patience): (Mounted, &str, Duration),
-    interrupted: &AtomicBool,
-) -> Result<(), CommandError> {
-    let mut silent = false;
-    while !interrupted.load(Ordering::Relaxed) {
-        mounted.take_calls(exchange.now());
-        if mounted.has_ended() {
-            break;
+    node: &'a str,
+    patience: Duration,
+    /// The node does not answer.
+    silent: bool,
+    /// Files that are not written whole.
+    lost: usize,
+}
+
+impl Serving<'_> {
+    /// Until it is unmounted or interrupted.
+    fn serve(
+        &mut self,
+        exchange: &mut Exchange,
+        mounted: &mut Mounted,
+        interrupted: &AtomicBool,
+    ) -> Result<(), CommandError> {
+        while !interrupted.load(Ordering::Relaxed) && !mounted.has_ended() {
+            self.turn(exchange, mounted)?;
         }
+        Ok(())
+    }
+
+    /// Until everything that programs have written is at the node, or has failed.
+    fn finish(
+        &mut self,
+        exchange: &mut Exchange,
+        mounted: &mut Mounted,
+    ) -> Result<(), CommandError> {
+        mounted.end(exchange.now());
+        while !mounted.is_written() {
+            self.turn(exchange, mounted)?;
+        }
+        self.say_lost(mounted);
+        Ok(())
+    }
+
+    fn say_lost(&mut self, mounted: &mut Mounted) {
+        while let Some((path, fault)) = mounted.trouble() {
+            self.lost += 1;
+            remark(&format!("'{}' is not written whole: {fault}", printable(&path)));
+        }
+    }
+
+    fn turn(&mut self, exchange: &mut Exchange, mounted: &mut Mounted) -> Result<(), CommandError> {
+        mounted.take_calls(exchange.now());
         let until = loop {
             match mounted.next(exchange.now()) {
-                Want::Send(request) => exchange.ask(peer, request).map_err(error)?,
-                Want::Forget(before) => exchange.forget(peer, before),
+                Want::Send(request) => exchange.ask(self.peer, request).map_err(error)?,
+                Want::Forget(before) => exchange.forget(self.peer, before),
                 Want::Wait(until) => break until,
                 Want::Nothing => break Duration::MAX,
             }
         };
-        if mounted.is_silent() != silent {
-            silent = !silent;
-            remark(&match silent {
+        if mounted.is_silent() != self.silent {
+            self.silent = !self.silent;
+            let node = self.node;
+            remark(&match self.silent {
                 true => format!(
                     "'{node}' has not answered for {} s: programs get an I/O error until it does; \
                      start 'gigae share' there",
-                    patience.as_secs()
+                    self.patience.as_secs()
                 ),
                 false => format!("'{node}' answers again"),
             });
+        }
+        self.say_lost(mounted);
+        if mounted.has_ended() && mounted.is_written() {
+            return Ok(());
         }
         let mut event = exchange.wait_or(until, mounted.wakes()).map_err(error)?;
         while let Some(happened) = event {
@@ -209,13 +287,13 @@ fn serve(
                     exchange.recycle(memory);
                 }
                 Event::Unanswered(_, number) => mounted.unanswered(number),
-                Event::Lost(lost) if lost == peer => mounted.lost(now),
+                Event::Lost(lost) if lost == self.peer => mounted.lost(now),
                 Event::Lost(_) | Event::Request(..) => {}
             }
             event = exchange.take().map_err(error)?;
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A process that unmounts when this one has ended, however that ends. The kernel would keep the

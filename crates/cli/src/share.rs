@@ -6,7 +6,7 @@ use crate::files::node::NodeArgs;
 use crate::outcome::{CommandError, EXIT_CODES, finish};
 use clap::Args;
 use gigae_eval_session::remark::remark;
-use gigae_share::{Answer, Fault, Server};
+use gigae_share::{Answer, Fault, MAX_CHANGE, MAX_REQUEST, Server};
 use gigae_tree::Export;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,11 +27,11 @@ pub struct ShareArgs {
     /// The directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Let nodes also write there: 'gigae cp FILE NODE:DIR'
+    /// Let nodes also write there: 'gigae cp FILE NODE:DIR', 'gigae mount --writable'
     #[arg(long, requires = "trust_every_node")]
     writable: bool,
-    /// Sessions are not authenticated: with --writable, every node of this network can replace any
-    /// file in the directory. Say that you accept this
+    /// Sessions are not authenticated: with --writable, every node of this network can replace or
+    /// remove any file in the directory. Say that you accept this
     #[arg(long, requires = "writable")]
     trust_every_node: bool,
     #[command(flatten)]
@@ -47,10 +47,14 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let shown = args.directory.display();
     let mut export = Export::open(&args.directory)
         .map_err(|error| format!("cannot share '{shown}': {error}; name a directory"))?;
+    let mut longest = MAX_REQUEST;
+    if args.writable {
+        (export, longest) = (export.writable(), MAX_CHANGE);
+    }
     let site = args.node.site()?;
     let endpoint = site.server()?;
     let _held = site.claim(&endpoint)?;
-    let mut exchange = Exchange::new(endpoint, true)?;
+    let mut exchange = Exchange::new(endpoint, Some(longest))?;
     let own = exchange.endpoint().identity();
     let ip = own.ip.map(|ip| format!(", {ip}")).unwrap_or_default();
     let how = if args.writable { "to read and write" } else { "read-only" };

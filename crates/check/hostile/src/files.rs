@@ -3,9 +3,9 @@
 use crate::meter::within;
 use crate::script::Script;
 use gigae_share::{
-    Answer, Attributes, Caller, Entry, Fault, Fetcher, Inode, Kind, Listed, MAX_REPLY, MAX_REQUEST,
-    Named, Options, Reply, Request, Server, Sink, Source, Space, Want, Wanted, digest, valid_name,
-    valid_path,
+    Answer, Attributes, Caller, Change, Done, Entry, Fault, Fetcher, Inode, Kind, Listed,
+    MAX_REPLY, MAX_REQUEST, Named, Options, Reply, Request, Server, Sink, Source, Space, Ticket,
+    Want, Wanted, digest, valid_name, valid_path,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,6 +52,12 @@ fn requests(script: &mut Script<'_>) {
         }
         let mut request = vec![1, script.byte() % 16];
         request.extend_from_slice(&script.u32().to_le_bytes());
+        if request[1] == 15 {
+            // The numbers of a change are near each other.
+            for _ in 0..4 {
+                request.extend_from_slice(&u64::from(script.byte() % 8).to_le_bytes());
+            }
+        }
         request.extend(message(script));
         if script.byte().is_multiple_of(16) {
             request.resize(MAX_REQUEST + 1, 0);
@@ -131,11 +137,15 @@ fn answers(script: &mut Script<'_>) {
     let mut asked: Vec<u32> = Vec::new();
     for n in 0..MOST_MESSAGES {
         if !script.is_over() {
-            let request = match script.byte() % 5 {
+            let request = match script.byte() % 6 {
                 0 => Some(Request::Stat { path: path() }),
                 1 => Some(Request::Scan { path: path(), from: 1 }),
                 2 => Some(Request::Range { path: path(), id: 2, offset: 0, len: 9 }),
                 3 => Some(Request::Space { path: path() }),
+                4 => Some(Request::Change {
+                    ticket: Ticket::default(),
+                    change: Change::Directory { path: path(), mode: 0 },
+                }),
                 _ => None,
             };
             if let Some(request) = request {
@@ -276,6 +286,26 @@ impl Source for Few {
     ) -> Result<(Inode, usize), Fault> {
         assert!(valid_path(path) && offset.checked_add(out.len() as u64).is_some());
         Ok((inode(), out.len() / 2))
+    }
+
+    fn change(&mut self, change: &Change) -> Result<Done, Fault> {
+        match change {
+            Change::File { path, .. }
+            | Change::Directory { path, .. }
+            | Change::Symlink { path, .. }
+            | Change::Remove { path, .. }
+            | Change::Set { path, .. }
+            | Change::Open { path, .. }
+            | Change::Sync { path, .. } => assert!(valid_path(path)),
+            Change::Rename { from, to, .. } | Change::Link { from, to, .. } => {
+                assert!(valid_path(from) && valid_path(to));
+            }
+            Change::Write { path, offset, data, .. } => {
+                assert!(valid_path(path) && data.len() <= gigae_share::PART);
+                assert!(offset.checked_add(data.len() as u64).is_some());
+            }
+        }
+        Ok(Done { inode: Some(inode()), directory: Some((1, 2)) })
     }
 
     fn space(&mut self, path: &[u8]) -> Result<Space, Fault> {

@@ -5,11 +5,12 @@
 
 use gigae::{Completion, Endpoint, LinkError, OpError, OpId, Peer, RecvError, SendError, Wanted};
 use gigae_eval_session::remark::remark;
-use gigae_share::{MAX_REPLY, MAX_REQUEST, Outgoing, Server, Source};
+use gigae_share::{MAX_REPLY, Outgoing, Server, Source};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 /// The tag of requests. That of a reply is the request's number and [`REPLY`].
@@ -72,22 +73,30 @@ pub(crate) struct Exchange {
     until: Instant,
 }
 
+/// A number of this machine's start.
+fn boot() -> u64 {
+    let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Exchange {
-    /// Also answers requests, if that is wanted.
-    pub(crate) fn new(endpoint: Endpoint, answers: bool) -> Result<Self, String> {
+    /// Also answers requests of this length, if that is wanted.
+    pub(crate) fn new(endpoint: Endpoint, answers: Option<usize>) -> Result<Self, String> {
         let mut exchange = Self {
             endpoint,
             operations: VecDeque::new(),
-            server: Server::default(),
+            server: Server::new(RandomState::new().build_hasher().finish(), boot()),
             spare: Vec::new(),
             is_down: false,
             began: Instant::now(),
             counted: Duration::ZERO,
             until: Instant::now(),
         };
-        if answers {
+        if let Some(longest) = answers {
             for _ in 0..RECEIVES {
-                exchange.served(vec![0; MAX_REQUEST])?;
+                exchange.served(vec![0; longest])?;
             }
         }
         Ok(exchange)

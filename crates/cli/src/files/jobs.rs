@@ -276,7 +276,7 @@ mod tests {
         let endpoint = gigae::Options::new("sim").open_simulated(&network, 1).unwrap();
         let address: Address = "02:00:00:00:00:09".parse().unwrap();
         let peer = endpoint.peer(address).unwrap();
-        let mut exchange = Exchange::new(endpoint, true).unwrap();
+        let mut exchange = Exchange::new(endpoint, Some(gigae_share::MAX_REQUEST)).unwrap();
         let mut jobs = Jobs::default();
         for id in 0..200 {
             let push = Push {

@@ -19,7 +19,7 @@ pub(crate) struct Two {
 
 impl Two {
     pub(crate) fn new(test: &str, large: usize) -> Self {
-        let fabric = testing::fabric(test, |config| config.rate = None);
+        let fabric = testing::fabric(test, |config| (config.rate, config.nodes) = (None, 3));
         let (shared, at) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         tree(shared.path(), large);
         Self { fabric, shared, at }
@@ -30,10 +30,19 @@ impl Two {
     }
 
     pub(crate) fn command(&self, directory: &str, more: &[&str]) -> Command {
-        let mut command = gigae(&self.fabric.node(2));
+        self.command_of(2, self.at.path(), directory, more)
+    }
+
+    fn command_of(&self, node: u16, at: &Path, directory: &str, more: &[&str]) -> Command {
+        let mut command = gigae(&self.fabric.node(node));
         command.args(["mount", "--interface", "eth0", &format!("{MAC}:{directory}")]);
-        command.arg(self.at.path()).args(more).stderr(Stdio::piped());
+        command.arg(at).args(more).stderr(Stdio::piped());
         command
+    }
+
+    /// A mount of another node.
+    pub(crate) fn second(&self, at: &Path, more: &[&str]) -> Mount {
+        Mount::start(self.command_of(3, at, "", more), at)
     }
 
     pub(crate) fn mount(&self, directory: &str, more: &[&str]) -> Mount {
@@ -54,7 +63,7 @@ impl Mount {
         let lines = BufReader::new(child.stderr.take().unwrap());
         let mut mount = Self { child, lines, at: at.to_owned() };
         let line = mount.line();
-        assert!(line.contains("is mounted read-only"), "{line}");
+        assert!(line.contains("is mounted"), "{line}");
         mount
     }
 

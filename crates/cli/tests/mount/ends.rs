@@ -128,7 +128,12 @@ fn processes(of: &Path) -> Vec<u32> {
 
 /// Kills what watches a mount.
 fn kill_watcher(mount: &Mount) {
-    let watcher = processes(&mount.at).into_iter().find(|&number| number != mount.child.id());
+    let mut watcher = None;
+    // A process that begins has no command line for a moment.
+    until("the watcher", || {
+        watcher = processes(&mount.at).into_iter().find(|&number| number != mount.child.id());
+        watcher.is_some()
+    });
     let kill = Command::new("kill").args(["-KILL", &watcher.unwrap().to_string()]).status();
     assert!(kill.unwrap().success());
     until("its end", || processes(&mount.at).len() == 1);
@@ -138,7 +143,7 @@ pub(crate) fn every_way_to_end_leaves_no_mount_and_no_process() {
     let two = Two::new("ends", 1000);
     let _share = two.share();
     let mount = two.mount("", &[]);
-    assert_eq!(processes(two.at.path()).len(), 2, "the command, and what watches it");
+    until("the command, and what watches it", || processes(two.at.path()).len() == 2);
     signal(&mount.child, "INT");
     assert_eq!(mount.ends(), Some(0));
     assert!(processes(two.at.path()).is_empty());

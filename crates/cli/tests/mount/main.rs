@@ -6,6 +6,7 @@ mod ends;
 mod reading;
 #[path = "../sharing/mod.rs"]
 mod sharing;
+mod writing;
 
 use gigae_fabric::{testing, tests};
 
@@ -21,6 +22,17 @@ fn main() {
         reading::symlinks_lead_to_files_of_this_host_and_devices_nowhere,
         reading::several_programs_read_at_the_same_time,
         reading::other_users_see_nothing_unless_they_may,
+        writing::what_is_written_is_at_the_node_when_the_file_is_closed,
+        writing::names_and_attributes_are_changed,
+        writing::a_tree_is_copied_into_a_mount_and_removed,
+        writing::a_share_that_is_read_only_stays_so,
+        writing::writing_goes_on_when_the_server_is_started_again,
+        writing::what_was_written_and_closed_is_seen_by_the_next_that_opens_it,
+        writing::a_name_that_another_has_made_is_seen_after_a_moment,
+        writing::a_file_that_is_removed_while_it_is_open_is_used_until_it_is_closed,
+        writing::what_is_written_when_the_command_ends_is_at_the_node,
+        writing::several_programs_write_at_the_same_time,
+        writing::a_full_disk_is_an_error_of_the_program_that_writes,
         ends::a_server_that_is_killed_and_started_again_is_read_on,
         ends::a_server_that_is_gone_is_an_error_and_no_hang,
         ends::a_network_that_is_cut_is_an_error_and_used_again,

@@ -3,8 +3,13 @@
 use crate::calls::{Call, Calls, Listing};
 use crate::directories::{Directories, Part};
 use crate::inodes::Inodes;
+use crate::names::Names;
+use crate::writes::Writes;
+use crate::writing::{Order, request};
 use fuser::{Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, Notifier};
-use gigae_share::{Caller, Fault, Inode, Kind, PART, Reply, Request, Want, join, valid_name};
+use gigae_share::{
+    Caller, Change, Changed, Done, Fault, Inode, Kind, PART, Reply, Request, Want, join, valid_name,
+};
 use rustix::fd::BorrowedFd;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,17 +19,25 @@ use std::time::{Duration, SystemTime};
 /// How long the kernel uses names and attributes without asking.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 
+/// So often a read is asked for again that ends before the file does.
+const MOST_TRIES: u32 = 4;
+
 /// A file system that is mounted. Its methods are those of a [`Caller`]; the kernel's requests come
 /// in by [`take_calls`](Self::take_calls).
 #[derive(Debug)]
 pub struct Mounted {
-    calls: Arc<Calls>,
-    caller: Caller<Call>,
-    inodes: Inodes,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) caller: Caller<Call>,
+    pub(crate) inodes: Inodes,
+    pub(crate) names: Names,
+    pub(crate) writes: Writes,
+    pub(crate) order: Order,
     directories: Directories,
     notifier: Notifier,
     /// Whose all files are.
     owner: (u32, u32),
+    /// The number by which the server knows this mount.
+    pub(crate) client: u64,
     unmounted: bool,
 }
 
@@ -33,15 +46,19 @@ impl Mounted {
         calls: Arc<Calls>,
         caller: Caller<Call>,
         root: (Vec<u8>, &Inode),
-        notifier: Notifier,
+        (notifier, client): (Notifier, u64),
     ) -> Self {
         Self {
             calls,
             caller,
             inodes: Inodes::new(root.0, root.1),
+            names: Names::default(),
+            writes: Writes::default(),
+            order: Order::default(),
             directories: Directories::default(),
             notifier,
             owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+            client,
             unmounted: false,
         }
     }
@@ -65,18 +82,22 @@ impl Mounted {
     pub fn take_calls(&mut self, now: Duration) {
         for call in self.calls.take() {
             match call {
-                Call::Forget { number, lookups } => self.inodes.forgotten(number, lookups),
+                Call::Write { number, offset, data, reply } => {
+                    self.write(number, offset, data, reply);
+                }
                 Call::CloseDirectory { handle } => self.directories.close(handle),
                 Call::Unmounted => self.unmounted = true,
                 call => self.begin(now, call),
             }
         }
+        self.advance(now);
     }
 
     /// What to do now.
     pub fn next(&mut self, now: Duration) -> Want {
         while let Some((call, fault)) = self.caller.failed(now) {
-            fail(call, fault);
+            self.failed(now, call, fault);
+            self.advance(now);
         }
         self.caller.next(now)
     }
@@ -84,10 +105,11 @@ impl Mounted {
     /// A reply has arrived.
     pub fn reply(&mut self, now: Duration, number: u32, message: &[u8]) {
         match self.caller.reply(now, number, message) {
-            Some((call, Ok(reply))) => self.answer(call, reply),
-            Some((call, Err(fault))) => fail(call, fault),
-            None => {}
+            Some((call, Ok(reply))) => self.answer(now, call, reply),
+            Some((call, Err(fault))) => self.failed(now, call, fault),
+            None => return,
         }
+        self.advance(now);
     }
 
     /// A request, or the reply to it, was lost.
@@ -101,10 +123,11 @@ impl Mounted {
     }
 
     /// Answers from what is known, or asks the server.
-    fn begin(&mut self, now: Duration, call: Call) {
+    pub(crate) fn look(&mut self, now: Duration, call: Call) {
         let call = match call {
-            Call::Read { number, offset, len, reply, .. } => {
-                Call::Read { number, offset, len, begun: self.inodes.read_begins(number), reply }
+            Call::Read { number, offset, len, tries, reply, .. } => {
+                let begun = self.inodes.read_begins(number);
+                Call::Read { number, offset, len, begun, tries, reply }
             }
             Call::List { number, handle, from, reply } => match self.directories.take(handle, from)
             {
@@ -113,9 +136,13 @@ impl Mounted {
             },
             call => call,
         };
+        self.ask(now, call);
+    }
+
+    pub(crate) fn ask(&mut self, now: Duration, call: Call) {
         match self.question(&call) {
             Ok(request) => self.caller.ask(now, request, call),
-            Err(fault) => fail(call, fault),
+            Err(fault) => self.failed(now, call, fault),
         }
     }
 
@@ -128,6 +155,11 @@ impl Mounted {
                 }
                 Request::Stat { path: checked(join(&path(*parent)?, name))? }
             }
+            Call::Open { number, write: true, truncate, .. } => {
+                let id = self.inodes.id(*number).ok_or(Fault::Changed)?;
+                request(Change::Open { path: path(*number)?, id, truncate: *truncate })
+            }
+            Call::Edit(edit, ..) => request(edit.change(&self.inodes)?),
             Call::Attributes { number, .. }
             | Call::ReadLink { number, .. }
             | Call::Open { number, .. } => Request::Stat { path: path(*number)? },
@@ -141,13 +173,19 @@ impl Mounted {
             }
             Call::List { number, from, .. } => Request::Scan { path: path(*number)?, from: *from },
             Call::Space { number, .. } => Request::Space { path: path(*number)? },
-            Call::Forget { .. } | Call::CloseDirectory { .. } | Call::Unmounted => {
-                unreachable!("nothing is asked for these")
-            }
+            Call::Write { .. }
+            | Call::Flush { .. }
+            | Call::Release { .. }
+            | Call::Sent { .. }
+            | Call::Unhide
+            | Call::Forget { .. }
+            | Call::CloseDirectory { .. }
+            | Call::Unmounted => unreachable!("nothing is asked for these"),
         })
     }
 
-    fn answer(&mut self, call: Call, answer: Reply<'_>) {
+    fn answer(&mut self, now: Duration, call: Call, answer: Reply<'_>) {
+        let Some(call) = self.answer_own(call, &answer) else { return };
         match (call, answer) {
             (Call::Lookup { parent, name, reply }, Reply::Stat(inode, _)) => {
                 match self.inodes.found(parent, &name, &inode) {
@@ -158,8 +196,17 @@ impl Mounted {
                     None => reply.error(Errno::ELOOP),
                 }
             }
+            (Call::Edit(edit, reply, begun), Reply::Changed(changed)) => {
+                self.edited(now, (edit, reply, begun), changed);
+            }
+            (call, Reply::Changed(Changed { done: Done { inode: Some(inode), .. }, .. })) => {
+                self.answer_known(call, &inode, b"");
+            }
             (call, Reply::Stat(inode, target)) => self.answer_known(call, &inode, &target),
-            (Call::Read { number, offset, len, begun, reply }, Reply::Range(inode, data)) => {
+            (
+                Call::Read { number, offset, len, begun, tries, reply },
+                Reply::Range(inode, data),
+            ) => {
                 if !self.inodes.is(number, &inode) {
                     return reply.error(Errno::ESTALE);
                 }
@@ -173,6 +220,12 @@ impl Mounted {
                 // where it was only ahead of a program.
                 let end = offset + data.len() as u64;
                 if data.len() < len as usize && !self.inodes.read_ends_at(number, end, begun) {
+                    if tries < MOST_TRIES && self.inodes.writes(number) {
+                        // A program of this host may have written behind that.
+                        let (begun, tries) = (0, tries + 1);
+                        let call = Call::Read { number, offset, len, begun, tries, reply };
+                        return self.begin(now, call);
+                    }
                     return reply.error(Errno::EIO);
                 }
                 reply.data(data);
@@ -189,7 +242,7 @@ impl Mounted {
                 let block = space.block;
                 reply.statfs(blocks, free, available, files, files_free, block, longest, block);
             }
-            (call, _) => fail(call, Fault::Nonsense),
+            (call, _) => self.failed(now, call, Fault::Nonsense),
         }
     }
 
@@ -210,9 +263,15 @@ impl Mounted {
                 reply.attr(&TIME_TO_LIVE, &self.attributes(number, inode));
             }
             Call::ReadLink { reply, .. } => reply.data(target),
-            Call::Open { reply, .. } => {
-                // Close-to-open: the size, too, is the one of now.
-                self.seen(number, inode);
+            Call::Open { reply, truncate, .. } => {
+                self.inodes.open(number);
+                self.inodes.is_written(number, self.writes.end(number));
+                // Close-to-open: the size, too, is the one of now. If the file was made empty, the
+                // kernel knows that.
+                match truncate {
+                    true => drop(self.inodes.seen(number, inode)),
+                    false => self.seen(number, inode),
+                }
                 let flags = match self.inodes.opened(number, inode.attributes.version) {
                     true => FopenFlags::FOPEN_KEEP_CACHE,
                     false => FopenFlags::empty(),
@@ -277,12 +336,12 @@ impl Mounted {
         self.directories.keep(handle, part, given);
     }
 
-    fn attributes(&self, number: u64, inode: &Inode) -> FileAttr {
+    pub(crate) fn attributes(&self, number: u64, inode: &Inode) -> FileAttr {
         let attributes = &inode.attributes;
         let modified = time(attributes.seconds, attributes.nanoseconds);
         FileAttr {
             ino: INodeNo(number),
-            size: attributes.size,
+            size: self.inodes.size(number, attributes.size),
             blocks: inode.blocks,
             // A time of access would need a message for each look.
             atime: modified,
@@ -336,10 +395,10 @@ fn time(seconds: i64, nanoseconds: u32) -> SystemTime {
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Answers with an error.
-fn fail(call: Call, fault: Fault) {
-    let finds = matches!(call, Call::Lookup { .. });
-    let error = match fault {
+/// What a program learns of a fault. `finds`: a missing file is a name that is not there, and not a
+/// file that was removed.
+pub(crate) fn errno(fault: Fault, finds: bool) -> Errno {
+    match fault {
         Fault::NotFound if finds => Errno::ENOENT,
         // The kernel looks for the path anew, and then says what it finds.
         Fault::NotFound | Fault::Escapes | Fault::Changed | Fault::Gone | Fault::WrongKind => {
@@ -349,9 +408,24 @@ fn fail(call: Call, fault: Fault) {
         Fault::Special => Errno::ENXIO,
         Fault::ReadOnly => Errno::EROFS,
         Fault::Full => Errno::ENOSPC,
+        Fault::Quota => Errno::EDQUOT,
+        Fault::TooBig => Errno::EFBIG,
+        Fault::Exists => Errno::EEXIST,
+        Fault::NotEmpty => Errno::ENOTEMPTY,
         Fault::TooLong => Errno::ENAMETOOLONG,
+        Fault::Unsuitable => Errno::EINVAL,
+        Fault::Locked => Errno::EBUSY,
         _ => Errno::EIO,
+    }
+}
+
+/// Answers with an error.
+pub(crate) fn fail(call: Call, fault: Fault) {
+    let finds = match &call {
+        Call::Edit(edit, ..) => edit.finds(),
+        call => matches!(call, Call::Lookup { .. }),
     };
+    let error = errno(fault, finds);
     match call {
         Call::Lookup { reply, .. } => reply.error(error),
         Call::Attributes { reply, .. } => reply.error(error),
@@ -360,7 +434,15 @@ fn fail(call: Call, fault: Fault) {
         Call::List { reply: Listing::Names(reply), .. } => reply.error(error),
         Call::List { reply: Listing::Full(reply), .. } => reply.error(error),
         Call::Space { reply, .. } => reply.error(error),
-        Call::Forget { .. } | Call::CloseDirectory { .. } | Call::Unmounted => {}
+        Call::Edit(_, reply, _) => reply.error(error),
+        Call::Write { reply, .. } => reply.error(error),
+        Call::Flush { reply, .. } => reply.error(error),
+        Call::Release { .. }
+        | Call::Sent { .. }
+        | Call::Unhide
+        | Call::Forget { .. }
+        | Call::CloseDirectory { .. }
+        | Call::Unmounted => {}
     }
 }
 

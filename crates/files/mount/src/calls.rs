@@ -1,12 +1,16 @@
 //! The kernel's requests, on their way from the thread that reads them.
 
+use crate::edits::{Edit, EditReply};
 use fuser::{
-    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEntry, ReplyOpen, ReplyStatfs,
+    ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyWrite,
 };
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// What the kernel asks for, and where the answer goes. An answer that is dropped is EIO.
 #[derive(Debug)]
@@ -30,6 +34,9 @@ pub(crate) enum Call {
     },
     Open {
         number: u64,
+        /// To write to it.
+        write: bool,
+        truncate: bool,
         reply: ReplyOpen,
     },
     Read {
@@ -38,7 +45,24 @@ pub(crate) enum Call {
         len: u32,
         /// What the kernel had been told when it asked.
         begun: u64,
+        /// How often it was asked again.
+        tries: u32,
         reply: ReplyData,
+    },
+    Write {
+        number: u64,
+        offset: u64,
+        data: Vec<u8>,
+        reply: ReplyWrite,
+    },
+    /// A program closes a file, which others may have open, too.
+    Flush {
+        number: u64,
+        reply: ReplyEmpty,
+    },
+    /// A file is closed.
+    Release {
+        number: u64,
     },
     List {
         number: u64,
@@ -53,6 +77,15 @@ pub(crate) enum Call {
         number: u64,
         reply: ReplyStatfs,
     },
+    /// With the time at which the server was asked.
+    Edit(Edit, EditReply, Instant),
+    /// This part of a file was sent, which nobody waits for.
+    Sent {
+        number: u64,
+        place: u64,
+    },
+    /// The name of a file is removed that nobody has open any more.
+    Unhide,
     /// The file system was unmounted.
     Unmounted,
 }
@@ -64,42 +97,66 @@ pub(crate) enum Listing {
     Full(ReplyDirectoryPlus),
 }
 
+#[derive(Debug, Default)]
+struct Queue {
+    calls: VecDeque<Call>,
+    /// The other thread was woken, and has not taken them.
+    is_woken: bool,
+}
+
 /// A queue between two threads.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    queue: Mutex<VecDeque<Call>>,
-    /// Readable while there is something in it.
+    queue: Mutex<Queue>,
+    /// Readable while there is something in it that somebody waits for.
     wakes: OwnedFd,
+    /// Everything that was written is at the server.
+    is_clean: AtomicBool,
 }
 
 impl Calls {
     pub(crate) fn new() -> std::io::Result<Self> {
         let wakes = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { queue: Mutex::default(), wakes })
+        Ok(Self { queue: Mutex::default(), wakes, is_clean: AtomicBool::new(true) })
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Call>> {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         // A thread that panicked while it held the lock cannot have left the queue half changed.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn put(&self, call: Call) {
         let mut queue = self.queue();
-        queue.push_back(call);
-        if queue.len() == 1 {
+        queue.calls.push_back(call);
+        if !std::mem::replace(&mut queue.is_woken, true) {
             // It cannot fail: the counter is far from its end.
             let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
         }
     }
 
+    /// The same for what nobody waits for: it is taken with the next call, or after a while.
+    pub(crate) fn put_quietly(&self, call: Call) {
+        self.queue().calls.push_back(call);
+    }
+
     /// All that is in it.
     pub(crate) fn take(&self) -> VecDeque<Call> {
         let mut queue = self.queue();
-        if !queue.is_empty() {
-            // It holds what was written when the queue became longer than empty.
+        if std::mem::take(&mut queue.is_woken) {
+            // It holds what was written when the other thread was woken.
             let _ = rustix::io::read(&self.wakes, &mut [0; 8]);
         }
-        std::mem::take(&mut *queue)
+        std::mem::take(&mut queue.calls)
+    }
+
+    /// Says whether everything is at the server, before a program learns that it has written.
+    pub(crate) fn set_clean(&self, is_clean: bool) {
+        self.is_clean.store(is_clean, Ordering::Release);
+    }
+
+    /// Whether nothing that a program was told to be written is anywhere but at the server.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.is_clean.load(Ordering::Acquire)
     }
 
     pub(crate) fn wakes(&self) -> BorrowedFd<'_> {

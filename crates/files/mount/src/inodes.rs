@@ -27,6 +27,12 @@ struct Node {
     told: u64,
     /// The version whose bytes the kernel may have.
     cached: Option<u64>,
+    /// How many programs have it open.
+    opens: u64,
+    /// Where what was written here ends, as far as the kernel takes that for its size.
+    end: u64,
+    /// It was removed while it was open: it has a name that only the server's directory shows.
+    hidden: bool,
 }
 
 impl Node {
@@ -41,6 +47,8 @@ impl Node {
 pub(crate) struct Inodes {
     root: Vec<u8>,
     nodes: HashMap<u64, Node>,
+    /// Numbers by directory and name.
+    names: HashMap<(u64, Vec<u8>), u64>,
 }
 
 impl Inodes {
@@ -57,8 +65,11 @@ impl Inodes {
             size: 0,
             told: 0,
             cached: None,
+            opens: 0,
+            end: 0,
+            hidden: false,
         };
-        Self { root, nodes: HashMap::from([(ROOT, node)]) }
+        Self { root, nodes: HashMap::from([(ROOT, node)]), names: HashMap::new() }
     }
 
     /// The path of a file. `None`: it is not known, or its path is too long.
@@ -112,12 +123,11 @@ impl Inodes {
             node.lookups += 1;
             node.kind = kind;
             node.tell(version, size);
-            let before = node.parent;
-            if before != parent || node.name != name {
-                (node.parent, node.name) = (parent, name.to_vec());
-            }
-            before
+            node.parent
         });
+        if before.is_some() {
+            self.names_it(number, parent, name);
+        }
         if before == Some(parent) {
             return Some(number);
         }
@@ -128,15 +138,53 @@ impl Inodes {
             Some(before) => self.child_left(before),
             None => {
                 let name = name.to_vec();
-                let (lookups, children, cached) = (1, 0, None);
-                let (id, told) = (number, 0);
+                self.names.insert((parent, name.clone()), number);
                 self.nodes.insert(
                     number,
-                    Node { parent, name, kind, id, lookups, children, version, size, told, cached },
+                    Node {
+                        parent,
+                        name,
+                        kind,
+                        id: number,
+                        lookups: 1,
+                        children: 0,
+                        version,
+                        size,
+                        told: 0,
+                        cached: None,
+                        opens: 0,
+                        end: 0,
+                        hidden: false,
+                    },
                 );
             }
         }
         Some(number)
+    }
+
+    /// A file is known by this name from now on.
+    fn names_it(&mut self, number: u64, parent: u64, name: &[u8]) {
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        if node.parent == parent && node.name == name {
+            self.names.insert((parent, name.to_vec()), number);
+            return;
+        }
+        let before = std::mem::replace(&mut node.parent, parent);
+        let before = (before, std::mem::replace(&mut node.name, name.to_vec()));
+        self.unname(number, before);
+        self.names.insert((parent, name.to_vec()), number);
+    }
+
+    /// Another file may have that name by now.
+    fn unname(&mut self, number: u64, name: (u64, Vec<u8>)) {
+        if self.names.get(&name) == Some(&number) {
+            self.names.remove(&name);
+        }
+    }
+
+    /// The file that was found last under a name.
+    pub(crate) fn named(&self, parent: u64, name: &[u8]) -> Option<u64> {
+        self.names.get(&(parent, name.to_vec())).copied()
     }
 
     fn parent_of(&self, number: u64) -> Option<u64> {
@@ -214,6 +262,93 @@ impl Inodes {
         }
     }
 
+    /// The server has changed a file as it was asked for: what the kernel has of its bytes is not
+    /// used when the file is opened next.
+    pub(crate) fn changed(&mut self, number: u64, inode: &Inode) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            (node.version, node.cached) = (inode.attributes.version, None);
+        }
+    }
+
+    /// The kernel has written to a file up to here, and takes that for its size if it was shorter.
+    pub(crate) fn wrote(&mut self, number: u64, end: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.end = node.end.max(end);
+        }
+    }
+
+    /// The server has the file as the kernel has, but for what ends here.
+    pub(crate) fn is_written(&mut self, number: u64, end: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.end = end;
+        }
+    }
+
+    /// Whether something was written here that decides its size.
+    pub(crate) fn writes(&self, number: u64) -> bool {
+        self.nodes.get(&number).is_some_and(|node| node.end > 0)
+    }
+
+    /// The size of a file for the kernel. What was written here may not be at the server yet.
+    pub(crate) fn size(&self, number: u64, size: u64) -> u64 {
+        self.nodes.get(&number).map_or(size, |node| node.end.max(size))
+    }
+
+    /// A program has opened a file.
+    pub(crate) fn open(&mut self, number: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.opens += 1;
+        }
+    }
+
+    /// A program has closed it. Whether it was the last one.
+    pub(crate) fn close(&mut self, number: u64) -> bool {
+        self.nodes.get_mut(&number).is_none_or(|node| {
+            node.opens = node.opens.saturating_sub(1);
+            node.opens == 0
+        })
+    }
+
+    pub(crate) fn is_open(&self, number: u64) -> bool {
+        self.nodes.get(&number).is_some_and(|node| node.opens > 0)
+    }
+
+    /// A file that is open has lost its name, and has this one.
+    pub(crate) fn hide(&mut self, number: u64, parent: u64, name: &[u8]) {
+        self.moved(number, parent, name);
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.hidden = true;
+        }
+    }
+
+    /// A file that is hidden no longer needs its name.
+    pub(crate) fn unhide(&mut self, number: u64) -> bool {
+        self.nodes.get_mut(&number).is_some_and(|node| std::mem::take(&mut node.hidden))
+    }
+
+    /// All that are hidden.
+    pub(crate) fn hidden(&self) -> Vec<u64> {
+        self.nodes.iter().filter(|(_, node)| node.hidden).map(|(&number, _)| number).collect()
+    }
+
+    /// A file has another name now.
+    pub(crate) fn renamed(&mut self, from: (u64, &[u8]), to: (u64, &[u8])) {
+        if let Some(number) = self.named(from.0, from.1) {
+            self.moved(number, to.0, to.1);
+        }
+    }
+
+    fn moved(&mut self, number: u64, parent: u64, name: &[u8]) {
+        let Some(before) = self.parent_of(number) else { return };
+        self.names_it(number, parent, name);
+        if before != parent {
+            if let Some(above) = self.nodes.get_mut(&parent) {
+                above.children += 1;
+            }
+            self.child_left(before);
+        }
+    }
+
     /// The kernel gives a file back so many times.
     pub(crate) fn forgotten(&mut self, number: u64, lookups: u64) {
         if number == ROOT {
@@ -239,7 +374,9 @@ impl Inodes {
             && node.children == 0
         {
             let parent = node.parent;
-            self.nodes.remove(&number);
+            if let Some(node) = self.nodes.remove(&number) {
+                self.unname(number, (parent, node.name));
+            }
             number = parent;
             if let Some(above) = self.nodes.get_mut(&number) {
                 above.children = above.children.saturating_sub(1);
@@ -313,6 +450,47 @@ mod tests {
         inodes.forgotten(d, 1);
         inodes.forgotten(ROOT, 1);
         assert_eq!(inodes.len(), 1);
+    }
+
+    #[test]
+    fn what_is_renamed_has_its_new_path_with_all_beneath_it() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
+        let b = inodes.found(a, b"b", &directory(3)).unwrap();
+        let c = inodes.found(b, b"c", &inode(Kind::File, 4, 7)).unwrap();
+        inodes.renamed((a, b"b"), (ROOT, b"d"));
+        assert_eq!(inodes.path(c).unwrap(), b"d/c");
+        assert_eq!((inodes.named(a, b"b"), inodes.named(ROOT, b"d")), (None, Some(b)));
+        inodes.renamed((ROOT, b"missing"), (ROOT, b"x"));
+        inodes.forgotten(a, 1);
+        inodes.forgotten(c, 1);
+        inodes.forgotten(b, 1);
+        assert_eq!((inodes.len(), inodes.names.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_file_that_is_removed_while_it_is_open_is_hidden_until_it_is_closed() {
+        let mut inodes = Inodes::new(Vec::new(), &directory(100));
+        let a = inodes.found(ROOT, b"a", &sized(7, 50)).unwrap();
+        inodes.open(a);
+        inodes.open(a);
+        inodes.wrote(a, 90);
+        assert_eq!((inodes.size(a, 50), inodes.size(a, 95), inodes.size(77, 5)), (90, 95, 5));
+        inodes.hide(a, ROOT, b".hidden");
+        // Another one has its name.
+        let b = inodes.found(ROOT, b"a", &inode(Kind::File, 3, 7)).unwrap();
+        assert_eq!(
+            (inodes.named(ROOT, b"a"), inodes.path(a).unwrap()),
+            (Some(b), b".hidden".into())
+        );
+        assert!(!inodes.close(a) && inodes.is_open(a));
+        assert_eq!(inodes.hidden(), [a]);
+        assert!(inodes.close(a) && inodes.unhide(a) && !inodes.unhide(a));
+        inodes.is_written(a, 0);
+        assert_eq!(inodes.size(a, 50), 50);
+        inodes.forgotten(a, 1);
+        inodes.forgotten(b, 1);
+        assert_eq!((inodes.len(), inodes.names.len()), (1, 0));
     }
 
     #[test]

@@ -11,7 +11,9 @@
 //!   which the kernel has found the file.
 //! - The kernel keeps names and attributes for [a second](TIME_TO_LIVE). Opening a file always asks
 //!   the server. The kernel keeps a file's bytes for the next opening if its version is the same.
-//! - The file system is mounted read-only. The kernel refuses to write with EROFS.
+//! - What a program writes goes to the server while the program goes on. Closing a file, and
+//!   fsync(2), wait until the server has it, and say what went wrong. Unless it is mounted for
+//!   writing, the kernel refuses to write with EROFS.
 //!
 //! What the kernel waits for has an answer after a bounded time, if need be EIO.
 
@@ -20,9 +22,13 @@
 mod answers;
 mod calls;
 mod directories;
+mod edits;
 mod inodes;
 mod kernel;
 mod mountpoint;
+mod names;
+mod writes;
+mod writing;
 
 pub use answers::{Mounted, TIME_TO_LIVE};
 pub use mountpoint::{MountError, Mountpoint, Options, unmount_if_there};

@@ -25,12 +25,16 @@ const READ_AHEAD_KIB: usize = 8 * PART / 1024;
 pub struct Options {
     /// The name of the server, for the list of mounts. No comma.
     pub source: String,
+    /// Programs may change files.
+    pub writable: bool,
     /// Other users of this host may use it, too, as the permissions of the files say.
     pub allow_other: bool,
     /// A question without an answer for so long is EIO.
     pub patience: Duration,
     /// The number of the first request.
     pub first_number: u32,
+    /// A random number, which the server knows this mount by.
+    pub client: u64,
 }
 
 /// Why it cannot be mounted, in one line that says what to do.
@@ -68,7 +72,7 @@ impl Mountpoint {
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName(format!("gigae:{}", options.source)),
-            MountOption::RO,
+            if options.writable { MountOption::RW } else { MountOption::RO },
             MountOption::NoDev,
             MountOption::NoSuid,
             MountOption::NoAtime,
@@ -102,7 +106,9 @@ impl Mountpoint {
         });
         reads.map_err(failed)?;
         let caller = Caller::new(options.patience, options.first_number);
-        Ok((Self { path, identity, gone }, Mounted::new(calls, caller, root, notifier)))
+        let caller = caller.for_changes(options.client);
+        let mounted = Mounted::new(calls, caller, root, (notifier, options.client));
+        Ok((Self { path, identity, gone }, mounted))
     }
 
     /// The path, without symlinks.

@@ -1,12 +1,13 @@
 //! The side that asks single questions, for a file system that is mounted.
 //!
 //! Each question has an answer or an error after a bounded time. What is lost with a session or a
-//! restarted server is asked again. Only what can be repeated is asked here.
+//! restarted server is asked again. A change has a number, so that it is carried out once.
 //!
 //! A server that sends replies is alive, however slow it is: only silence makes questions fail
 //! soon. The replies to questions that were given up are still received. Otherwise they would stay
 //! at the server, which answers only so many requests of a client at a time.
 
+use crate::change::{MOST_CHANGES, Ticket};
 use crate::error::Fault;
 use crate::fetcher::{Outgoing, Want};
 use crate::message::{Reply, Request};
@@ -48,6 +49,16 @@ struct Question<T> {
     context: T,
 }
 
+impl<T> Question<T> {
+    /// Of a change: which one it is.
+    fn ticket(&self) -> Option<&Ticket> {
+        match &self.request {
+            Request::Change { ticket, .. } => Some(ticket),
+            _ => None,
+        }
+    }
+}
+
 /// What a request was sent for.
 #[derive(Debug)]
 enum Asked<T> {
@@ -81,7 +92,15 @@ pub struct Caller<T> {
     /// No request before this time.
     not_before: Duration,
     forget: Option<u32>,
+    /// The number of this client, for its changes.
+    client: u64,
+    next_change: u64,
+    /// The server's record of this client. At first it is not known.
+    record: u64,
 }
+
+/// No server has this record.
+const NO_RECORD: u64 = u64::MAX;
 
 impl<T> Caller<T> {
     /// Gives up questions when no reply has come for so long. The first request has this number:
@@ -100,14 +119,29 @@ impl<T> Caller<T> {
             after_loss: false,
             not_before: Duration::ZERO,
             forget: None,
+            client: 0,
+            next_change: 1,
+            record: NO_RECORD,
         }
     }
 
+    /// Changes are those of a client with this random number. Another program that uses the same
+    /// peer has another one.
+    pub fn for_changes(mut self, client: u64) -> Self {
+        self.client = client;
+        self
+    }
+
     /// Asks for something. The answer comes with `context`.
-    pub fn ask(&mut self, now: Duration, request: Request, context: T) {
+    pub fn ask(&mut self, now: Duration, mut request: Request, context: T) {
         if self.is_idle() {
             // Nothing was asked, so nothing was answered.
             (self.heard, self.pings) = (now, 0);
+        }
+        if let Request::Change { ticket, .. } = &mut request {
+            let (client, number) = (self.client, self.next_change);
+            *ticket = Ticket { client, number, oldest: 0, sent_to: 0 };
+            self.next_change += 1;
         }
         self.waiting.push_back(Question { request, asked: now, context });
     }
@@ -162,15 +196,39 @@ impl<T> Caller<T> {
             until = until.min(self.ping_at());
         }
         if self.in_flight.len() - self.pings_in_flight() < WINDOW
-            && !self.waiting.is_empty()
+            && self.waiting.front().is_some_and(|question| self.is_kept(question))
             && let Some(number) = self.number(u32::MAX - RESERVED)
-            && let Some(question) = self.waiting.pop_front()
+            && let Some(mut question) = self.waiting.pop_front()
         {
+            let oldest = self.oldest_change();
+            if let Request::Change { ticket, .. } = &mut question.request {
+                ticket.oldest = oldest.unwrap_or(ticket.number).min(ticket.number);
+            }
             let message = question.request.encode(number);
+            if let Request::Change { ticket: Ticket { sent_to: sent_to @ 0, .. }, .. } =
+                &mut question.request
+            {
+                // From now on it may have been carried out.
+                *sent_to = self.record;
+            }
             self.in_flight.insert(number, Asked::Question(question));
             return Want::Send(Outgoing { number, message });
         }
         Want::Wait(until)
+    }
+
+    /// The oldest change that waits for an answer.
+    fn oldest_change(&self) -> Option<u64> {
+        let asked = self.questions().map(|(_, question)| question).chain(&self.waiting);
+        asked.filter_map(|question| Some(question.ticket()?.number)).min()
+    }
+
+    /// Whether the server will keep the answer to this until it is not asked for again.
+    fn is_kept(&self, question: &Question<T>) -> bool {
+        match (question.ticket(), self.oldest_change()) {
+            (Some(ticket), Some(oldest)) => ticket.number - oldest < MOST_CHANGES,
+            _ => true,
+        }
     }
 
     /// A question that got no answer in time.
@@ -217,6 +275,10 @@ impl<T> Caller<T> {
                 None
             }
             Ok(Reply::Failed(fault)) => Some((question.context, Err(fault))),
+            Ok(Reply::Changed(changed)) => {
+                self.record = changed.record;
+                Some((question.context, Ok(Reply::Changed(changed))))
+            }
             reply => Some((question.context, reply)),
         }
     }

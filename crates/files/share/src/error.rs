@@ -49,10 +49,20 @@ pub enum Fault {
     Unreadable = 20,
     /// A listing needs too much memory, or has no end.
     TooMuch = 21,
+    /// It is there already.
+    Exists = 22,
+    /// The directory has entries.
+    NotEmpty = 23,
+    /// The user's quota is full.
+    Quota = 24,
+    /// The file system cannot hold a file of this length.
+    TooBig = 25,
+    /// The server was restarted, and does not know whether it has made a change before.
+    Unknown = 26,
 }
 
 impl Fault {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 26] = [
         Self::NotFound,
         Self::Denied,
         Self::Escapes,
@@ -74,6 +84,11 @@ impl Fault {
         Self::Unsupported,
         Self::Unreadable,
         Self::TooMuch,
+        Self::Exists,
+        Self::NotEmpty,
+        Self::Quota,
+        Self::TooBig,
+        Self::Unknown,
     ];
 
     /// The one with this number.
@@ -134,6 +149,14 @@ impl fmt::Display for Fault {
             Self::TooMuch => {
                 "its directories have too many entries for one copy; copy them one by one"
             }
+            Self::Exists => "it is there already; choose another name",
+            Self::NotEmpty => "the directory is not empty; remove its files first",
+            Self::Quota => "the user's quota there is full; make room and try again",
+            Self::TooBig => "the file is too long for the file system there; use another one",
+            Self::Unknown => {
+                "the server was restarted and does not know whether it made the change; look at \
+                 the file and try again"
+            }
             Self::Nonsense => "the answer makes no sense; use the same release at both ends",
         })
     }
@@ -151,6 +174,6 @@ mod tests {
             assert_eq!(Fault::from_byte(fault as u8), Some(fault));
             assert!(!fault.to_string().contains('\n'));
         }
-        assert_eq!((Fault::from_byte(0), Fault::from_byte(22)), (None, None));
+        assert_eq!((Fault::from_byte(0), Fault::from_byte(27)), (None, None));
     }
 }

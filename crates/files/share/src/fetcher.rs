@@ -11,7 +11,8 @@ mod tree;
 
 use crate::entry::Attributes;
 use crate::error::Fault;
-use crate::message::{Reply, Request, Status};
+use crate::message::{Reply, Request};
+use crate::status::Status;
 use state::{Asked, Batch, Directory, Large, Queued};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -15,7 +15,9 @@
 //!
 //! A mounted share asks single questions instead ([`Caller`]): for the attributes of a file, what
 //! is in a directory, or some bytes. There a file has an identity, and bytes of any version are
-//! read, as of a file of this host that somebody else changes.
+//! read, as of a file of this host that somebody else changes. It may also ask for
+//! [changes](Change). Each has a number, and the server keeps the last answers to a client: what is
+//! asked for again is not carried out again.
 //!
 //! What reads and writes files is behind two traits: [`Source`] and [`Sink`]. Both get paths as
 //! bytes. The fetcher makes a path only of names that it has [checked](valid_name), so whatever a
@@ -25,6 +27,8 @@
 
 mod bytes;
 mod caller;
+mod change;
+mod changes;
 mod entry;
 mod error;
 mod fetcher;
@@ -34,17 +38,20 @@ mod names;
 mod pusher;
 mod server;
 mod source;
+mod status;
 
 pub use caller::Caller;
+pub use change::{Change, Changed, Done, MAX_CHANGE, Ticket};
 pub use entry::{Attributes, Entry, Kind};
 pub use error::Fault;
 pub use fetcher::{Fetcher, Options, Outgoing, Problem, Progress, Sink, Want, Wanted};
 pub use inode::{Inode, Named, Space};
 pub use message::{
     MAX_REPLY, MAX_REQUEST, MOST_PROBLEMS, MOST_SOURCES, PART, Reply, ReplyHeader, Request, SMALL,
-    Status, digest,
+    digest,
 };
 pub use names::{MAX_NAME, MAX_PATH, duplicate, join, printable, valid_name, valid_path};
 pub use pusher::Pusher;
 pub use server::{Answer, MOST_IN_FLIGHT, Server};
 pub use source::{Listed, Source};
+pub use status::Status;

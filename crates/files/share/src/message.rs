@@ -4,16 +4,22 @@
 //! that comes from the other end is checked here, once.
 
 use crate::bytes::{Malformed, Reader, Write};
+use crate::change::{Change, Changed, MAX_CHANGE, Ticket};
 use crate::entry::{Attributes, Entry, target};
 use crate::error::Fault;
 use crate::inode::{Inode, Named, Space};
 use crate::names::{valid_name, valid_path};
+use crate::status::Status;
 use twox_hash::XxHash3_128;
 
 /// The version of this protocol.
 const VERSION: u8 = 1;
 
-/// Longest request. It is sent unasked, and so needs no more than a frame or some.
+/// The kind of a request that changes something.
+const CHANGE: u8 = 15;
+
+/// Longest request but for [changes](Change). It is sent unasked, and so needs no more than a frame
+/// or some.
 pub const MAX_REQUEST: usize = 32 << 10;
 
 /// Bytes of a large file in a reply. Longer ones leave the processor's second cache between being
@@ -149,37 +155,22 @@ pub enum Request {
         /// The path of a file there.
         path: Vec<u8>,
     },
-}
-
-/// How far a push is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    /// It has ended.
-    pub over: bool,
-    /// Files that are there.
-    pub files: u64,
-    /// Files that were there before.
-    pub skipped: u64,
-    /// Bytes that have arrived or were there before.
-    pub bytes: u64,
-    /// Of these, those that were there before.
-    pub resumed: u64,
-    /// Bytes of all files that were found up to now.
-    pub total: u64,
-    /// The paths that failed first, with the reason. `failed` counts all.
-    pub problems: Vec<(Vec<u8>, Fault)>,
-    /// How much has failed.
-    pub failed: u64,
-    /// What has ended it before everything was there.
-    pub fatal: Option<Fault>,
-    /// Temporary files that are left, as paths in the share.
-    pub left: Vec<Vec<u8>>,
+    /// Change something.
+    Change {
+        /// Which one of which client: it is carried out once. A [`Caller`](crate::Caller) sets it.
+        ticket: Ticket,
+        /// What.
+        change: Change,
+    },
 }
 
 impl Request {
     /// The message.
     pub fn encode(&self, number: u32) -> Vec<u8> {
         let mut out = vec![VERSION, self.kind()];
+        if let Self::Change { change: Change::Write { data, .. }, .. } = self {
+            out.reserve(data.len() + 512);
+        }
         out.put(&number.to_le_bytes());
         match self {
             Self::Ping | Self::Status => {}
@@ -224,6 +215,10 @@ impl Request {
                 out.put_string(path);
                 out.put(&from.to_le_bytes());
             }
+            Self::Change { ticket, change } => {
+                ticket.encode(&mut out);
+                change.encode(&mut out);
+            }
             Self::Range { path, id, offset, len } => {
                 out.put_string(path);
                 out.put(&id.to_le_bytes());
@@ -250,6 +245,7 @@ impl Request {
             Self::Scan { .. } => 12,
             Self::Range { .. } => 13,
             Self::Space { .. } => 14,
+            Self::Change { .. } => CHANGE,
         }
     }
 
@@ -258,7 +254,8 @@ impl Request {
     pub fn decode(message: &[u8]) -> Result<(u32, Option<Self>), Malformed> {
         let mut from = Reader(message);
         let (version, kind, number) = (from.u8()?, from.u8()?, from.u32()?);
-        if version != VERSION || message.len() > MAX_REQUEST {
+        let most = if kind == CHANGE { MAX_CHANGE } else { MAX_REQUEST };
+        if version != VERSION || message.len() > most {
             return Ok((number, None));
         }
         Ok((number, Self::body(kind, from).ok()))
@@ -322,6 +319,10 @@ impl Request {
                 Self::Range { path, id, offset, len }
             }
             14 => Self::Space { path: path(&mut from)? },
+            CHANGE => {
+                let ticket = Ticket::decode(&mut from)?;
+                Self::Change { ticket, change: Change::decode(&mut from)? }
+            }
             _ => return Err(Malformed),
         };
         from.end()?;
@@ -339,7 +340,7 @@ fn part(from: &mut Reader<'_>) -> Result<(u64, u32), Malformed> {
     Ok((offset, len))
 }
 
-fn path(from: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
+pub(crate) fn path(from: &mut Reader<'_>) -> Result<Vec<u8>, Malformed> {
     let path = from.string()?;
     if valid_path(path) { Ok(path.to_vec()) } else { Err(Malformed) }
 }
@@ -381,6 +382,8 @@ pub enum ReplyHeader {
     Range = 13,
     /// How much room there is.
     Space = 14,
+    /// A change was carried out.
+    Changed = 15,
 }
 
 /// Where the bytes of a part or of small files begin in a reply: behind its kind and its digest.
@@ -418,6 +421,8 @@ pub enum Reply<'a> {
     Range(Inode, &'a [u8]),
     /// How much room there is.
     Space(Space),
+    /// A change was carried out.
+    Changed(Changed),
 }
 
 impl<'a> Reply<'a> {
@@ -514,6 +519,7 @@ impl<'a> Reply<'a> {
                 Self::Range(inode, from.take(len)?)
             }
             14 => Self::Space(Space::decode(&mut from)?),
+            15 => Self::Changed(Changed::decode(&mut from)?),
             _ => return Err(Malformed),
         };
         from.end()?;
@@ -521,48 +527,8 @@ impl<'a> Reply<'a> {
     }
 }
 
-fn fault(from: &mut Reader<'_>) -> Result<Fault, Malformed> {
+pub(crate) fn fault(from: &mut Reader<'_>) -> Result<Fault, Malformed> {
     Fault::from_byte(from.u8()?).ok_or(Malformed)
-}
-
-impl Status {
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.over));
-        let Self { files, skipped, bytes, resumed, total, failed, .. } = self;
-        for number in [files, skipped, bytes, resumed, total, failed] {
-            out.put(&number.to_le_bytes());
-        }
-        out.push(self.fatal.map_or(0, |fault| fault as u8));
-        let problems = &self.problems[..self.problems.len().min(MOST_PROBLEMS)];
-        out.push(problems.len() as u8);
-        for (path, fault) in problems {
-            out.put_string(path);
-            out.push(*fault as u8);
-        }
-        self.left.iter().take(MOST_PROBLEMS).for_each(|path| out.put_string(path));
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let over = from.u8()? != 0;
-        let mut numbers = [0; 6];
-        for number in &mut numbers {
-            *number = from.u64()?;
-        }
-        let [files, skipped, bytes, resumed, total, failed] = numbers;
-        let fatal = match from.u8()? {
-            0 => None,
-            byte => Some(Fault::from_byte(byte).ok_or(Malformed)?),
-        };
-        let mut problems = Vec::new();
-        for _ in 0..from.u8()? {
-            problems.push((path(from)?, fault(from)?));
-        }
-        let mut left = Vec::new();
-        while !from.0.is_empty() {
-            left.push(path(from)?);
-        }
-        Ok(Self { over, files, skipped, bytes, resumed, total, problems, failed, fatal, left })
-    }
 }
 
 #[cfg(test)]

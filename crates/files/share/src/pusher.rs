@@ -2,7 +2,8 @@
 
 use crate::error::Fault;
 use crate::fetcher::{Outgoing, Want};
-use crate::message::{Reply, Request, Status};
+use crate::message::{Reply, Request};
+use crate::status::Status;
 use std::time::Duration;
 
 /// Between two questions how far the server is. A server that has no more to say answers so late

@@ -1,13 +1,13 @@
 //! The side that answers.
 
 use crate::bytes::Write;
+use crate::changes::Changes;
 use crate::entry::Entry;
 use crate::error::Fault;
 use crate::inode::{INODE, Named};
-use crate::message::{
-    DATA_AT, MAX_REPLY, MOST_PLACES, PART, ReplyHeader, Request, SMALL, Status, digest,
-};
+use crate::message::{DATA_AT, MAX_REPLY, MOST_PLACES, PART, ReplyHeader, Request, SMALL, digest};
 use crate::source::{Listed, Source};
+use crate::status::Status;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -54,16 +54,25 @@ pub enum Answer {
 }
 
 /// Answers requests of any number of clients. It keeps nothing of them but how many replies are on
-/// their way to each.
+/// their way to each, and the answers to their last changes.
 #[derive(Debug)]
 pub struct Server<C> {
     in_flight: HashMap<C, usize>,
     in_all: usize,
+    changes: Changes<C>,
 }
 
 impl<C> Default for Server<C> {
     fn default() -> Self {
-        Self { in_flight: HashMap::new(), in_all: 0 }
+        Self::new(1, 0)
+    }
+}
+
+impl<C> Server<C> {
+    /// The first number is another one each time that the server is started, the second one each
+    /// time that its machine is.
+    pub fn new(start: u64, boot: u64) -> Self {
+        Self { in_flight: HashMap::new(), in_all: 0, changes: Changes::new(start, boot) }
     }
 }
 
@@ -89,6 +98,11 @@ impl<C: Copy + Eq + Hash> Server<C> {
             }
             Some(Request::Status) => return Answer::Status(number),
             Some(Request::Cancel { id }) => return Answer::Cancel { number, id },
+            Some(Request::Change { ticket, change }) if self.in_all <= MOST_IN_ALL => {
+                if let Err(fault) = self.changes.make((client, ticket), &change, source, out) {
+                    failed(fault, out);
+                }
+            }
             Some(request) if self.in_all <= MOST_IN_ALL => {
                 if let Err(fault) = reply(&request, source, out) {
                     failed(fault, out);
@@ -147,12 +161,12 @@ impl<C> Server<C> {
     }
 }
 
-fn begin(kind: ReplyHeader, out: &mut Vec<u8>) {
+pub(crate) fn begin(kind: ReplyHeader, out: &mut Vec<u8>) {
     out.clear();
     out.push(kind as u8);
 }
 
-fn failed(fault: Fault, out: &mut Vec<u8>) {
+pub(crate) fn failed(fault: Fault, out: &mut Vec<u8>) {
     begin(ReplyHeader::Failed, out);
     out.push(fault as u8);
 }
@@ -229,8 +243,11 @@ fn reply(request: &Request, source: &mut impl Source, out: &mut Vec<u8>) -> Resu
             begin(ReplyHeader::Space, out);
             space.encode(out);
         }
-        Request::Take { .. } | Request::Status | Request::Cancel { .. } => {
-            unreachable!("the caller answers these")
+        Request::Take { .. }
+        | Request::Status
+        | Request::Cancel { .. }
+        | Request::Change { .. } => {
+            unreachable!("answered elsewhere")
         }
     }
     Ok(())

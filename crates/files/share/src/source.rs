@@ -1,5 +1,6 @@
 //! Where the server reads.
 
+use crate::change::{Change, Done};
 use crate::entry::{Attributes, Entry};
 use crate::error::Fault;
 use crate::inode::{Inode, Named, Space};
@@ -82,6 +83,11 @@ pub trait Source {
         _out: &mut [u8],
     ) -> Result<(Inode, usize), Fault> {
         Err(Fault::Invalid)
+    }
+
+    /// Changes something. Returns what it has done.
+    fn change(&mut self, _change: &Change) -> Result<Done, Fault> {
+        Err(Fault::ReadOnly)
     }
 
     /// How much room the file system has in which the file of this path is.

@@ -1,10 +1,11 @@
 //! A directory that is shared.
 
 use crate::beneath::{self, CAREFULLY, Symlinks, attributes, attributes_of};
+use crate::changes::Changes;
 use crate::fault::of_source;
 use crate::inode;
 use gigae_share::{
-    Attributes, Entry, Fault, Inode, Kind, Listed, Named, Source, Space, valid_name,
+    Attributes, Change, Done, Entry, Fault, Inode, Kind, Listed, Named, Source, Space, valid_name,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, SeekFrom, fstat, openat, readlinkat, statat};
@@ -27,6 +28,8 @@ pub struct Export {
     root: OwnedFd,
     /// Those that were read last, the last one at the end.
     open: Vec<(Vec<u8>, OwnedFd)>,
+    /// If files may be changed.
+    changes: Option<Changes>,
 }
 
 impl Export {
@@ -37,12 +40,21 @@ impl Export {
     }
 
     pub(crate) fn new(root: OwnedFd) -> Self {
-        Self { root, open: Vec::new() }
+        Self { root, open: Vec::new(), changes: None }
     }
 
-    /// Closes the files that were read last, so that they can be removed or unmounted.
+    /// Lets file systems that are mounted change files.
+    pub fn writable(mut self) -> Self {
+        self.changes = Some(Changes::new(times_are_fine()));
+        self
+    }
+
+    /// Closes the files that were used last, so that they can be removed or unmounted.
     pub fn close_files(&mut self) {
         self.open.clear();
+        if let Some(changes) = &mut self.changes {
+            changes.close_files();
+        }
     }
 
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
@@ -300,8 +312,28 @@ impl Source for Export {
         })
     }
 
+    fn change(&mut self, change: &Change) -> Result<Done, Fault> {
+        let changes = self.changes.as_mut().ok_or(Fault::ReadOnly)?;
+        if let Change::Remove { path, .. } | Change::Rename { to: path, .. } = change {
+            // A file that is removed would keep its room on the disk.
+            self.open.retain(|(known, _)| known != path);
+        }
+        changes.make(self.root.as_fd(), change)
+    }
+
     fn space(&mut self, path: &[u8]) -> Result<Space, Fault> {
         inode::space(self.mounted(path, OFlags::PATH)?)
+    }
+}
+
+/// Since Linux 6.13, a change of a file whose times were looked at since the last one has another
+/// time, on the file systems that support that.
+fn times_are_fine() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|digit: char| !digit.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (6, 13),
+        _ => false,
     }
 }
 

@@ -22,6 +22,21 @@ pub(crate) fn fault(error: Errno) -> Fault {
     }
 }
 
+/// The same where a mounted file system changes something.
+pub(crate) fn of_change(error: Errno) -> Fault {
+    match error {
+        Errno::EXIST => Fault::Exists,
+        Errno::NOTEMPTY => Fault::NotEmpty,
+        Errno::DQUOT => Fault::Quota,
+        Errno::FBIG => Fault::TooBig,
+        Errno::ROFS => Fault::ReadOnly,
+        Errno::BUSY | Errno::TXTBSY => Fault::Locked,
+        // A path with a part that is no directory, or a name with a slash at its end.
+        Errno::ISDIR => Fault::Exists,
+        error => fault(error),
+    }
+}
+
 /// The same where a file is read: if that fails, others may well be read.
 pub(crate) fn of_source(error: Errno) -> Fault {
     match fault(error) {

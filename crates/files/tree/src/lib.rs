@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod beneath;
+mod changes;
 mod destination;
 mod export;
 mod fault;

@@ -1,7 +1,7 @@
 //! What an export shows to a file system that is mounted.
 #![allow(missing_docs)]
 
-use gigae_share::{Fault, Inode, Kind, Source};
+use gigae_share::{Change, Done, Fault, Inode, Kind, Source};
 use gigae_tree::{Export, Pick, Picks};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
@@ -166,4 +166,137 @@ fn what_was_removed_and_what_is_pushed_is_not_mounted() {
     fs::remove_dir(&shared).unwrap();
     assert_eq!(export.stat(b"").err(), Some(Fault::Gone));
     assert_eq!(export.stat(b"x").err(), Some(Fault::Gone));
+}
+
+fn changes(export: &mut Export, change: Change) -> Result<Option<Inode>, Fault> {
+    export.change(&change).map(|done| done.inode)
+}
+
+#[test]
+fn nothing_is_changed_outside_the_export_or_through_a_symlink() {
+    let (outside, directory) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    fs::write(outside.path().join("file"), b"text").unwrap();
+    fs::create_dir(outside.path().join("empty")).unwrap();
+    symlink(outside.path(), directory.path().join("out")).unwrap();
+    symlink(outside.path().join("file"), directory.path().join("link")).unwrap();
+    let name = outside.path().file_name().unwrap().to_str().unwrap();
+    fs::write(directory.path().join("own"), b"own").unwrap();
+    let mut export = export(&directory).writable();
+    let (id, own) = (stat(&mut self::export(&outside), "file").id, stat(&mut export, "own").id);
+    for above in ["out".to_owned(), format!("../{name}"), outside.path().display().to_string()] {
+        let path = |name: &str| format!("{above}/{name}").into_bytes();
+        let mode = Some(0o777);
+        for change in [
+            Change::File { path: path("new"), mode: 0o600, new: false, truncate: false },
+            Change::File { path: path("file"), mode: 0o600, new: false, truncate: true },
+            Change::Directory { path: path("new"), mode: 0o700 },
+            Change::Symlink { path: path("new"), target: b"x".to_vec() },
+            Change::Remove { path: path("file"), directory: false },
+            Change::Remove { path: path("empty"), directory: true },
+            Change::Rename { from: path("file"), to: b"stolen".to_vec(), id, new: false },
+            Change::Rename { from: b"link".to_vec(), to: path("new"), id, new: false },
+            Change::Link { from: path("file"), id, to: b"stolen".to_vec() },
+            Change::Link { from: b"own".to_vec(), id: own, to: path("new") },
+            Change::Open { path: path("file"), id, truncate: true },
+            Change::Set { path: path("file"), id, mode, size: Some(0), modified: Some((0, 0)) },
+            Change::Write { path: path("file"), id, offset: 0, data: b"x".to_vec() },
+            Change::Sync { path: path("file"), id },
+        ] {
+            assert_eq!(export.change(&change), Err(Fault::Escapes), "{change:?}");
+        }
+    }
+    // What a symlink at the end leads to stays as it is.
+    let (link, file) = (|| b"link".to_vec(), outside.path().join("file"));
+    let before = fs::metadata(&file).unwrap();
+    let own = export.stat(b"link").unwrap().0.id;
+    for id in [id, own] {
+        let set = |mode, size, modified| Change::Set { path: link(), id, mode, size, modified };
+        assert!(changes(&mut export, set(None, Some(0), None)).is_err());
+        let write = Change::Write { path: link(), id, offset: 0, data: b"x".to_vec() };
+        assert_eq!(changes(&mut export, write), Err(Fault::Changed));
+        let open = Change::Open { path: link(), id, truncate: true };
+        assert_eq!(changes(&mut export, open), Err(Fault::Changed));
+        assert_eq!(changes(&mut export, Change::Sync { path: link(), id }), Err(Fault::Changed));
+        // Of the symlink itself, only its time is set.
+        let _ = changes(&mut export, set(Some(0o777), None, Some((5, 0))));
+    }
+    let truncate = Change::File { path: link(), mode: 0, new: false, truncate: true };
+    let _ = changes(&mut export, truncate);
+    let after = fs::metadata(&file).unwrap();
+    let known = |of: &fs::Metadata| (of.mode(), of.len(), of.mtime(), of.ctime_nsec());
+    assert_eq!(known(&before), known(&after));
+    assert_eq!(fs::symlink_metadata(directory.path().join("link")).unwrap().mtime(), 5);
+    for name in ["", ".", "..", "/"] {
+        let path = || name.as_bytes().to_vec();
+        assert!(changes(&mut export, Change::Remove { path: path(), directory: true }).is_err());
+        assert!(changes(&mut export, Change::Directory { path: path(), mode: 0o700 }).is_err());
+    }
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn what_is_no_file_is_not_opened_to_be_written() {
+    let directory = TempDir::new().unwrap();
+    let fifo = std::process::Command::new("mkfifo").arg(directory.path().join("fifo")).status();
+    assert!(fifo.unwrap().success());
+    let mut export = export(&directory).writable();
+    let id = stat(&mut export, "fifo").id;
+    let path = || b"fifo".to_vec();
+    let write = Change::Write { path: path(), id, offset: 0, data: b"x".to_vec() };
+    assert_eq!(changes(&mut export, write), Err(Fault::Changed));
+    assert_eq!(changes(&mut export, Change::Sync { path: path(), id }), Err(Fault::Changed));
+    let open = Change::File { path: path(), mode: 0o600, new: false, truncate: true };
+    assert_eq!(changes(&mut export, open).unwrap().unwrap().attributes.kind, Kind::Special);
+}
+
+#[test]
+fn bytes_go_into_the_file_that_is_meant_and_no_other() {
+    let directory = TempDir::new().unwrap();
+    let path = || b"file".to_vec();
+    let create = || Change::File { path: path(), mode: 0o640, new: true, truncate: false };
+    assert_eq!(changes(&mut export(&directory), create()), Err(Fault::ReadOnly));
+    let mut export = export(&directory).writable();
+    let made = changes(&mut export, create()).unwrap().unwrap();
+    assert_eq!((made.attributes.mode, made.attributes.size), (0o640, 0));
+    assert_eq!(changes(&mut export, create()), Err(Fault::Exists));
+    let write = |id| Change::Write { path: path(), id, offset: 5, data: b"text".to_vec() };
+    let written = changes(&mut export, write(made.id)).unwrap().unwrap();
+    assert_eq!((written.id, written.attributes.size), (made.id, 9));
+    // Another file has the name now, and the former one is still open.
+    fs::write(directory.path().join("other"), b"other").unwrap();
+    fs::rename(directory.path().join("other"), directory.path().join("file")).unwrap();
+    let _ = changes(&mut export, write(made.id));
+    export.close_files();
+    assert_eq!(changes(&mut export, write(made.id)), Err(Fault::Changed));
+    let set = Change::Set { path: path(), id: made.id, mode: None, size: Some(0), modified: None };
+    assert_eq!(changes(&mut export, set), Err(Fault::Changed));
+    assert_eq!(fs::read(directory.path().join("file")).unwrap(), b"other");
+}
+
+#[test]
+fn a_directory_says_whether_another_has_changed_its_names() {
+    let directory = TempDir::new().unwrap();
+    let mut export = export(&directory).writable();
+    let made = |export: &mut Export, n: u32| {
+        let path = format!("{n}").into_bytes();
+        let create = Change::File { path, mode: 0o640, new: true, truncate: false };
+        export.change(&create).unwrap()
+    };
+    let Done { directory: Some((_, mut last)), .. } = made(&mut export, 0) else {
+        // This kernel's times, or those of its file system, are too coarse to say that.
+        return;
+    };
+    for n in 1..200 {
+        let others = n % 3 == 0;
+        if others {
+            fs::write(directory.path().join(format!("other-{n}")), b"").unwrap();
+        }
+        let (before, after) = made(&mut export, n).directory.unwrap();
+        assert_eq!(before != last, others, "{n}");
+        last = after;
+    }
+    let remove = Change::Remove { path: b"7".to_vec(), directory: false };
+    let (before, after) = export.change(&remove).unwrap().directory.unwrap();
+    assert!(before == last && after != last);
+    assert_eq!(stat(&mut export, "").attributes.version, after);
 }

@@ -1,6 +1,11 @@
 use super::*;
 use crate::entry::Kind;
 
+fn change(change: Change) -> Request {
+    let ticket = Ticket { client: 1 << 60, number: 300, oldest: 45, sent_to: 7 };
+    Request::Change { ticket, change }
+}
+
 fn requests() -> Vec<Request> {
     let path = || b"a/b\xff".to_vec();
     vec![
@@ -24,6 +29,22 @@ fn requests() -> Vec<Request> {
         Request::Scan { path: path(), from: 1 << 62 },
         Request::Range { path: path(), id: 9, offset: 1 << 40, len: 77 },
         Request::Space { path: Vec::new() },
+        change(Change::File { path: path(), mode: 0o640, new: true, truncate: false }),
+        change(Change::Directory { path: path(), mode: 0o750 }),
+        change(Change::Symlink { path: path(), target: b"../x\xff".to_vec() }),
+        change(Change::Remove { path: path(), directory: true }),
+        change(Change::Rename { from: path(), to: b"c".to_vec(), id: 9, new: true }),
+        change(Change::Link { from: path(), id: 9, to: b"c".to_vec() }),
+        change(Change::Open { path: path(), id: 9, truncate: true }),
+        change(Change::Set {
+            path: path(),
+            id: 9,
+            mode: None,
+            size: Some(1 << 40),
+            modified: Some((-1, 5)),
+        }),
+        change(Change::Write { path: path(), id: 9, offset: 1 << 40, data: vec![7; PART] }),
+        change(Change::Sync { path: path(), id: 9 }),
     ]
 }
 
@@ -38,7 +59,7 @@ fn a_request_reads_back_as_it_was_written() {
 fn a_request_that_is_cut_or_of_another_version_is_refused_under_its_number() {
     for request in requests() {
         let whole = request.encode(12);
-        for len in 0..whole.len() {
+        for len in (0..whole.len()).filter(|len| len % 4096 < 100) {
             match Request::decode(&whole[..len]) {
                 Err(Malformed) => assert!(len < 6),
                 // Names follow until the end, so some cuts leave a shorter list.

@@ -1,6 +1,7 @@
 //! Fetcher and server on a network in virtual time, with faults by seed.
 #![allow(missing_docs)]
 
+mod changed;
 mod limits;
 mod mounted;
 mod world;

@@ -1,10 +1,11 @@
 //! Files in memory, and a network in virtual time between a fetcher and a server.
 #![allow(missing_docs)]
 
+use crate::changed::Disk;
 use crate::written::Written;
 use gigae_share::{
-    Answer, Attributes, Entry, Fault, Fetcher, Inode, Kind, Listed, MAX_REPLY, MAX_REQUEST, Named,
-    Options, Outgoing, Server, Source, Want, Wanted, valid_name,
+    Answer, Attributes, Change, Done, Entry, Fault, Fetcher, Inode, Kind, Listed, MAX_CHANGE,
+    MAX_REPLY, Named, Options, Outgoing, Server, Source, Want, Wanted, valid_name,
 };
 use oorandom::Rand32;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,7 +88,7 @@ pub(crate) fn tree(rng: &mut Rand32) -> Files {
 }
 
 /// What is shared.
-pub(crate) struct Shared(pub Files);
+pub(crate) struct Shared(pub Files, pub Disk);
 
 impl Shared {
     fn get(&self, path: &[u8]) -> Result<&Node, Fault> {
@@ -196,6 +197,9 @@ impl Source for Shared {
     }
 
     fn stat(&mut self, path: &[u8]) -> Result<(Inode, Vec<u8>), Fault> {
+        if let Ok(inode) = self.1.stat(path) {
+            return Ok((inode, Vec::new()));
+        }
         let (_, target) = self.look(path)?;
         Ok((self.inode(path, self.get(path)?), target))
     }
@@ -216,6 +220,10 @@ impl Source for Shared {
             }
         }
         Ok(true)
+    }
+
+    fn change(&mut self, change: &Change) -> Result<Done, Fault> {
+        self.1.change(change)
     }
 
     fn range(
@@ -252,6 +260,8 @@ pub(crate) struct Faults {
     pub(crate) lies: u32,
     /// A shared file changes.
     pub(crate) changes: u32,
+    /// The server handles nothing for some seconds.
+    pub(crate) stalls: u32,
 }
 
 /// What asks the server.
@@ -310,7 +320,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let mut rng = Rand32::new(seed);
-        let shared = Shared(tree(&mut rng));
+        let shared = Shared(tree(&mut rng), Disk::default());
         Self {
             rng,
             shared,
@@ -343,6 +353,14 @@ impl World {
             }
             Letter::Request(_) => arrival = arrival.max(self.stalled),
             Letter::Lost(_) => {}
+        }
+        if let Letter::Request(request) = &letter
+            && request.message.len() > LONG
+        {
+            // The receiver fetches it, and others overtake it.
+            arrival += MS * self.rng.rand_range(0..50);
+            let at = self.letters.partition_point(|(at, _)| *at <= arrival);
+            return self.letters.insert(at, (arrival, letter));
         }
         let last = self.letters.back().map_or(Duration::ZERO, |(at, _)| *at);
         self.letters.push_back((arrival.max(last), letter));
@@ -402,7 +420,7 @@ impl World {
     fn turn(&mut self, faults: Faults, client: &mut impl Client) -> bool {
         match client.next(self.now, &mut self.written) {
             Want::Send(request) => {
-                assert!(request.message.len() <= MAX_REQUEST);
+                assert!(request.message.len() <= MAX_CHANGE);
                 self.waiting.push(request.number);
                 self.most_in_flight = self.most_in_flight.max(self.waiting.len());
                 self.post(Letter::Request(request));
@@ -440,6 +458,15 @@ impl World {
         self.now += time;
     }
 
+    /// The server gets everything that is still on its way.
+    pub(crate) fn deliver(&mut self) {
+        for (_, letter) in std::mem::take(&mut self.letters) {
+            if let Letter::Request(request) = letter {
+                self.server.handle(0, &request.message, &mut self.shared, &mut Vec::new());
+            }
+        }
+    }
+
     /// As an endpoint does: what has begun to arrive is not cancelled.
     fn forget(&mut self, before: u32, client: &mut impl Client) {
         let arriving = |number: u32| {
@@ -466,6 +493,10 @@ impl World {
         if self.happens(faults.changes) {
             self.change();
         }
+        if self.happens(faults.stalls) {
+            let time = MS * self.rng.rand_range(0..5000);
+            self.stall_server(time);
+        }
         if self.happens(faults.cut) {
             self.letters.push_front((at, letter));
             return self.cut();
@@ -473,7 +504,7 @@ impl World {
         if self.happens(faults.server_dies) {
             self.letters.push_front((at, letter));
             self.cut();
-            self.server = Server::default();
+            self.server = Server::new(self.rng.rand_u32().into(), 0);
             self.server_up = self.now + MS * self.rng.rand_range(0..3000);
             return;
         }

@@ -1,0 +1,310 @@
+//! What a mounted file system changes in an export.
+//!
+//! Everything is opened beneath the export, and no symlink is followed. What is there may be
+//! anything: only regular files are opened to be written.
+
+use crate::beneath::{self, CAREFULLY, Symlinks};
+use crate::fault::of_change;
+use crate::inode;
+use gigae_share::{Change, Done, Fault, Inode, Kind, valid_name};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod,
+    fsync, ftruncate, linkat, mkdirat, openat, renameat_with, symlinkat, unlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+/// Files that stay open between two changes: a client writes to a file some times, and may have
+/// no permission to open it again. Fewer than a process may have (1024).
+const MOST_OPEN: usize = 128;
+
+/// The versions of a directory before and after a change of its names, if they say that.
+type Versions = Option<(u64, u64)>;
+
+/// A file that is open for writing.
+#[derive(Debug)]
+struct Written {
+    path: Vec<u8>,
+    id: u64,
+    file: OwnedFd,
+}
+
+/// Changes files beneath a directory.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// Files that were written last, the last one at the end.
+    open: Vec<Written>,
+    /// Two changes of a directory have two times.
+    times_are_fine: bool,
+}
+
+impl Changes {
+    /// `times_are_fine`: the kernel gives each change of a file whose times somebody has seen
+    /// another time.
+    pub(crate) fn new(times_are_fine: bool) -> Self {
+        Self { open: Vec::new(), times_are_fine }
+    }
+
+    /// Changes a name in a directory, and says whether nobody else has done so in between.
+    fn names<T>(
+        &mut self,
+        directory: &OwnedFd,
+        change: impl FnOnce() -> Result<T, Fault>,
+    ) -> Result<(T, Versions), Fault> {
+        let version = |fine: bool| match fine {
+            true => Some(inode::of(directory, b"").ok()?.attributes.version),
+            false => None,
+        };
+        let before = version(self.times_are_fine);
+        let changed = change()?;
+        let versions = before.zip(version(self.times_are_fine));
+        // This file system's times are coarse.
+        self.times_are_fine &= versions.is_none_or(|(before, after)| before != after);
+        Ok((changed, versions.filter(|_| self.times_are_fine)))
+    }
+
+    pub(crate) fn close_files(&mut self) {
+        self.open.clear();
+    }
+
+    /// Carries out a change. Returns the file that was made or changed.
+    pub(crate) fn make(&mut self, root: BorrowedFd<'_>, change: &Change) -> Result<Done, Fault> {
+        let (inode, directory) = match change {
+            Change::File { path, mode, new, truncate } => {
+                self.create(root, path, (*mode, *new, *truncate))?
+            }
+            Change::Directory { path, mode } => {
+                let (parent, name) = parent(root, path)?;
+                self.names(&parent, || make_directory(&parent, name, *mode))?
+            }
+            Change::Symlink { path, target } => {
+                let (parent, name) = parent(root, path)?;
+                self.names(&parent, || {
+                    symlinkat(&target[..], &parent, name).map_err(of_change)?;
+                    found(&parent, name)
+                })?
+            }
+            Change::Remove { path, directory } => {
+                let (parent, name) = parent(root, path)?;
+                let flags = if *directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                // It would keep its room on the disk.
+                self.open.retain(|written| written.path != *path);
+                self.names(&parent, || {
+                    unlinkat(&parent, name, flags).map_err(of_change)?;
+                    Ok(None)
+                })?
+            }
+            change => (self.others(root, change)?, None),
+        };
+        Ok(Done { inode, directory })
+    }
+
+    /// What changes no names, or those of two directories.
+    fn others(&mut self, root: BorrowedFd<'_>, change: &Change) -> Result<Option<Inode>, Fault> {
+        match change {
+            Change::Link { from, id, to } => {
+                let (from, from_name) = parent(root, from)?;
+                is(found(&from, from_name)?, *id)?;
+                let (to, to_name) = parent(root, to)?;
+                linkat(&from, from_name, &to, to_name, AtFlags::empty()).map_err(of_change)?;
+                found(&to, to_name)
+            }
+            Change::Rename { from: old, to: new_path, new, .. } => {
+                let (from, from_name) = parent(root, old)?;
+                let (to, to_name) = parent(root, new_path)?;
+                let flags = if *new { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+                renameat_with(&from, from_name, &to, to_name, flags).map_err(of_change)?;
+                self.open.retain(|written| written.path != *new_path);
+                self.open.iter_mut().filter(|written| written.path == *old).for_each(|written| {
+                    written.path.clone_from(new_path);
+                });
+                Ok(None)
+            }
+            Change::Open { path, id, truncate } => {
+                let file = self.file(root, path, *id)?;
+                if *truncate {
+                    ftruncate(file, 0).map_err(of_change)?;
+                }
+                found(file, b"")
+            }
+            Change::Set { path, id, mode, size, modified } => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW;
+                let file = beneath::open(root, path, flags, Symlinks::Refused);
+                let file = file.map_err(of_change)?;
+                let kind = is(found(&file, b"")?, *id)?.attributes.kind;
+                if let Some(size) = size {
+                    ftruncate(self.file(root, path, *id)?, *size).map_err(of_change)?;
+                }
+                // The kernel's link to what is open: no name is looked up again.
+                let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+                if let Some(mode) = mode
+                    && kind != Kind::Symlink
+                {
+                    let mode = Mode::from_raw_mode((*mode).into());
+                    chmodat(CWD, &link, mode, AtFlags::empty()).map_err(of_change)?;
+                }
+                if let Some((tv_sec, nanoseconds)) = *modified {
+                    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+                    let time = Timespec { tv_sec, tv_nsec: nanoseconds.into() };
+                    let times = Timestamps { last_access: omit, last_modification: time };
+                    utimensat(CWD, &link, &times, AtFlags::empty()).map_err(of_change)?;
+                }
+                found(&file, b"")
+            }
+            Change::Write { path, id, offset, data } => {
+                let file = self.file(root, path, *id)?;
+                let (mut offset, mut data) = (*offset, &data[..]);
+                while !data.is_empty() {
+                    match rustix::io::pwrite(file, data, offset) {
+                        Ok(0) => return Err(Fault::Disk),
+                        Ok(written) => {
+                            offset += written as u64;
+                            data = &data[written..];
+                        }
+                        Err(Errno::INTR) => {}
+                        Err(error) => return Err(of_change(error)),
+                    }
+                }
+                found(file, b"")
+            }
+            Change::Sync { path, id } => {
+                match self.known(path, *id) {
+                    Some(file) => fsync(file),
+                    None => {
+                        let open = |flags| beneath::open(root, path, flags, Symlinks::Refused);
+                        let inode =
+                            found(open(OFlags::PATH | OFlags::NOFOLLOW).map_err(of_change)?, b"")?;
+                        let kind = is(inode, *id)?.attributes.kind;
+                        if !matches!(kind, Kind::File | Kind::Directory) {
+                            return Err(Fault::Changed);
+                        }
+                        let file = open(CAREFULLY | OFlags::RDONLY).map_err(of_change)?;
+                        is(found(&file, b"")?, *id)?;
+                        fsync(file)
+                    }
+                }
+                .map_err(of_change)?;
+                Ok(None)
+            }
+            Change::File { .. }
+            | Change::Directory { .. }
+            | Change::Symlink { .. }
+            | Change::Remove { .. } => Err(Fault::Invalid),
+        }
+    }
+
+    fn create(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &[u8],
+        (mode, new, truncate): (u16, bool, bool),
+    ) -> Result<(Option<Inode>, Versions), Fault> {
+        let (parent, name) = parent(root, path)?;
+        let flags = CAREFULLY | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let permissions = Mode::from_raw_mode(mode.into());
+        let made =
+            self.names(&parent, || openat(&parent, name, flags, permissions).map_err(of_change));
+        match made {
+            Ok((file, directory)) => {
+                let inode = with_mode(&file, mode)?;
+                if let Some(inode) = inode {
+                    self.keep(Written { path: path.to_vec(), id: inode.id, file });
+                }
+                Ok((inode, directory))
+            }
+            Err(Fault::Exists) if !new => {
+                let Some(inode) = found(&parent, name)? else { return Err(Fault::NotFound) };
+                // It may be anything, and only a file is opened.
+                if truncate && inode.attributes.kind == Kind::File {
+                    let file = self.file(root, path, inode.id)?;
+                    ftruncate(file, 0).map_err(of_change)?;
+                    return Ok((found(file, b"")?, None));
+                }
+                Ok((Some(inode), None))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// A file that is open already.
+    fn known(&mut self, path: &[u8], id: u64) -> Option<BorrowedFd<'_>> {
+        let known = self.open.iter().rposition(|file| file.id == id && file.path == path)?;
+        let last = self.open.remove(known);
+        self.open.push(last);
+        self.open.last().map(|written| written.file.as_fd())
+    }
+
+    /// The regular file of this identity, open for writing.
+    fn file(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &[u8],
+        id: u64,
+    ) -> Result<BorrowedFd<'_>, Fault> {
+        if self.known(path, id).is_none() {
+            let open =
+                |flags| beneath::open(root, path, flags, Symlinks::Refused).map_err(of_change);
+            let inode = found(open(OFlags::PATH | OFlags::NOFOLLOW)?, b"")?;
+            if is(inode, id)?.attributes.kind != Kind::File {
+                return Err(Fault::Changed);
+            }
+            let file = open(CAREFULLY | OFlags::WRONLY)?;
+            is(found(&file, b"")?, id)?;
+            self.keep(Written { path: path.to_vec(), id, file });
+        }
+        self.open.last().map(|written| written.file.as_fd()).ok_or(Fault::Changed)
+    }
+
+    fn keep(&mut self, written: Written) {
+        self.open.retain(|known| known.path != written.path);
+        if self.open.len() == MOST_OPEN {
+            self.open.remove(0);
+        }
+        self.open.push(written);
+    }
+}
+
+fn make_directory(parent: &OwnedFd, name: &[u8], mode: u16) -> Result<Option<Inode>, Fault> {
+    mkdirat(parent, name, Mode::from_raw_mode(mode.into())).map_err(of_change)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(parent, name, flags, Mode::empty()) {
+        Ok(made) => with_mode(&made, mode),
+        // One that this user may not read.
+        Err(Errno::ACCESS) => found(parent, name),
+        Err(error) => Err(of_change(error)),
+    }
+}
+
+/// The directory of a path, and the name in it.
+fn parent<'a>(root: BorrowedFd<'_>, path: &'a [u8]) -> Result<(OwnedFd, &'a [u8]), Fault> {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    let (above, name) = match slash {
+        Some(0) => return Err(Fault::Escapes),
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (&[][..], path),
+    };
+    if !valid_name(name) {
+        return Err(Fault::Invalid);
+    }
+    let parent = beneath::directory(root, above, Symlinks::Refused).map_err(of_change)?;
+    Ok((parent, name))
+}
+
+fn found(directory: impl AsFd, name: &[u8]) -> Result<Option<Inode>, Fault> {
+    inode::of(directory, name).map(Some).map_err(of_change)
+}
+
+/// Only if it is the file of this identity.
+fn is(found: Option<Inode>, id: u64) -> Result<Inode, Fault> {
+    found.filter(|inode| inode.id == id).ok_or(Fault::Changed)
+}
+
+/// What was made has these permissions: those that this process's umask has taken away, too.
+fn with_mode(made: &OwnedFd, mode: u16) -> Result<Option<Inode>, Fault> {
+    let inode = found(made, b"")?;
+    if inode.is_some_and(|inode| inode.attributes.mode == mode) {
+        return Ok(inode);
+    }
+    fchmod(made, Mode::from_raw_mode(mode.into())).map_err(of_change)?;
+    found(made, b"")
+}
