@@ -229,8 +229,8 @@ pub struct AccessFigure {
     /// Bytes that were written over this link to this server, read back and compared, before
     /// anything was measured; zero for other ways and exports.
     pub verified: u64,
-    /// Bytes that the end with the file read from its disk in all repetitions; absent where the kernel does
-    /// not count them.
+    /// Bytes that the end with the file read from its disk in all repetitions; absent where the
+    /// kernel does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read: Option<u64>,
     /// The file system of the files and its place, for people.

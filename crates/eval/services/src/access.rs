@@ -83,7 +83,8 @@ pub struct Accessed {
     pub server: Cost,
     /// What it cost the client's programs, without their start.
     pub client: Cost,
-    /// Bytes that the end with the file read from its disk; absent where the kernel does not count them.
+    /// Bytes that the end with the file read from its disk; absent where the kernel does not count
+    /// them.
     pub disk: Option<u64>,
     /// fio's command line.
     pub command: String,

@@ -1,7 +1,8 @@
 //! gigae's own file transfer: `gigae share` and `gigae cp`, as processes of the program that
 //! measures.
 //!
-//! Both use Ethernet frames on all interfaces of the node. They do not read the cluster file's envelope.
+//! Both use Ethernet frames on all interfaces of the node. They do not read the cluster file's
+//! envelope.
 
 use crate::service::{Fetch, ServerPlace, Service, Transfer, UPLOADS, words};
 use gigae_eval_model::service::{OWN, ServiceSpec, by_name};

@@ -35,9 +35,9 @@ pub(crate) const EXPORT: &str = "export";
 /// Beside the files, for configuration and logs.
 const SPARE: u64 = 16 << 20;
 
-/// Copies of trees with so many files stay until the end of a run. ext4 uses the number of a removed
-/// file again only after a minute or more, and looks at all such numbers for each new file: after
-/// the removal of 20,000 files, 10,000 new ones took 3.2 s instead of 0.2 s.
+/// Copies of trees with so many files stay until the end of a run. ext4 uses the number of a
+/// removed file again only after a minute or more, and looks at all such numbers for each new file:
+/// after the removal of 20,000 files, 10,000 new ones took 3.2 s instead of 0.2 s.
 const MANY: u32 = 1000;
 
 /// Whether copies of a tree with so many files stay until the end of the run.

@@ -61,8 +61,8 @@ pub struct RunArgs {
     /// interrupts, less memory
     #[arg(long)]
     pub conditions: bool,
-    /// Measure this plan of the evaluator in place of the lab's own: the name of a shipped one, such
-    /// as tuning, or a file. Its report is beside the lab's
+    /// Measure this plan of the evaluator in place of the lab's own: the name of a shipped one,
+    /// such as tuning, or a file. Its report is beside the lab's
     #[arg(long, value_name = "PLAN", conflicts_with = "conditions")]
     pub plan: Option<String>,
     /// Only these steps: modes, inventory, conformance, messages, events, figures

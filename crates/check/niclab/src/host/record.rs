@@ -51,7 +51,8 @@ pub struct Run {
     /// Why the conformance suite was left out, if it was.
     #[serde(default)]
     pub left_out: Option<String>,
-    /// The plan that was measured in place of the lab's own. Its figures are in a report of its own.
+    /// The plan that was measured in place of the lab's own. Its figures are in a report of its
+    /// own.
     #[serde(default)]
     pub plan: Option<String>,
     /// How long it took, in seconds of the host's clock.

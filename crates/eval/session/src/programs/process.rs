@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What is kept of what a program says; one that says more is cut off, and mostly ends by that. Some
-/// say a line for each file.
+/// What is kept of what a program says; one that says more is cut off, and mostly ends by that.
+/// Some say a line for each file.
 const MOST_SAID: u64 = 16 << 20;
 
 /// How often a program is looked at. Seldom enough to disturb nothing.
