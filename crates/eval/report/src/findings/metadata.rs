@@ -162,14 +162,14 @@ mod tests {
 
     #[test]
     fn the_rates_of_each_link_are_said() {
-        let said = "Operations on names by NFS per second, one after the other: create 1000, stat 4.00k (256 files, near, ground: transfer).";
+        let said = "Operations on names by NFS per second, one after the other: create 1.00k, stat 4.00k (256 files, near, ground: transfer).";
         assert_eq!(metadata(&both())[0], said);
     }
 
     #[test]
     fn a_delay_stands_beside_the_same_link_without_it() {
         let mut all = both();
-        let start = "With 1000 us added one way, operations on names by NFS slow down: create from 1000 to 100 per second (10 %), stat from 4.00k to 200 per second (5 %)";
+        let start = "With 1000 us added one way, operations on names by NFS slow down: create from 1.00k to 100 per second (10 %), stat from 4.00k to 200 per second (5 %)";
         assert_eq!(delay(&all), [format!("{start} (near, far).")]);
         let on = |link: &str, experiment, size, median| -> Series {
             let mut one = cell(&results(&["near", "far"]), experiment, "tcp", size, median);
