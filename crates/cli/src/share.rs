@@ -6,7 +6,7 @@ use crate::files::node::NodeArgs;
 use crate::outcome::{CommandError, EXIT_CODES, finish};
 use clap::Args;
 use gigae_eval_session::remark::remark;
-use gigae_share::{Answer, Fault, MAX_CHANGE, MAX_REQUEST, Server};
+use gigae_share::{Answer, Fault, MAX_CHANGE, Server};
 use gigae_tree::Export;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,14 +47,13 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let shown = args.directory.display();
     let mut export = Export::open(&args.directory)
         .map_err(|error| format!("cannot share '{shown}': {error}; name a directory"))?;
-    let mut longest = MAX_REQUEST;
     if args.writable {
-        (export, longest) = (export.writable(), MAX_CHANGE);
+        export = export.writable();
     }
     let site = args.node.site()?;
     let endpoint = site.server()?;
     let _held = site.claim(&endpoint)?;
-    let mut exchange = Exchange::new(endpoint, Some(longest))?;
+    let mut exchange = Exchange::new(endpoint, Some(MAX_CHANGE))?;
     let own = exchange.endpoint().identity();
     let ip = own.ip.map(|ip| format!(", {ip}")).unwrap_or_default();
     let how = if args.writable { "to read and write" } else { "read-only" };
@@ -63,7 +62,18 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let mut used = Duration::ZERO;
     while !interrupted.load(Ordering::Relaxed) {
         let next = jobs.ask(&mut exchange)?;
-        let mut event = exchange.wait(next)?;
+        let mut event = match export.wakes() {
+            Some(wakes) => exchange.wait_or(next, wakes)?,
+            None => exchange.wait(next)?,
+        };
+        for synced in export.synced() {
+            if synced.is_lost {
+                exchange.server.lost();
+            }
+            for (peer, number, out) in exchange.server.finished(synced.work, synced.result) {
+                exchange.reply(peer, number, out)?;
+            }
+        }
         if event.is_none() && exchange.now() > used + CLOSE_AFTER {
             export.close_files();
         }
@@ -93,7 +103,9 @@ fn serve(args: &ShareArgs, interrupted: &AtomicBool) -> Result<(), String> {
                             Server::<()>::status(status.as_ref().map_err(|f| *f), &mut out);
                             exchange.reply(peer, number, out)?;
                         }
-                        Some(Answer::Reply(_) | Answer::Ignore) => unreachable!("answered"),
+                        Some(Answer::Reply(_) | Answer::Later | Answer::Ignore) => {
+                            unreachable!("answered")
+                        }
                     }
                     exchange.served(memory)?;
                 }

@@ -162,7 +162,7 @@ impl Exchange {
         let mut out = self.buffer();
         match self.server.handle(peer, request, source, &mut out) {
             gigae_share::Answer::Reply(number) => self.reply(peer, number, out).map(|()| None),
-            gigae_share::Answer::Ignore => {
+            gigae_share::Answer::Ignore | gigae_share::Answer::Later => {
                 self.recycle(out);
                 Ok(None)
             }

@@ -154,6 +154,8 @@ pub(crate) fn a_share_that_is_read_only_stays_so() {
     drop(read_only);
     let first = share(&two);
     let mount = two.mount("", &["--writable", "--patience", "2"]);
+    let mut open = fs::File::create(mount.path("open")).unwrap();
+    let before = before + 1;
     drop(first);
     let _read_only = two.share();
     // It was writable before.
@@ -161,6 +163,9 @@ pub(crate) fn a_share_that_is_read_only_stays_so() {
     is(fs::File::options().write(true).open(mount.path("large")), Errno::ROFS);
     is(fs::remove_file(mount.path("large")), Errno::ROFS);
     assert_eq!(fs::read(mount.path("large")).unwrap(), bytes(1, 1000));
+    // Also a long message has its answer.
+    let _ = open.write_all(&[7; 200_000]);
+    is(open.sync_all(), Errno::ROFS);
     assert_eq!(files(two.shared.path()).len(), before);
 }
 
@@ -204,6 +209,7 @@ pub(crate) fn writing_goes_on_when_the_server_is_started_again() {
 
 pub(crate) fn what_was_written_and_closed_is_seen_by_the_next_that_opens_it() {
     let (two, _share, mount) = writable("clients", &[]);
+    let there = two.shared.path().to_owned();
     let at = TempDir::new().unwrap();
     let second = two.second(at.path(), &["--writable"]);
     for n in 0..20u8 {
@@ -217,6 +223,25 @@ pub(crate) fn what_was_written_and_closed_is_seen_by_the_next_that_opens_it() {
         let read = fs::read(writes.path("shared")).unwrap();
         assert!(read.len() == text.len() + 4 && read.ends_with(b"more"));
     }
+    // One that reads nothing in between appends behind what the other one has appended.
+    let mut expected = b"first\n".to_vec();
+    fs::write(there.join("log"), &expected).unwrap();
+    for n in 0..20 {
+        let writes = if n % 2 == 0 { &mount } else { &second };
+        let line = format!("line {n}\n");
+        let mut log = fs::File::options().append(true).open(writes.path("log")).unwrap();
+        log.write_all(line.as_bytes()).unwrap();
+        drop(log);
+        expected.extend_from_slice(line.as_bytes());
+    }
+    assert_eq!(fs::read(there.join("log")).unwrap(), expected);
+    // What another one makes shorter is seen by a program that has written to it.
+    let open = fs::File::create(mount.path("shorter")).unwrap();
+    open.write_all_at(&[1; 1000], 0).unwrap();
+    open.sync_all().unwrap();
+    fs::File::options().write(true).open(second.path("shorter")).unwrap().set_len(10).unwrap();
+    until("it is shorter", || open.metadata().unwrap().len() == 10);
+    until("the path says so", || fs::metadata(mount.path("shorter")).unwrap().len() == 10);
     // Only one of them makes a file.
     let create = |mount: &Mount| {
         let at = mount.path("lock");
@@ -290,6 +315,23 @@ pub(crate) fn a_file_that_is_removed_while_it_is_open_is_used_until_it_is_closed
     assert_eq!(fs::read(two.shared.path().join("old")).unwrap(), b"new");
     file.read_exact_at(&mut text[..5], 0).unwrap();
     assert_eq!(&text[..5], b"other");
+    // A name that it has besides stays.
+    let two_names = options().open(mount.path("one-name")).unwrap();
+    two_names.write_all_at(b"text", 0).unwrap();
+    fs::hard_link(mount.path("one-name"), mount.path("other-name")).unwrap();
+    fs::remove_file(mount.path("one-name")).unwrap();
+    fs::metadata(mount.path("other-name")).unwrap();
+    drop(two_names);
+    until("only the file in use is hidden", || hidden() == 1);
+    assert_eq!(fs::read(two.shared.path().join("other-name")).unwrap(), b"text");
+    // A rename that fails leaves both files, and no other name.
+    let target = options().open(mount.path("target")).unwrap();
+    fs::write(mount.path("source"), b"source").unwrap();
+    fs::remove_file(two.shared.path().join("source")).unwrap();
+    assert!(fs::rename(mount.path("source"), mount.path("target")).is_err());
+    drop(target);
+    until("its other name is removed", || hidden() == 1);
+    assert!(two.shared.path().join("target").exists());
     // The end of the command is the end of the file.
     fs::remove_file(mount.path("old")).unwrap();
     assert_eq!(hidden(), 1);
@@ -375,6 +417,9 @@ pub(crate) fn a_full_disk_is_an_error_of_the_program_that_writes() {
         assert!(written.is_ok() || written.unwrap_err().raw_os_error() == Some(28));
         is(file.sync_all(), Errno::NOSPC);
         mount.says("'large' is not written whole: no space left");
+        // What did not arrive is seen by nobody.
+        let (read, there) = (fs::read(mount.path("large")), fs::read(small.join("large")));
+        assert!(read.unwrap() == there.unwrap());
         let mut cp = Command::new("cp");
         cp.arg(two.shared.path().join("a/large")).arg(mount.path("x"));
         let output = cp.output().unwrap();

@@ -134,6 +134,14 @@ impl Mounted {
                 Some(part) => return self.fill(number, handle, from, part, reply),
                 None => Call::List { number, handle, from, reply },
             },
+            Call::Lookup { parent, name, reply, .. } => {
+                let begun = self.inodes.stamp(self.inodes.named(parent, &name));
+                Call::Lookup { parent, name, begun, reply }
+            }
+            Call::Attributes { number, reply, .. } => {
+                let begun = self.inodes.stamp(Some(number));
+                Call::Attributes { number, begun, reply }
+            }
             call => call,
         };
         self.ask(now, call);
@@ -159,6 +167,10 @@ impl Mounted {
                 let id = self.inodes.id(*number).ok_or(Fault::Changed)?;
                 request(Change::Open { path: path(*number)?, id, truncate: *truncate })
             }
+            Call::Unhide { name: (parent, name), id, .. } => {
+                let path = checked(join(&path(*parent)?, name))?;
+                request(Change::Remove { path, id: *id, directory: false })
+            }
             Call::Edit(edit, ..) => request(edit.change(&self.inodes)?),
             Call::Attributes { number, .. }
             | Call::ReadLink { number, .. }
@@ -177,7 +189,6 @@ impl Mounted {
             | Call::Flush { .. }
             | Call::Release { .. }
             | Call::Sent { .. }
-            | Call::Unhide
             | Call::Forget { .. }
             | Call::CloseDirectory { .. }
             | Call::Unmounted => unreachable!("nothing is asked for these"),
@@ -187,7 +198,10 @@ impl Mounted {
     fn answer(&mut self, now: Duration, call: Call, answer: Reply<'_>) {
         let Some(call) = self.answer_own(call, &answer) else { return };
         match (call, answer) {
-            (Call::Lookup { parent, name, reply }, Reply::Stat(inode, _)) => {
+            (Call::Lookup { parent, name, begun, reply }, Reply::Stat(inode, _)) => {
+                if self.writes.end(inode.id) == 0 {
+                    self.inodes.answered(inode.id, begun);
+                }
                 match self.inodes.found(parent, &name, &inode) {
                     Some(number) => {
                         let attributes = self.attributes(number, &inode);
@@ -258,14 +272,25 @@ impl Mounted {
             return fail(call, Fault::Changed);
         }
         match call {
-            Call::Attributes { reply, .. } => {
+            Call::Attributes { begun, reply, .. } => {
+                if self.writes.end(number) == 0 {
+                    self.inodes.answered(number, begun);
+                }
                 self.inodes.seen(number, inode);
                 reply.attr(&TIME_TO_LIVE, &self.attributes(number, inode));
             }
             Call::ReadLink { reply, .. } => reply.data(target),
-            Call::Open { reply, truncate, .. } => {
+            Call::Open { reply, write, truncate, .. } => {
+                let end = self.writes.end(number);
+                let size = inode.attributes.size.max(end);
+                if write && !truncate && self.inodes.must_look_again(number, size) {
+                    // The kernel keeps its size when it opens a file, and appends there. After this
+                    // error it drops the attributes, looks the path up, and opens the file again.
+                    let _ = self.notifier.inval_inode(INodeNo(number), -1, 0);
+                    return reply.error(Errno::ESTALE);
+                }
                 self.inodes.open(number);
-                self.inodes.is_written(number, self.writes.end(number));
+                self.inodes.is_written(number, end);
                 // Close-to-open: the size, too, is the one of now. If the file was made empty, the
                 // kernel knows that.
                 match truncate {
@@ -284,7 +309,7 @@ impl Mounted {
 
     /// The kernel is to ask for the attributes of a file again that are others than it has.
     fn seen(&mut self, number: u64, inode: &Inode) {
-        if self.inodes.seen(number, inode) {
+        if self.inodes.is_new(number, inode.attributes.version) {
             // A negative offset leaves the bytes that the kernel has. It need not know the file.
             let _ = self.notifier.inval_inode(INodeNo(number), -1, 0);
         }
@@ -415,6 +440,8 @@ pub(crate) fn errno(fault: Fault, finds: bool) -> Errno {
         Fault::TooLong => Errno::ENAMETOOLONG,
         Fault::Unsuitable => Errno::EINVAL,
         Fault::Locked => Errno::EBUSY,
+        Fault::OtherDisk => Errno::EXDEV,
+        Fault::Unsupported => Errno::EOPNOTSUPP,
         _ => Errno::EIO,
     }
 }
@@ -439,7 +466,7 @@ pub(crate) fn fail(call: Call, fault: Fault) {
         Call::Flush { reply, .. } => reply.error(error),
         Call::Release { .. }
         | Call::Sent { .. }
-        | Call::Unhide
+        | Call::Unhide { .. }
         | Call::Forget { .. }
         | Call::CloseDirectory { .. }
         | Call::Unmounted => {}

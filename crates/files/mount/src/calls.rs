@@ -1,6 +1,6 @@
 //! The kernel's requests, on their way from the thread that reads them.
 
-use crate::edits::{Edit, EditReply};
+use crate::edits::{Edit, EditReply, Name};
 use fuser::{
     ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
     ReplyStatfs, ReplyWrite,
@@ -18,6 +18,8 @@ pub(crate) enum Call {
     Lookup {
         parent: u64,
         name: Vec<u8>,
+        /// The file's stamp when the server was asked.
+        begun: u64,
         reply: ReplyEntry,
     },
     Forget {
@@ -26,6 +28,8 @@ pub(crate) enum Call {
     },
     Attributes {
         number: u64,
+        /// The same.
+        begun: u64,
         reply: ReplyAttr,
     },
     ReadLink {
@@ -84,8 +88,13 @@ pub(crate) enum Call {
         number: u64,
         place: u64,
     },
-    /// The name of a file is removed that nobody has open any more.
-    Unhide,
+    /// A name of a file is removed that nobody has open any more.
+    Unhide {
+        number: u64,
+        /// The server's number for it.
+        id: u64,
+        name: Name,
+    },
     /// The file system was unmounted.
     Unmounted,
 }

@@ -40,6 +40,8 @@ pub(crate) enum Edit {
         new: bool,
         /// What is there now is open, and first gets this name, too.
         hidden: Option<Vec<u8>>,
+        /// It has it.
+        linked: bool,
     },
     Set {
         number: u64,
@@ -148,12 +150,12 @@ impl Edit {
                 new: true,
             },
             Self::Remove { at, directory, hidden: None } => {
-                Change::Remove { path: named(at)?, directory: *directory }
+                Change::Remove { path: named(at)?, id: id_of(at), directory: *directory }
             }
-            Self::Rename { to, hidden: Some(hidden), .. } => {
+            Self::Rename { to, hidden: Some(hidden), linked: false, .. } => {
                 Change::Link { from: named(to)?, id: id_of(to), to: beside(to.0, hidden)? }
             }
-            Self::Rename { from, to, new, hidden: None } => {
+            Self::Rename { from, to, new, .. } => {
                 Change::Rename { from: named(from)?, to: named(to)?, id: id_of(from), new: *new }
             }
             Self::Set { number, mode, size, modified } => Change::Set {

@@ -31,13 +31,17 @@ struct Node {
     opens: u64,
     /// Where what was written here ends, as far as the kernel takes that for its size.
     end: u64,
-    /// It was removed while it was open: it has a name that only the server's directory shows.
-    hidden: bool,
+    /// Names that it has only because it was removed while it was open: directory and name.
+    hidden: Vec<(u64, Vec<u8>)>,
+    /// When something was written here, or arrived at the server: no two such times are the same.
+    stamp: u64,
+    /// How often the kernel had been told its attributes when it was last asked to look again.
+    asked_again: Option<u64>,
 }
 
 impl Node {
     fn tell(&mut self, version: u64, size: u64) {
-        (self.version, self.size) = (version, size);
+        (self.version, self.size) = (version, size.max(self.end));
         self.told += 1;
     }
 }
@@ -49,6 +53,8 @@ pub(crate) struct Inodes {
     nodes: HashMap<u64, Node>,
     /// Numbers by directory and name.
     names: HashMap<(u64, Vec<u8>), u64>,
+    /// The last stamp of a file.
+    stamp: u64,
 }
 
 impl Inodes {
@@ -67,9 +73,11 @@ impl Inodes {
             cached: None,
             opens: 0,
             end: 0,
-            hidden: false,
+            hidden: Vec::new(),
+            stamp: 0,
+            asked_again: None,
         };
-        Self { root, nodes: HashMap::from([(ROOT, node)]), names: HashMap::new() }
+        Self { root, nodes: HashMap::from([(ROOT, node)]), names: HashMap::new(), stamp: 0 }
     }
 
     /// The path of a file. `None`: it is not known, or its path is too long.
@@ -154,7 +162,9 @@ impl Inodes {
                         cached: None,
                         opens: 0,
                         end: 0,
-                        hidden: false,
+                        hidden: Vec::new(),
+                        stamp: 0,
+                        asked_again: None,
                     },
                 );
             }
@@ -212,6 +222,15 @@ impl Inodes {
         })
     }
 
+    /// A file is opened that has this version. Whether that is another one than before. If so, the
+    /// kernel asks for its attributes, and has its former size until then.
+    pub(crate) fn is_new(&mut self, number: u64, version: u64) -> bool {
+        self.nodes.get_mut(&number).is_some_and(|node| {
+            node.told += 1;
+            std::mem::replace(&mut node.version, version) != version
+        })
+    }
+
     /// Version and size that the kernel was told, to be [restored](Self::restore).
     pub(crate) fn told(&self, number: u64) -> Option<(u64, u64)> {
         self.nodes.get(&number).map(|node| (node.version, node.size))
@@ -241,7 +260,8 @@ impl Inodes {
         }
         let takes = node.told == begun;
         if takes {
-            node.tell(node.version, end);
+            node.size = end;
+            node.told += 1;
         }
         takes
     }
@@ -272,8 +292,53 @@ impl Inodes {
 
     /// The kernel has written to a file up to here, and takes that for its size if it was shorter.
     pub(crate) fn wrote(&mut self, number: u64, end: u64) {
+        self.stamp += 1;
         if let Some(node) = self.nodes.get_mut(&number) {
-            node.end = node.end.max(end);
+            (node.end, node.stamp) = (node.end.max(end), self.stamp);
+            if end > node.size {
+                node.size = end;
+                node.told += 1;
+            }
+        }
+    }
+
+    /// Something that was written to a file is at the server, or is lost.
+    pub(crate) fn settled(&mut self, number: u64) {
+        self.stamp += 1;
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.stamp = self.stamp;
+        }
+    }
+
+    /// A question about a file begins. What this returns belongs to its [answer](Self::answered).
+    pub(crate) fn stamp(&self, number: Option<u64>) -> u64 {
+        number.and_then(|number| self.nodes.get(&number)).map_or(0, |node| node.stamp)
+    }
+
+    /// The server has answered a question about a file to which nothing is to be written any more.
+    /// If that was so when the question began, the size at the server is the file's.
+    pub(crate) fn answered(&mut self, number: u64, stamp: u64) {
+        if let Some(node) = self.nodes.get_mut(&number)
+            && node.stamp == stamp
+        {
+            node.end = 0;
+        }
+    }
+
+    /// A file is opened to be written that has this size at the server. Whether the kernel must
+    /// get its attributes first: it would append at another place. It is asked once.
+    pub(crate) fn must_look_again(&mut self, number: u64, size: u64) -> bool {
+        let Some(node) = self.nodes.get_mut(&number) else { return false };
+        let asks = size != node.size && node.asked_again.is_none_or(|told| told == node.told);
+        node.asked_again = asks.then_some(node.told);
+        asks
+    }
+
+    /// Bytes that the kernel has are not at the server: they are not used when the file is opened
+    /// next.
+    pub(crate) fn lost(&mut self, number: u64) {
+        if let Some(node) = self.nodes.get_mut(&number) {
+            node.cached = None;
         }
     }
 
@@ -316,23 +381,48 @@ impl Inodes {
     /// A file that is open has lost its name, and has this one.
     pub(crate) fn hide(&mut self, number: u64, parent: u64, name: &[u8]) {
         self.moved(number, parent, name);
-        if let Some(node) = self.nodes.get_mut(&number) {
-            node.hidden = true;
+        self.hides(number, parent, name);
+    }
+
+    /// A file has this name, too, until it is closed.
+    pub(crate) fn hides(&mut self, number: u64, parent: u64, name: &[u8]) {
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        node.hidden.push((parent, name.to_vec()));
+        // The directory's path is needed to remove the name.
+        if let Some(above) = self.nodes.get_mut(&parent) {
+            above.children += 1;
         }
     }
 
-    /// A file that is hidden no longer needs its name.
-    pub(crate) fn unhide(&mut self, number: u64) -> bool {
-        self.nodes.get_mut(&number).is_some_and(|node| std::mem::take(&mut node.hidden))
+    /// The names that a file no longer needs. The caller says when they [are
+    /// removed](Self::unhidden).
+    pub(crate) fn unhide(&mut self, number: u64) -> Vec<(u64, Vec<u8>)> {
+        let hidden = self.nodes.get_mut(&number).map(|node| std::mem::take(&mut node.hidden));
+        self.drop_unused(number);
+        hidden.unwrap_or_default()
+    }
+
+    /// A name in this directory was removed.
+    pub(crate) fn unhidden(&mut self, parent: u64) {
+        self.child_left(parent);
     }
 
     /// All that are hidden.
     pub(crate) fn hidden(&self) -> Vec<u64> {
-        self.nodes.iter().filter(|(_, node)| node.hidden).map(|(&number, _)| number).collect()
+        let hidden = self.nodes.iter().filter(|(_, node)| !node.hidden.is_empty());
+        hidden.map(|(&number, _)| number).collect()
     }
 
     /// A file has another name now.
     pub(crate) fn renamed(&mut self, from: (u64, &[u8]), to: (u64, &[u8])) {
+        // A name that a user gave it stays.
+        let kept = self.nodes.values_mut().find_map(|node| {
+            let is_from = |hidden: &(u64, Vec<u8>)| hidden.0 == from.0 && hidden.1 == from.1;
+            node.hidden.iter().position(is_from).map(|at| node.hidden.remove(at))
+        });
+        if let Some((parent, _)) = kept {
+            self.child_left(parent);
+        }
         if let Some(number) = self.named(from.0, from.1) {
             self.moved(number, to.0, to.1);
         }
@@ -372,6 +462,7 @@ impl Inodes {
             && let Some(node) = self.nodes.get(&number)
             && node.lookups == 0
             && node.children == 0
+            && node.hidden.is_empty()
         {
             let parent = node.parent;
             if let Some(node) = self.nodes.remove(&number) {
@@ -391,192 +482,4 @@ impl Inodes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use gigae_share::Attributes;
-
-    fn inode(kind: Kind, id: u64, version: u64) -> Inode {
-        let attributes = Attributes {
-            kind,
-            sparse: false,
-            mode: 0o644,
-            size: 0,
-            seconds: 0,
-            nanoseconds: 0,
-            version,
-        };
-        Inode { attributes, id, links: 1, blocks: 0, changed: (0, 0) }
-    }
-
-    fn directory(id: u64) -> Inode {
-        inode(Kind::Directory, id, 0)
-    }
-
-    #[test]
-    fn a_path_has_the_names_by_which_the_kernel_found_a_file() {
-        let mut inodes = Inodes::new(b"top".to_vec(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
-        let b = inodes.found(a, b"\xff", &inode(Kind::File, 3, 7)).unwrap();
-        assert_eq!(inodes.path(ROOT).unwrap(), b"top");
-        assert_eq!(inodes.path(b).unwrap(), b"top/a/\xff");
-        // Renamed at the server.
-        inodes.found(ROOT, b"c", &directory(2));
-        assert_eq!(inodes.path(b).unwrap(), b"top/c/\xff");
-        assert!(Inodes::new(Vec::new(), &directory(5)).path(ROOT).unwrap().is_empty());
-        assert!(inodes.is(ROOT, &directory(100)) && !inodes.is(ROOT, &directory(1)));
-    }
-
-    #[test]
-    fn what_the_kernel_has_forgotten_takes_no_memory() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
-        let b = inodes.found(a, b"b", &inode(Kind::File, 3, 7)).unwrap();
-        inodes.found(a, b"b", &inode(Kind::File, 3, 7));
-        // The path of `b` needs it.
-        inodes.forgotten(a, 1);
-        assert_eq!(inodes.path(b).unwrap(), b"a/b");
-        inodes.forgotten(b, 1);
-        assert_eq!(inodes.len(), 3);
-        inodes.forgotten(b, 1);
-        assert_eq!(inodes.len(), 1);
-        // One file has two names. The kernel forgets the directory of the first one.
-        let c = inodes.found(ROOT, b"c", &directory(4)).unwrap();
-        let d = inodes.found(ROOT, b"d", &directory(5)).unwrap();
-        inodes.found(c, b"x", &inode(Kind::File, 6, 7));
-        inodes.found(d, b"y", &inode(Kind::File, 6, 7));
-        inodes.forgotten(c, 1);
-        assert_eq!(inodes.len(), 3, "nothing is beneath it any more");
-        inodes.forgotten(6, 2);
-        inodes.forgotten(d, 1);
-        inodes.forgotten(ROOT, 1);
-        assert_eq!(inodes.len(), 1);
-    }
-
-    #[test]
-    fn what_is_renamed_has_its_new_path_with_all_beneath_it() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
-        let b = inodes.found(a, b"b", &directory(3)).unwrap();
-        let c = inodes.found(b, b"c", &inode(Kind::File, 4, 7)).unwrap();
-        inodes.renamed((a, b"b"), (ROOT, b"d"));
-        assert_eq!(inodes.path(c).unwrap(), b"d/c");
-        assert_eq!((inodes.named(a, b"b"), inodes.named(ROOT, b"d")), (None, Some(b)));
-        inodes.renamed((ROOT, b"missing"), (ROOT, b"x"));
-        inodes.forgotten(a, 1);
-        inodes.forgotten(c, 1);
-        inodes.forgotten(b, 1);
-        assert_eq!((inodes.len(), inodes.names.len()), (1, 0));
-    }
-
-    #[test]
-    fn a_file_that_is_removed_while_it_is_open_is_hidden_until_it_is_closed() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &sized(7, 50)).unwrap();
-        inodes.open(a);
-        inodes.open(a);
-        inodes.wrote(a, 90);
-        assert_eq!((inodes.size(a, 50), inodes.size(a, 95), inodes.size(77, 5)), (90, 95, 5));
-        inodes.hide(a, ROOT, b".hidden");
-        // Another one has its name.
-        let b = inodes.found(ROOT, b"a", &inode(Kind::File, 3, 7)).unwrap();
-        assert_eq!(
-            (inodes.named(ROOT, b"a"), inodes.path(a).unwrap()),
-            (Some(b), b".hidden".into())
-        );
-        assert!(!inodes.close(a) && inodes.is_open(a));
-        assert_eq!(inodes.hidden(), [a]);
-        assert!(inodes.close(a) && inodes.unhide(a) && !inodes.unhide(a));
-        inodes.is_written(a, 0);
-        assert_eq!(inodes.size(a, 50), 50);
-        inodes.forgotten(a, 1);
-        inodes.forgotten(b, 1);
-        assert_eq!((inodes.len(), inodes.names.len()), (1, 0));
-    }
-
-    #[test]
-    fn no_directory_is_beneath_itself_whatever_a_server_says() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &directory(2)).unwrap();
-        let b = inodes.found(a, b"b", &directory(3)).unwrap();
-        assert_eq!(inodes.found(b, b"a", &directory(2)), None);
-        assert_eq!(inodes.found(b, b"b", &directory(3)), None);
-        assert_eq!(inodes.path(b).unwrap(), b"a/b");
-        // It may well have moved.
-        assert_eq!(inodes.found(ROOT, b"b", &directory(3)), Some(b));
-        assert_eq!(inodes.found(b, b"a", &directory(2)), Some(a));
-        assert_eq!(inodes.path(a).unwrap(), b"b/a");
-    }
-
-    #[test]
-    fn a_path_that_is_too_long_for_the_kernel_is_none() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let mut parent = ROOT;
-        for id in 2..30 {
-            parent = inodes.found(parent, &[b'n'; 255], &directory(id)).unwrap();
-        }
-        assert_eq!(inodes.path(parent), None);
-        assert_eq!(inodes.path(10).unwrap().len(), 9 * 256 - 1);
-    }
-
-    #[test]
-    fn the_kernel_keeps_bytes_only_of_one_version() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &inode(Kind::File, 2, 7)).unwrap();
-        assert!(!inodes.opened(a, 7));
-        inodes.read(a, 7);
-        assert!(inodes.opened(a, 7));
-        assert!(!inodes.opened(a, 8));
-        // It changes while it is open.
-        inodes.read(a, 9);
-        assert!(!inodes.opened(a, 8));
-        assert!(inodes.seen(a, &inode(Kind::File, 2, 10)));
-        assert!(inodes.seen(a, &inode(Kind::File, 2, 8)));
-        assert!(!inodes.seen(a, &inode(Kind::File, 2, 8)));
-    }
-
-    fn sized(version: u64, size: u64) -> Inode {
-        let mut inode = inode(Kind::File, 2, version);
-        inode.attributes.size = size;
-        inode
-    }
-
-    #[test]
-    fn an_entry_for_which_the_kernel_has_no_room_changes_nothing_that_it_knows() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        assert_eq!(inodes.told(2), None);
-        let a = inodes.found(ROOT, b"a", &sized(7, 50)).unwrap();
-        let told = inodes.told(a);
-        inodes.found(ROOT, b"a", &sized(8, 90));
-        inodes.restore(a, told);
-        assert_eq!(inodes.told(a), Some((7, 50)));
-        // The kernel learns of the change when the file is opened.
-        assert!(inodes.seen(a, &sized(8, 90)));
-        // One that the kernel does not know at all is not kept.
-        let told = inodes.told(3);
-        inodes.found(ROOT, b"b", &inode(Kind::File, 3, 7));
-        inodes.restore(3, told);
-        assert_eq!(inodes.len(), 2);
-        inodes.forgotten(a, 1);
-        assert_eq!(inodes.len(), 1);
-    }
-
-    #[test]
-    fn the_kernel_takes_an_early_end_only_if_it_got_no_attributes_meanwhile() {
-        let mut inodes = Inodes::new(Vec::new(), &directory(100));
-        let a = inodes.found(ROOT, b"a", &sized(7, 1000)).unwrap();
-        let begun = inodes.read_begins(a);
-        assert!(inodes.read_ends_at(a, 1000, begun), "its end");
-        let (first, second) = (inodes.read_begins(a), inodes.read_begins(a));
-        // The second one has nothing, and arrives before the first one.
-        assert!(inodes.read_ends_at(a, 500, second));
-        assert!(!inodes.read_ends_at(a, 100, first));
-        let again = inodes.read_begins(a);
-        assert!(inodes.read_ends_at(a, 100, again), "asked again");
-        let begun = inodes.read_begins(a);
-        inodes.seen(a, &sized(8, 1000));
-        assert!(!inodes.read_ends_at(a, 100, begun));
-        let begun = inodes.read_begins(a);
-        inodes.seen(a, &sized(9, 100));
-        assert!(inodes.read_ends_at(a, 100, begun), "it knows");
-    }
-}
+mod tests;

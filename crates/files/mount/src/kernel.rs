@@ -54,7 +54,7 @@ impl Filesystem for Kernel {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.as_bytes().to_vec();
-        self.calls.put(Call::Lookup { parent: parent.0, name, reply });
+        self.calls.put(Call::Lookup { parent: parent.0, name, begun: 0, reply });
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {
@@ -62,7 +62,7 @@ impl Filesystem for Kernel {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.calls.put(Call::Attributes { number: number.0, reply });
+        self.calls.put(Call::Attributes { number: number.0, begun: 0, reply });
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
@@ -253,7 +253,7 @@ impl Filesystem for Kernel {
             _ => return reply.error(Errno::EINVAL),
         };
         let (from, to) = (named(parent, name), named(to, to_name));
-        let edit = Edit::Rename { from, to, new, hidden: None };
+        let edit = Edit::Rename { from, to, new, hidden: None, linked: false };
         self.edit(edit, EditReply::Done(reply));
     }
 

@@ -8,10 +8,13 @@
 //! it fails. So no program that shares the file takes the error from another one.
 
 use gigae_share::{Fault, PART};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Bytes that wait, or are on their way, before programs that write have to wait.
 const MOST_BYTES: usize = 16 << 20;
+
+/// Bytes that a chunk counts at least: it takes memory, too.
+const LEAST_BYTES: usize = 4096;
 
 /// Chunks on their way. The server receives as many at a time.
 const MOST_IN_FLIGHT: usize = 8;
@@ -25,6 +28,11 @@ pub(crate) struct Chunk {
     pub(crate) place: u64,
     pub(crate) offset: u64,
     pub(crate) data: Vec<u8>,
+}
+
+/// What a chunk of this length takes of [`MOST_BYTES`].
+fn taken_by(len: u64) -> usize {
+    (len as usize).max(LEAST_BYTES)
 }
 
 impl Chunk {
@@ -82,6 +90,9 @@ pub(crate) struct Writes {
     place: u64,
     bytes: usize,
     in_flight: usize,
+    /// The start of the server's machine in which the first bytes of a file arrived that are not
+    /// synced, also of files that are closed.
+    boots: HashMap<u64, u64>,
 }
 
 impl Writes {
@@ -89,19 +100,21 @@ impl Writes {
     pub(crate) fn add(&mut self, number: u64, mut offset: u64, mut data: Vec<u8>) {
         let file = self.files.entry(number).or_default();
         file.is_closed = false;
-        self.bytes += data.len();
         if let Some(last) = file.waiting.back_mut()
             && last.end() == offset
             && last.place > file.wanted
             && last.data.len() < PART
         {
             let taken = data.len().min(PART - last.data.len());
+            self.bytes -= taken_by(last.data.len() as u64);
             last.data.extend_from_slice(&data[..taken]);
+            self.bytes += taken_by(last.data.len() as u64);
             data.drain(..taken);
             offset += taken as u64;
         }
         if !data.is_empty() {
             self.place += 1;
+            self.bytes += taken_by(data.len() as u64);
             file.waiting.push_back(Chunk { number, place: self.place, offset, data });
             self.waiting.insert(number);
         }
@@ -158,7 +171,10 @@ impl Writes {
         let at = file.in_flight.iter().position(|sent| sent.place == place)?;
         let sent = file.in_flight.swap_remove(at);
         self.in_flight -= 1;
-        self.bytes -= (sent.end - sent.offset) as usize;
+        if let Ok(boot) = result {
+            self.boots.entry(number).or_insert(boot);
+        }
+        self.bytes -= taken_by(sent.end - sent.offset);
         let failed = match result {
             // What was written before may be lost with the machine's memory.
             Ok(boot) if *file.boot.get_or_insert(boot) != boot => Some(Fault::Unknown),
@@ -170,7 +186,7 @@ impl Writes {
             file.error = Some(fault);
             self.waiting.remove(&number);
             for dropped in file.waiting.drain(..) {
-                self.bytes -= dropped.data.len();
+                self.bytes -= taken_by(dropped.data.len() as u64);
             }
         }
         self.drop_unused(number);
@@ -185,13 +201,23 @@ impl Writes {
     /// A file was synced in this start of the server's machine. Whether that is the one in which
     /// all of it was written; if not, that is the file's error.
     pub(crate) fn synced(&mut self, number: u64, boot: u64) -> Option<Fault> {
-        let file = self.files.get_mut(&number)?;
-        if file.boot.is_some_and(|before| before != boot) {
-            file.error.get_or_insert(Fault::Unknown);
+        let before = self.boots.remove(&number);
+        let lost = before.filter(|before| *before != boot).map(|_| Fault::Unknown);
+        let Some(file) = self.files.get_mut(&number) else { return lost };
+        if let Some(fault) = lost {
+            file.error.get_or_insert(fault);
         }
         // More may have been written since.
         file.boot = Some(boot);
+        if !file.is_idle() {
+            self.boots.insert(number, boot);
+        }
         file.error
+    }
+
+    /// The kernel does not know the file any more.
+    pub(crate) fn forgotten(&mut self, number: u64) {
+        self.boots.remove(&number);
     }
 
     /// Where the bytes of a file end that the server does not have; 0 if it has all.
@@ -326,6 +352,40 @@ mod tests {
         writes.add(7, 0, vec![1; 10]);
         next(&mut writes);
         assert_eq!(writes.done((7, 3), Ok(101)), Some(Fault::Unknown));
+    }
+
+    #[test]
+    fn a_restart_between_closing_a_file_and_syncing_it_is_an_error() {
+        let mut writes = Writes::default();
+        writes.add(7, 0, vec![1; 10]);
+        next(&mut writes);
+        writes.done((7, 1), Ok(100));
+        writes.closed(7);
+        // Others may write to it, but it cannot be synced.
+        writes.add(7, 0, vec![1; 10]);
+        next(&mut writes);
+        assert_eq!(writes.done((7, 2), Ok(101)), None);
+        assert_eq!(writes.synced(7, 101), Some(Fault::Unknown));
+        writes.closed(7);
+        assert_eq!(writes.synced(7, 101), None, "it was said");
+        writes.add(7, 0, vec![1; 10]);
+        next(&mut writes);
+        writes.done((7, 3), Ok(101));
+        writes.closed(7);
+        writes.forgotten(7);
+        assert_eq!(writes.synced(7, 102), None);
+        assert!(writes.boots.is_empty());
+    }
+
+    #[test]
+    fn many_short_chunks_count_for_the_memory_that_they_take() {
+        let mut writes = Writes::default();
+        let most = (MOST_BYTES / LEAST_BYTES) as u64;
+        for n in 0..=most {
+            assert!(!writes.is_full());
+            writes.add(7, n * 2, vec![0; 1]);
+        }
+        assert!(writes.is_full());
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl Mounted {
             | Call::Open { number, .. }
             | Call::Read { number, .. }
             | Call::Flush { number, .. }
+            | Call::Unhide { number, .. }
             | Call::Forget { number, .. } => Some(*number),
             Call::Edit(edit, ..) => edit.follows(),
             _ => None,
@@ -69,7 +70,12 @@ impl Mounted {
     /// Its file has all that was written before.
     fn start(&mut self, now: Duration, call: Call) {
         match call {
-            Call::Forget { number, lookups } => self.inodes.forgotten(number, lookups),
+            Call::Forget { number, lookups } => {
+                self.inodes.forgotten(number, lookups);
+                if self.inodes.id(number).is_none() {
+                    self.writes.forgotten(number);
+                }
+            }
             Call::Release { number } => self.release(now, number),
             Call::Flush { number, reply } => match self.writes.error(number) {
                 Some(fault) => reply.error(errno(fault, false)),
@@ -89,7 +95,7 @@ impl Mounted {
                     self.ask(now, Call::Edit(edit, reply, begun));
                 }
             }
-            Call::Lookup { parent, name, reply }
+            Call::Lookup { parent, name, reply, .. }
                 if self.names.lacks(parent, &name, Instant::now()) =>
             {
                 reply.error(Errno::ENOENT);
@@ -157,7 +163,13 @@ impl Mounted {
 
     /// A chunk is at the server, or has failed.
     fn sent(&mut self, number: u64, place: u64, result: Result<u64, Fault>) {
-        if let Some(fault) = self.writes.done((number, place), result)
+        let is_lost = result.is_err();
+        let fault = self.writes.done((number, place), result);
+        if is_lost || fault.is_some() {
+            self.inodes.lost(number);
+        }
+        self.inodes.settled(number);
+        if let Some(fault) = fault
             && self.order.troubles.len() < MOST_TROUBLES
         {
             let path = self.inodes.path(number).unwrap_or_default();
@@ -182,15 +194,19 @@ impl Mounted {
         self.unhide(now, number);
     }
 
-    /// Removes the name that a file was given when it was removed.
+    /// Removes the names that a file was given when it was removed, once the server has what was
+    /// written to it.
     fn unhide(&mut self, now: Duration, number: u64) {
-        if self.inodes.unhide(number)
-            && let Some(path) = self.inodes.path(number)
-        {
-            let change = Change::Remove { path, directory: false };
-            self.caller.ask(now, request(change), Call::Unhide);
+        let Some(id) = self.inodes.id(number) else { return };
+        for name in self.inodes.unhide(number) {
             self.order.unhiding += 1;
+            self.begin(now, Call::Unhide { number, id, name });
         }
+    }
+
+    fn unhidden(&mut self, parent: u64) {
+        self.order.unhiding -= 1;
+        self.inodes.unhidden(parent);
     }
 
     /// A file that is open keeps a name.
@@ -200,7 +216,7 @@ impl Mounted {
         };
         let hidden = match edit {
             Edit::Remove { at, directory: false, hidden } => open(at).map(|_| hidden),
-            Edit::Rename { from, to, new: false, hidden } => {
+            Edit::Rename { from, to, new: false, hidden, .. } => {
                 let moved = self.inodes.named(from.0, &from.1);
                 open(to).filter(|&number| moved != Some(number)).map(|_| hidden)
             }
@@ -225,8 +241,8 @@ impl Mounted {
                 self.sent(number, place, Ok(changed.boot));
                 None
             }
-            (Call::Unhide, _) => {
-                self.order.unhiding -= 1;
+            (Call::Unhide { name: (parent, _), .. }, _) => {
+                self.unhidden(parent);
                 None
             }
             (call, _) => Some(call),
@@ -237,15 +253,24 @@ impl Mounted {
     pub(crate) fn failed(&mut self, now: Duration, call: Call, fault: Fault) {
         match call {
             Call::Sent { number, place } => self.sent(number, place, Err(fault)),
-            Call::Unhide => self.order.unhiding -= 1,
-            Call::Edit(Edit::Rename { from, to, new, hidden: Some(_) }, reply, begun)
-                if fault != Fault::Silent =>
-            {
-                // A file system without hard links: what is open there is lost with its name.
-                let edit = Edit::Rename { from, to, new, hidden: None };
+            Call::Unhide { name: (parent, _), .. } => self.unhidden(parent),
+            Call::Edit(
+                Edit::Rename { from, to, new, hidden: Some(_), linked: false },
+                reply,
+                begun,
+            ) if matches!(fault, Fault::Unsupported | Fault::NotFound | Fault::Changed) => {
+                // A file system without hard links: what is open there is lost with its name. Or
+                // another file has that name by now.
+                let edit = Edit::Rename { from, to, new, hidden: None, linked: false };
                 self.ask(now, Call::Edit(edit, reply, begun));
             }
             call => {
+                if let Call::Edit(Edit::Rename { to, hidden: Some(name), .. }, ..) = &call
+                    && let Some(number) = self.inodes.named(to.0, &to.1)
+                {
+                    // It may have that name, which then goes when the file is closed.
+                    self.inodes.hides(number, to.0, name);
+                }
                 if let Call::Edit(edit, ..) = &call {
                     if edit.is_alone() {
                         self.order.alone = None;
@@ -271,12 +296,8 @@ impl Mounted {
             let known = (changed.done.directory, begun);
             self.names.changed((*directory, name), is_there, known);
         }
-        if let Edit::Rename { to, hidden: hidden @ Some(_), .. } = &mut edit
-            && let Some(name) = hidden.take()
-        {
-            if let Some(number) = self.inodes.named(to.0, &to.1) {
-                self.inodes.hide(number, to.0, &name);
-            }
+        if let Edit::Rename { hidden: Some(_), linked: linked @ false, .. } = &mut edit {
+            *linked = true;
             return self.ask(now, Call::Edit(edit, reply, begun));
         }
         if edit.is_alone() {
@@ -331,7 +352,12 @@ impl Mounted {
                 self.inodes.changed(number, &inode);
                 reply.attr(&TIME_TO_LIVE, &self.attributes(number, &inode));
             }
-            (Edit::Rename { from, to, .. }, EditReply::Done(reply), None) => {
+            (Edit::Rename { from, to, hidden, .. }, EditReply::Done(reply), None) => {
+                if let Some(hidden) = hidden
+                    && let Some(number) = self.inodes.named(to.0, &to.1)
+                {
+                    self.inodes.hide(number, to.0, &hidden);
+                }
                 self.inodes.renamed((from.0, &from.1), (to.0, &to.1));
                 reply.ok();
             }

@@ -37,6 +37,8 @@ pub enum Change {
     Remove {
         /// Its path.
         path: Vec<u8>,
+        /// Its identity. 0: whatever has this path.
+        id: u64,
         /// It is a directory.
         directory: bool,
     },
@@ -46,7 +48,8 @@ pub enum Change {
         from: Vec<u8>,
         /// Its new one.
         to: Vec<u8>,
-        /// Its identity, by which a rename that was carried out before is recognized.
+        /// Its identity, by which a rename that was carried out before is recognized. 0: whatever
+        /// has this path.
         id: u64,
         /// Nothing may be there.
         new: bool,
@@ -200,9 +203,10 @@ impl Change {
                 out.put_string(path);
                 out.put_string(target);
             }
-            Self::Remove { path, directory } => {
+            Self::Remove { path, id, directory } => {
                 out.put(&[4, u8::from(*directory)]);
                 out.put_string(path);
+                out.put(&id.to_le_bytes());
             }
             Self::Rename { from, to, id, new } => {
                 out.put(&[5, u8::from(*new)]);
@@ -269,7 +273,7 @@ impl Change {
             }
             4 => {
                 let directory = flag(from)?;
-                Self::Remove { path: path(from)?, directory }
+                Self::Remove { path: path(from)?, id: from.u64()?, directory }
             }
             5 => {
                 let new = flag(from)?;

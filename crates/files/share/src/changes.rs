@@ -3,7 +3,8 @@
 //! A client asks again when an answer may be lost, and a second `mkdir` would fail. So the server
 //! keeps the answers to the last changes of each client. After a restart it has none of them. Then
 //! the kinds of changes that can be repeated are. For the others it looks whether the change is
-//! there, and if that does not say it, it answers [`Fault::Unknown`].
+//! there, and if that does not say it, it answers [`Fault::Unknown`]. A source removes and renames
+//! nothing but the file that is meant, so another file that has the name by now stays.
 
 use crate::change::{Change, Changed, Done, MOST_CHANGES, Ticket};
 use crate::error::Fault;
@@ -27,6 +28,18 @@ struct Record {
     answers: BTreeMap<u64, Result<Done, Fault>>,
 }
 
+/// A change that goes on.
+#[derive(Debug)]
+struct Work<C> {
+    /// The number that the source got.
+    number: u64,
+    client: C,
+    /// The number of the client's record, and that of the change.
+    change: (u64, u64),
+    /// The requests to be answered: more than one if it was asked for again.
+    requests: Vec<u32>,
+}
+
 /// The last changes of each client.
 #[derive(Debug)]
 pub(crate) struct Changes<C> {
@@ -34,24 +47,26 @@ pub(crate) struct Changes<C> {
     records: VecDeque<(C, Record)>,
     next: u64,
     boot: u64,
+    works: Vec<Work<C>>,
+    next_work: u64,
 }
 
 impl<C> Changes<C> {
     pub(crate) fn new(start: u64, boot: u64) -> Self {
-        Self { records: VecDeque::new(), next: start, boot }
+        Self { records: VecDeque::new(), next: start, boot, works: Vec::new(), next_work: 0 }
     }
 }
 
 impl<C: Copy + Eq> Changes<C> {
-    /// Carries out a change, but not again. `out` becomes the reply.
+    /// Carries out a change, but not again. `out` becomes the reply. `false`: it goes on, and the
+    /// request of this number is answered [later](Self::finished).
     pub(crate) fn make(
         &mut self,
-        (client, ticket): (C, Ticket),
+        (client, request, ticket): (C, u32, Ticket),
         change: &Change,
         source: &mut impl Source,
         out: &mut Vec<u8>,
-    ) -> Result<(), Fault> {
-        let boot = self.boot;
+    ) -> Result<bool, Fault> {
         let record = self.record(client, ticket.client);
         record.oldest = record.oldest.max(ticket.oldest);
         record.answers = record.answers.split_off(&record.oldest);
@@ -60,28 +75,83 @@ impl<C: Copy + Eq> Changes<C> {
             return Err(Fault::Invalid);
         }
         let number = record.number;
-        let answer = match record.answers.get(&ticket.number) {
-            Some(answer) => *answer,
+        let known = record.answers.get(&ticket.number).copied();
+        let is =
+            |work: &&mut Work<C>| work.client == client && work.change == (number, ticket.number);
+        if let Some(work) = self.works.iter_mut().find(is) {
+            work.requests.push(request);
+            return Ok(false);
+        }
+        let answer = match known {
+            Some(answer) => answer,
             None => {
+                self.next_work += 1;
+                let Some(answer) = source.begin(change, self.next_work) else {
+                    self.works.push(Work {
+                        number: self.next_work,
+                        client,
+                        change: (number, ticket.number),
+                        requests: vec![request],
+                    });
+                    return Ok(false);
+                };
                 let forgotten = ticket.sent_to != 0 && ticket.sent_to != number;
-                let answer = match source.change(change) {
+                let answer = match answer {
                     Err(fault) if forgotten => repeated(change, fault, source),
                     answer => answer,
                 };
-                // That is asked again, and not answered.
-                if answer != Err(Fault::Busy) {
-                    if record.answers.len() as u64 >= MOST_CHANGES {
-                        record.answers.pop_first();
-                    }
-                    record.answers.insert(ticket.number, answer);
-                }
+                self.keep((number, ticket.number), answer);
                 answer
             }
         };
-        let done = answer?;
+        self.reply(number, answer?, out);
+        Ok(true)
+    }
+
+    /// Keeps the answer to a change of this record.
+    fn keep(&mut self, (record, number): (u64, u64), answer: Result<Done, Fault>) {
+        // That is asked again, and not answered.
+        if answer == Err(Fault::Busy) {
+            return;
+        }
+        if let Some((_, record)) = self.records.iter_mut().rev().find(|(_, r)| r.number == record) {
+            if record.answers.len() as u64 >= MOST_CHANGES {
+                record.answers.pop_first();
+            }
+            record.answers.insert(number, answer);
+        }
+    }
+
+    fn reply(&self, record: u64, done: Done, out: &mut Vec<u8>) {
         crate::server::begin(ReplyHeader::Changed, out);
-        Changed { record: number, boot, done }.encode(out);
-        Ok(())
+        Changed { record, boot: self.boot, done }.encode(out);
+    }
+
+    /// What a source had begun has ended. Returns whose requests these replies answer.
+    pub(crate) fn finished(
+        &mut self,
+        work: u64,
+        answer: Result<Done, Fault>,
+    ) -> Vec<(C, u32, Vec<u8>)> {
+        let Some(at) = self.works.iter().position(|begun| begun.number == work) else {
+            return Vec::new();
+        };
+        let work = self.works.swap_remove(at);
+        self.keep(work.change, answer);
+        let replies = work.requests.into_iter().map(|request| {
+            let mut out = Vec::new();
+            match answer {
+                Ok(done) => self.reply(work.change.0, done, &mut out),
+                Err(fault) => crate::server::failed(fault, &mut out),
+            }
+            (work.client, request, out)
+        });
+        replies.collect()
+    }
+
+    /// What was written and not synced may be lost, as by a new start of the machine.
+    pub(crate) fn lost(&mut self) {
+        self.boot = self.boot.wrapping_add(1);
     }
 
     /// The record of a client, which is a new one if the client is.
@@ -107,12 +177,14 @@ impl<C: Copy + Eq> Changes<C> {
 /// The answer to a change that has failed now, and may have been carried out before.
 fn repeated(change: &Change, fault: Fault, source: &mut impl Source) -> Result<Done, Fault> {
     match (change, fault) {
-        // What was to be removed is not there.
-        (Change::Remove { .. }, Fault::NotFound) => Ok(Done::default()),
-        (Change::Rename { to, id, .. }, Fault::NotFound | Fault::Exists) => match source.stat(to) {
-            Ok((inode, _)) if inode.id == *id => Ok(Done::default()),
-            _ => Err(fault),
-        },
+        // What was to be removed is not there, or something else has its name.
+        (Change::Remove { .. }, Fault::NotFound | Fault::Changed) => Ok(Done::default()),
+        (Change::Rename { to, id, .. }, Fault::NotFound | Fault::Exists | Fault::Changed) => {
+            match source.stat(to) {
+                Ok((inode, _)) if inode.id == *id => Ok(Done::default()),
+                _ => Err(fault),
+            }
+        }
         (Change::Link { to, id, .. }, Fault::Exists) => match source.stat(to) {
             Ok((inode, _)) if inode.id == *id => Ok(made(inode)),
             _ => Err(fault),

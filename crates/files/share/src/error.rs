@@ -59,10 +59,12 @@ pub enum Fault {
     TooBig = 25,
     /// The server was restarted, and does not know whether it has made a change before.
     Unknown = 26,
+    /// The two names are in different file systems.
+    OtherDisk = 27,
 }
 
 impl Fault {
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 27] = [
         Self::NotFound,
         Self::Denied,
         Self::Escapes,
@@ -89,6 +91,7 @@ impl Fault {
         Self::Quota,
         Self::TooBig,
         Self::Unknown,
+        Self::OtherDisk,
     ];
 
     /// The one with this number.
@@ -157,6 +160,7 @@ impl fmt::Display for Fault {
                 "the server was restarted and does not know whether it made the change; look at \
                  the file and try again"
             }
+            Self::OtherDisk => "the names are in different file systems; copy the file instead",
             Self::Nonsense => "the answer makes no sense; use the same release at both ends",
         })
     }
@@ -174,6 +178,6 @@ mod tests {
             assert_eq!(Fault::from_byte(fault as u8), Some(fault));
             assert!(!fault.to_string().contains('\n'));
         }
-        assert_eq!((Fault::from_byte(0), Fault::from_byte(27)), (None, None));
+        assert_eq!((Fault::from_byte(0), Fault::from_byte(28)), (None, None));
     }
 }

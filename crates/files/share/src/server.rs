@@ -1,6 +1,7 @@
 //! The side that answers.
 
 use crate::bytes::Write;
+use crate::change::Done;
 use crate::changes::Changes;
 use crate::entry::Entry;
 use crate::error::Fault;
@@ -49,6 +50,8 @@ pub enum Answer {
         /// Which push.
         id: u64,
     },
+    /// Nothing now: the [reply](Server::finished) comes when the change has ended.
+    Later,
     /// Nothing: the client breaks the rules.
     Ignore,
 }
@@ -99,8 +102,11 @@ impl<C: Copy + Eq + Hash> Server<C> {
             Some(Request::Status) => return Answer::Status(number),
             Some(Request::Cancel { id }) => return Answer::Cancel { number, id },
             Some(Request::Change { ticket, change }) if self.in_all <= MOST_IN_ALL => {
-                if let Err(fault) = self.changes.make((client, ticket), &change, source, out) {
-                    failed(fault, out);
+                let asked = (client, number, ticket);
+                match self.changes.make(asked, &change, source, out) {
+                    Ok(true) => {}
+                    Ok(false) => return Answer::Later,
+                    Err(fault) => failed(fault, out),
                 }
             }
             Some(request) if self.in_all <= MOST_IN_ALL => {
@@ -112,6 +118,17 @@ impl<C: Copy + Eq + Hash> Server<C> {
             None => failed(Fault::Invalid, out),
         }
         Answer::Reply(number)
+    }
+
+    /// A change that its source had [begun](Source::begin) has ended. Returns replies, and to which
+    /// requests of which clients they go.
+    pub fn finished(&mut self, work: u64, answer: Result<Done, Fault>) -> Vec<(C, u32, Vec<u8>)> {
+        self.changes.finished(work, answer)
+    }
+
+    /// The disk has failed: what clients have written and not synced may be lost. All learn of it.
+    pub fn lost(&mut self) {
+        self.changes.lost();
     }
 
     /// A reply to this client has arrived there, or is lost.

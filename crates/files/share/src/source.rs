@@ -90,6 +90,12 @@ pub trait Source {
         Err(Fault::ReadOnly)
     }
 
+    /// Begins a change. `None`: it takes long, and the caller of the server says later that it [has
+    /// ended](crate::Server::finished), with this number.
+    fn begin(&mut self, change: &Change, _work: u64) -> Option<Result<Done, Fault>> {
+        Some(self.change(change))
+    }
+
     /// How much room the file system has in which the file of this path is.
     fn space(&mut self, _path: &[u8]) -> Result<Space, Fault> {
         Err(Fault::Invalid)

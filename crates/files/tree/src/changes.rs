@@ -4,13 +4,14 @@
 //! anything: only regular files are opened to be written.
 
 use crate::beneath::{self, CAREFULLY, Symlinks};
-use crate::fault::of_change;
+use crate::fault::{of_change, of_link, of_name};
 use crate::inode;
 use gigae_share::{Change, Done, Fault, Inode, Kind, valid_name};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod,
-    fsync, ftruncate, linkat, mkdirat, openat, renameat_with, symlinkat, unlinkat, utimensat,
+    fstat, fsync, ftruncate, linkat, mkdirat, openat, renameat_with, symlinkat, unlinkat,
+    utimensat,
 };
 use rustix::io::Errno;
 
@@ -84,9 +85,10 @@ impl Changes {
                     found(&parent, name)
                 })?
             }
-            Change::Remove { path, directory } => {
+            Change::Remove { path, id, directory } => {
                 let (parent, name) = parent(root, path)?;
                 let flags = if *directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                has(&parent, name, *id)?;
                 // It would keep its room on the disk.
                 self.open.retain(|written| written.path != *path);
                 self.names(&parent, || {
@@ -106,14 +108,15 @@ impl Changes {
                 let (from, from_name) = parent(root, from)?;
                 is(found(&from, from_name)?, *id)?;
                 let (to, to_name) = parent(root, to)?;
-                linkat(&from, from_name, &to, to_name, AtFlags::empty()).map_err(of_change)?;
+                linkat(&from, from_name, &to, to_name, AtFlags::empty()).map_err(of_link)?;
                 found(&to, to_name)
             }
-            Change::Rename { from: old, to: new_path, new, .. } => {
+            Change::Rename { from: old, to: new_path, id, new } => {
                 let (from, from_name) = parent(root, old)?;
                 let (to, to_name) = parent(root, new_path)?;
+                has(&from, from_name, *id)?;
                 let flags = if *new { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-                renameat_with(&from, from_name, &to, to_name, flags).map_err(of_change)?;
+                renameat_with(&from, from_name, &to, to_name, flags).map_err(of_name)?;
                 self.open.retain(|written| written.path != *new_path);
                 self.open.iter_mut().filter(|written| written.path == *old).for_each(|written| {
                     written.path.clone_from(new_path);
@@ -132,6 +135,9 @@ impl Changes {
                 let file = beneath::open(root, path, flags, Symlinks::Refused);
                 let file = file.map_err(of_change)?;
                 let kind = is(found(&file, b"")?, *id)?.attributes.kind;
+                if kind == Kind::Special {
+                    return Err(Fault::Special);
+                }
                 if let Some(size) = size {
                     ftruncate(self.file(root, path, *id)?, *size).map_err(of_change)?;
                 }
@@ -140,7 +146,9 @@ impl Changes {
                 if let Some(mode) = mode
                     && kind != Kind::Symlink
                 {
-                    let mode = Mode::from_raw_mode((*mode).into());
+                    // A directory keeps what makes new files belong to its group.
+                    let kept = if kind == Kind::Directory { special_bits(&file)? } else { 0 };
+                    let mode = Mode::from_raw_mode(kept | u32::from(*mode));
                     chmodat(CWD, &link, mode, AtFlags::empty()).map_err(of_change)?;
                 }
                 if let Some((tv_sec, nanoseconds)) = *modified {
@@ -168,22 +176,7 @@ impl Changes {
                 found(file, b"")
             }
             Change::Sync { path, id } => {
-                match self.known(path, *id) {
-                    Some(file) => fsync(file),
-                    None => {
-                        let open = |flags| beneath::open(root, path, flags, Symlinks::Refused);
-                        let inode =
-                            found(open(OFlags::PATH | OFlags::NOFOLLOW).map_err(of_change)?, b"")?;
-                        let kind = is(inode, *id)?.attributes.kind;
-                        if !matches!(kind, Kind::File | Kind::Directory) {
-                            return Err(Fault::Changed);
-                        }
-                        let file = open(CAREFULLY | OFlags::RDONLY).map_err(of_change)?;
-                        is(found(&file, b"")?, *id)?;
-                        fsync(file)
-                    }
-                }
-                .map_err(of_change)?;
+                fsync(self.to_sync(root, path, *id)?).map_err(of_change)?;
                 Ok(None)
             }
             Change::File { .. }
@@ -226,6 +219,26 @@ impl Changes {
         }
     }
 
+    /// The file or directory of this identity, to be synced.
+    pub(crate) fn to_sync(
+        &mut self,
+        root: BorrowedFd<'_>,
+        path: &[u8],
+        id: u64,
+    ) -> Result<OwnedFd, Fault> {
+        if let Some(file) = self.known(path, id) {
+            return file.try_clone_to_owned().map_err(|_| Fault::Busy);
+        }
+        let open = |flags| beneath::open(root, path, flags, Symlinks::Refused).map_err(of_change);
+        let kind = is(found(open(OFlags::PATH | OFlags::NOFOLLOW)?, b"")?, id)?.attributes.kind;
+        if !matches!(kind, Kind::File | Kind::Directory) {
+            return Err(Fault::Changed);
+        }
+        let file = open(CAREFULLY | OFlags::RDONLY)?;
+        is(found(&file, b"")?, id)?;
+        Ok(file)
+    }
+
     /// A file that is open already.
     fn known(&mut self, path: &[u8], id: u64) -> Option<BorrowedFd<'_>> {
         let known = self.open.iter().rposition(|file| file.id == id && file.path == path)?;
@@ -250,6 +263,7 @@ impl Changes {
             }
             let file = open(CAREFULLY | OFlags::WRONLY)?;
             is(found(&file, b"")?, id)?;
+            plain(&file)?;
             self.keep(Written { path: path.to_vec(), id, file });
         }
         self.open.last().map(|written| written.file.as_fd()).ok_or(Fault::Changed)
@@ -269,8 +283,34 @@ fn make_directory(parent: &OwnedFd, name: &[u8], mode: u16) -> Result<Option<Ino
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(parent, name, flags, Mode::empty()) {
         Ok(made) => with_mode(&made, mode),
-        // One that this user may not read.
-        Err(Errno::ACCESS) => found(parent, name),
+        // One that this user may not read, or this process has too many files open. It is made.
+        Err(_) => found(parent, name),
+    }
+}
+
+/// Only if this name belongs to the file of this identity, if one is meant.
+fn has(directory: &OwnedFd, name: &[u8], id: u64) -> Result<(), Fault> {
+    match id {
+        0 => Ok(()),
+        id => is(found(directory, name)?, id).map(drop),
+    }
+}
+
+/// Set-user-id, set-group-id and sticky.
+fn special_bits(file: &OwnedFd) -> Result<u32, Fault> {
+    Ok(fstat(file).map_err(of_change)?.st_mode & 0o7000)
+}
+
+/// A program that others can write to runs as no other user. The kernel does the same when a user
+/// writes who is not root.
+fn plain(file: &OwnedFd) -> Result<(), Fault> {
+    let mode = fstat(file).map_err(of_change)?.st_mode;
+    if mode & 0o6000 == 0 {
+        return Ok(());
+    }
+    match fchmod(file, Mode::from_raw_mode(mode & 0o1777)) {
+        // Another user's file: this one is not root.
+        Ok(()) | Err(Errno::PERM) => Ok(()),
         Err(error) => Err(of_change(error)),
     }
 }
@@ -305,6 +345,7 @@ fn with_mode(made: &OwnedFd, mode: u16) -> Result<Option<Inode>, Fault> {
     if inode.is_some_and(|inode| inode.attributes.mode == mode) {
         return Ok(inode);
     }
-    fchmod(made, Mode::from_raw_mode(mode.into())).map_err(of_change)?;
+    let mode = special_bits(made)? | u32::from(mode);
+    fchmod(made, Mode::from_raw_mode(mode)).map_err(of_change)?;
     found(made, b"")
 }

@@ -4,6 +4,7 @@ use crate::beneath::{self, CAREFULLY, Symlinks, attributes, attributes_of};
 use crate::changes::Changes;
 use crate::fault::of_source;
 use crate::inode;
+use crate::syncs::{Synced, Syncs};
 use gigae_share::{
     Attributes, Change, Done, Entry, Fault, Inode, Kind, Listed, Named, Source, Space, valid_name,
 };
@@ -30,6 +31,8 @@ pub struct Export {
     open: Vec<(Vec<u8>, OwnedFd)>,
     /// If files may be changed.
     changes: Option<Changes>,
+    /// What is being synced. `None`: the kernel has no eventfd for it, and the caller waits.
+    syncs: Option<Syncs>,
 }
 
 impl Export {
@@ -40,13 +43,24 @@ impl Export {
     }
 
     pub(crate) fn new(root: OwnedFd) -> Self {
-        Self { root, open: Vec::new(), changes: None }
+        Self { root, open: Vec::new(), changes: None, syncs: None }
     }
 
     /// Lets file systems that are mounted change files.
     pub fn writable(mut self) -> Self {
         self.changes = Some(Changes::new(times_are_fine()));
+        self.syncs = Syncs::new().ok();
         self
+    }
+
+    /// Readable when [`synced`](Self::synced) has something, while files are synced.
+    pub fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        self.syncs.as_ref().and_then(Syncs::wakes)
+    }
+
+    /// Changes that were [begun](Source::begin) and have ended.
+    pub fn synced(&mut self) -> Vec<Synced> {
+        self.syncs.as_mut().map(Syncs::ended).unwrap_or_default()
     }
 
     /// Closes the files that were used last, so that they can be removed or unmounted.
@@ -319,6 +333,16 @@ impl Source for Export {
             self.open.retain(|(known, _)| known != path);
         }
         changes.make(self.root.as_fd(), change)
+    }
+
+    fn begin(&mut self, change: &Change, work: u64) -> Option<Result<Done, Fault>> {
+        let (Change::Sync { path, id }, Some(changes), Some(syncs)) =
+            (change, &mut self.changes, &mut self.syncs)
+        else {
+            return Some(self.change(change));
+        };
+        let file = changes.to_sync(self.root.as_fd(), path, *id);
+        file.and_then(|file| syncs.begin(work, file)).err().map(Err)
     }
 
     fn space(&mut self, path: &[u8]) -> Result<Space, Fault> {

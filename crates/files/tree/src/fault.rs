@@ -37,6 +37,23 @@ pub(crate) fn of_change(error: Errno) -> Fault {
     }
 }
 
+/// The same where a file gets a name: here the kernel resolves no path that may lead out.
+pub(crate) fn of_name(error: Errno) -> Fault {
+    match error {
+        Errno::XDEV => Fault::OtherDisk,
+        error => of_change(error),
+    }
+}
+
+/// The same where it gets one more name. EPERM: the file system has no hard links, or the file may
+/// not be linked.
+pub(crate) fn of_link(error: Errno) -> Fault {
+    match error {
+        Errno::PERM | Errno::OPNOTSUPP => Fault::Unsupported,
+        error => of_name(error),
+    }
+}
+
 /// The same where a file is read: if that fails, others may well be read.
 pub(crate) fn of_source(error: Errno) -> Fault {
     match fault(error) {

@@ -22,7 +22,9 @@ mod inode;
 mod partial;
 mod picks;
 mod small;
+mod syncs;
 
 pub use destination::{Destination, Place};
 pub use export::Export;
 pub use picks::{Pick, Picks};
+pub use syncs::Synced;

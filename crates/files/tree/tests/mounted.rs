@@ -4,7 +4,7 @@
 use gigae_share::{Change, Done, Fault, Inode, Kind, Source};
 use gigae_tree::{Export, Pick, Picks};
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -191,8 +191,8 @@ fn nothing_is_changed_outside_the_export_or_through_a_symlink() {
             Change::File { path: path("file"), mode: 0o600, new: false, truncate: true },
             Change::Directory { path: path("new"), mode: 0o700 },
             Change::Symlink { path: path("new"), target: b"x".to_vec() },
-            Change::Remove { path: path("file"), directory: false },
-            Change::Remove { path: path("empty"), directory: true },
+            Change::Remove { path: path("file"), id: 0, directory: false },
+            Change::Remove { path: path("empty"), id: 0, directory: true },
             Change::Rename { from: path("file"), to: b"stolen".to_vec(), id, new: false },
             Change::Rename { from: b"link".to_vec(), to: path("new"), id, new: false },
             Change::Link { from: path("file"), id, to: b"stolen".to_vec() },
@@ -228,7 +228,9 @@ fn nothing_is_changed_outside_the_export_or_through_a_symlink() {
     assert_eq!(fs::symlink_metadata(directory.path().join("link")).unwrap().mtime(), 5);
     for name in ["", ".", "..", "/"] {
         let path = || name.as_bytes().to_vec();
-        assert!(changes(&mut export, Change::Remove { path: path(), directory: true }).is_err());
+        assert!(
+            changes(&mut export, Change::Remove { path: path(), id: 0, directory: true }).is_err()
+        );
         assert!(changes(&mut export, Change::Directory { path: path(), mode: 0o700 }).is_err());
     }
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 2);
@@ -295,8 +297,98 @@ fn a_directory_says_whether_another_has_changed_its_names() {
         assert_eq!(before != last, others, "{n}");
         last = after;
     }
-    let remove = Change::Remove { path: b"7".to_vec(), directory: false };
+    let remove = Change::Remove { path: b"7".to_vec(), id: 0, directory: false };
     let (before, after) = export.change(&remove).unwrap().directory.unwrap();
     assert!(before == last && after != last);
     assert_eq!(stat(&mut export, "").attributes.version, after);
+}
+
+#[test]
+fn a_name_is_removed_or_moved_only_if_it_is_that_of_the_file_that_is_meant() {
+    let directory = TempDir::new().unwrap();
+    let there = |name: &str| directory.path().join(name);
+    fs::write(there("meant"), b"meant").unwrap();
+    fs::write(there("file"), b"other").unwrap();
+    let mut export = export(&directory).writable();
+    let id = stat(&mut export, "meant").id;
+    let path = || b"file".to_vec();
+    for change in [
+        Change::Remove { path: path(), id, directory: false },
+        Change::Rename { from: path(), to: b"new".to_vec(), id, new: false },
+    ] {
+        assert_eq!(changes(&mut export, change), Err(Fault::Changed));
+        assert_eq!(fs::read(there("file")).unwrap(), b"other");
+    }
+    let from = b"meant".to_vec();
+    changes(&mut export, Change::Rename { from, to: path(), id, new: false }).unwrap();
+    assert_eq!(fs::read(there("file")).unwrap(), b"meant");
+    changes(&mut export, Change::Remove { path: path(), id, directory: false }).unwrap();
+    assert!(!there("file").exists());
+}
+
+#[test]
+fn a_file_that_is_written_loses_set_user_id_and_a_directory_keeps_its_bits() {
+    let directory = TempDir::new().unwrap();
+    let there = |name: &str| directory.path().join(name);
+    let mode = |name: &str| fs::symlink_metadata(there(name)).unwrap().mode() & 0o7777;
+    let set = |name: &str, mode| {
+        fs::set_permissions(there(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    fs::write(there("program"), b"x").unwrap();
+    set("program", 0o6755);
+    fs::create_dir(there("d")).unwrap();
+    set("d", 0o3775);
+    fs::write(there("plain"), b"x").unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(there("fifo")).status().unwrap().success());
+    let mut export = export(&directory).writable();
+    let id = stat(&mut export, "program").id;
+    let open = Change::Open { path: b"program".to_vec(), id, truncate: false };
+    changes(&mut export, open).unwrap();
+    assert_eq!(mode("program"), 0o755);
+    let to = |id, name: &str| {
+        let path = name.as_bytes().to_vec();
+        Change::Set { path, id, mode: Some(0o750), size: None, modified: None }
+    };
+    let id = stat(&mut export, "d").id;
+    changes(&mut export, to(id, "d")).unwrap();
+    assert_eq!(mode("d"), 0o3750);
+    // One that is made there gets its group, too.
+    changes(&mut export, Change::Directory { path: b"d/e".to_vec(), mode: 0o777 }).unwrap();
+    assert_eq!(mode("d/e"), 0o2777);
+    let before = mode("fifo");
+    let id = stat(&mut export, "fifo").id;
+    assert_eq!(changes(&mut export, to(id, "fifo")), Err(Fault::Special));
+    assert_eq!(mode("fifo"), before);
+}
+
+#[test]
+fn files_are_synced_while_others_are_served() {
+    let directory = TempDir::new().unwrap();
+    for n in 0..100 {
+        fs::write(directory.path().join(format!("f{n}")), b"x").unwrap();
+    }
+    let mut export = export(&directory).writable();
+    let mut begun = 0;
+    for n in 0..100 {
+        let name = format!("f{n}");
+        let id = stat(&mut export, &name).id;
+        match export.begin(&Change::Sync { path: name.into_bytes(), id }, n) {
+            None => begun += 1,
+            answer => assert_eq!(answer, Some(Err(Fault::Busy)), "too many wait"),
+        }
+    }
+    assert!(begun >= 64);
+    let mut ended = std::collections::BTreeSet::new();
+    while ended.len() < begun {
+        let wakes = export.wakes().expect("something goes on");
+        let mut fds = [rustix::event::PollFd::new(&wakes, rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut fds, None).unwrap();
+        for synced in export.synced() {
+            assert!(synced.result == Ok(Done::default()) && !synced.is_lost);
+            assert!(ended.insert(synced.work));
+        }
+    }
+    assert!(export.wakes().is_none());
+    let gone = Change::Sync { path: b"gone".to_vec(), id: 5 };
+    assert_eq!(export.begin(&gone, 1000), Some(Err(Fault::NotFound)));
 }

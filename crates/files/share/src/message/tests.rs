@@ -32,7 +32,7 @@ fn requests() -> Vec<Request> {
         change(Change::File { path: path(), mode: 0o640, new: true, truncate: false }),
         change(Change::Directory { path: path(), mode: 0o750 }),
         change(Change::Symlink { path: path(), target: b"../x\xff".to_vec() }),
-        change(Change::Remove { path: path(), directory: true }),
+        change(Change::Remove { path: path(), id: 9, directory: true }),
         change(Change::Rename { from: path(), to: b"c".to_vec(), id: 9, new: true }),
         change(Change::Link { from: path(), id: 9, to: b"c".to_vec() }),
         change(Change::Open { path: path(), id: 9, truncate: true }),

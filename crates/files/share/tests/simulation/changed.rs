@@ -44,6 +44,11 @@ impl Disk {
         let changed = match change {
             Change::File { path, new, .. } => self.make(path, Kind::File, *new),
             Change::Directory { path, .. } => self.make(path, Kind::Directory, true),
+            Change::Remove { path, .. } | Change::Rename { from: path, .. }
+                if self.files.get(path).is_some_and(|made| is_other(change, made.id)) =>
+            {
+                Err(Fault::Changed)
+            }
             Change::Remove { path, .. } => {
                 self.files.remove(path).map(|_| None).ok_or(Fault::NotFound)
             }
@@ -69,6 +74,14 @@ impl Disk {
         };
         self.done += usize::from(changed.is_ok());
         changed.map(|inode| Done { inode, directory: None })
+    }
+}
+
+/// Whether it means another file than the one of this identity.
+fn is_other(change: &Change, is: u64) -> bool {
+    match change {
+        Change::Remove { id, .. } | Change::Rename { id, .. } => *id != 0 && *id != is,
+        _ => false,
     }
 }
 
@@ -129,9 +142,9 @@ impl Programs {
                 Change::Write { path, id: program.id, offset: 0, data }
             }
             5 => Change::Rename { from: path, to: renamed, id: program.id, new: true },
-            7 if !keeps => Change::Remove { path: renamed, directory: false },
+            7 if !keeps => Change::Remove { path: renamed, id: 0, directory: false },
             8 if !keeps => Change::Directory { path, mode: 0 },
-            9 if !keeps => Change::Remove { path, directory: true },
+            9 if !keeps => Change::Remove { path, id: 0, directory: true },
             _ => return,
         };
         self.changes += 1;
