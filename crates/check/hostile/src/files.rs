@@ -74,6 +74,7 @@ fn requests(script: &mut Script<'_>) {
                 owed[usize::from(client)] += 1;
             }
             Answer::Status(_) | Answer::Cancel { .. } => owed[usize::from(client)] += 1,
+            Answer::Later => unreachable!("this source begins nothing"),
             Answer::Ignore => {}
         }
         assert!(owed.iter().all(|&owed| owed <= gigae_share::MOST_IN_FLIGHT));

@@ -318,20 +318,22 @@ pub(crate) fn a_file_that_is_removed_while_it_is_open_is_used_until_it_is_closed
     // A name that it has besides stays.
     let two_names = options().open(mount.path("one-name")).unwrap();
     two_names.write_all_at(b"text", 0).unwrap();
-    fs::hard_link(mount.path("one-name"), mount.path("other-name")).unwrap();
+    let there = |name: &str| two.shared.path().join(name);
+    fs::hard_link(there("one-name"), there("other-name")).unwrap();
     fs::remove_file(mount.path("one-name")).unwrap();
+    assert_eq!(hidden(), 2);
     fs::metadata(mount.path("other-name")).unwrap();
     drop(two_names);
     until("only the file in use is hidden", || hidden() == 1);
-    assert_eq!(fs::read(two.shared.path().join("other-name")).unwrap(), b"text");
+    assert_eq!(fs::read(there("other-name")).unwrap(), b"text");
     // A rename that fails leaves both files, and no other name.
     let target = options().open(mount.path("target")).unwrap();
     fs::write(mount.path("source"), b"source").unwrap();
-    fs::remove_file(two.shared.path().join("source")).unwrap();
+    fs::remove_file(there("source")).unwrap();
     assert!(fs::rename(mount.path("source"), mount.path("target")).is_err());
     drop(target);
     until("its other name is removed", || hidden() == 1);
-    assert!(two.shared.path().join("target").exists());
+    assert!(there("target").exists());
     // The end of the command is the end of the file.
     fs::remove_file(mount.path("old")).unwrap();
     assert_eq!(hidden(), 1);

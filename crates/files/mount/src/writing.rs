@@ -265,8 +265,12 @@ impl Mounted {
                 self.ask(now, Call::Edit(edit, reply, begun));
             }
             call => {
-                if let Call::Edit(Edit::Rename { to, hidden: Some(name), .. }, ..) = &call
-                    && let Some(number) = self.inodes.named(to.0, &to.1)
+                if let Call::Edit(
+                    Edit::Rename { to: at, hidden: Some(name), .. }
+                    | Edit::Remove { at, hidden: Some(name), .. },
+                    ..,
+                ) = &call
+                    && let Some(number) = self.inodes.named(at.0, &at.1)
                 {
                     // It may have that name, which then goes when the file is closed.
                     self.inodes.hides(number, to.0, name);

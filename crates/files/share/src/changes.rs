@@ -202,3 +202,91 @@ fn repeated(change: &Change, fault: Fault, source: &mut impl Source) -> Result<D
 fn made(inode: Inode) -> Done {
     Done { inode: Some(inode), directory: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{Attributes, Entry};
+    use crate::message::Reply;
+    use crate::source::Listed;
+
+    /// Everything that it begins goes on, and is begun once.
+    #[derive(Default)]
+    struct Slow(Vec<u64>);
+
+    impl Source for Slow {
+        type Directory = ();
+
+        fn look(&mut self, _: &[u8]) -> Result<(Attributes, Vec<u8>), Fault> {
+            Err(Fault::Invalid)
+        }
+
+        fn list(
+            &mut self,
+            _: &[u8],
+            _: u64,
+            _: &mut dyn FnMut(&Entry) -> bool,
+        ) -> Result<Listed, Fault> {
+            Err(Fault::Invalid)
+        }
+
+        fn directory(&mut self, _: &[u8]) -> Result<(), Fault> {
+            Err(Fault::Invalid)
+        }
+
+        fn small(
+            &mut self,
+            (): &(),
+            _: &[u8],
+            _: usize,
+            _: &mut Vec<u8>,
+        ) -> Result<Attributes, Fault> {
+            Err(Fault::Invalid)
+        }
+
+        fn read(&mut self, _: &[u8], _: u64, _: u64, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault::Invalid)
+        }
+
+        fn data(&mut self, _: &[u8], _: u64, _: u64) -> Result<Option<(u64, u64)>, Fault> {
+            Err(Fault::Invalid)
+        }
+
+        fn begin(&mut self, _: &Change, work: u64) -> Option<Result<Done, Fault>> {
+            self.0.push(work);
+            None
+        }
+    }
+
+    #[test]
+    fn a_change_that_goes_on_is_answered_at_its_end_and_a_failed_disk_is_told_to_all() {
+        let (mut changes, mut slow) = (Changes::new(1, 500), Slow::default());
+        let sync = Change::Sync { path: b"f".to_vec(), id: 9 };
+        let mut out = Vec::new();
+        let mut ask = |changes: &mut Changes<u8>, client, request, number| {
+            let ticket = Ticket { client: 77, number, oldest: 0, sent_to: 0 };
+            changes.make((client, request, ticket), &sync, &mut slow, &mut out)
+        };
+        assert_eq!(ask(&mut changes, 1, 10, 0), Ok(false));
+        assert_eq!(ask(&mut changes, 2, 20, 0), Ok(false));
+        assert_eq!(ask(&mut changes, 1, 11, 0), Ok(false), "asked for again");
+        let boot = |message: &[u8]| match Reply::decode(message) {
+            Ok(Reply::Changed(changed)) => changed.boot,
+            reply => panic!("{reply:?}"),
+        };
+        let replies = changes.finished(1, Ok(Done::default()));
+        assert!(replies.iter().map(|reply| (reply.0, reply.1)).eq([(1, 10), (1, 11)]));
+        assert!(replies.iter().all(|reply| boot(&reply.2) == 500));
+        assert!(changes.finished(1, Ok(Done::default())).is_empty());
+        assert_eq!(ask(&mut changes, 1, 12, 0), Ok(true), "its answer is kept");
+        changes.lost();
+        let replies = changes.finished(2, Err(Fault::Disk));
+        assert!(
+            replies.len() == 1 && Reply::decode(&replies[0].2) == Ok(Reply::Failed(Fault::Disk))
+        );
+        assert_eq!(ask(&mut changes, 2, 21, 0), Err(Fault::Disk));
+        assert_eq!(ask(&mut changes, 1, 13, 0), Ok(true));
+        assert_eq!(boot(&out), 501);
+        assert_eq!(slow.0, [1, 2]);
+    }
+}
