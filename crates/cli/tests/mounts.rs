@@ -116,7 +116,8 @@ fn guests_share_verified_files_by_each_system_and_every_report_names_the_ground(
 [[mount]]
 links = ["switch"]
 systems = ["nfs-4.2", "gigae"]
-tests = [{ program = "stat", files = 1 }]
+tests = [{ program = "stat", files = 1 }, { program = "bonnie++", mib = 0, files = 1 }]
+repetitions = 1
 "#;
     let place = TestDirectory::new(&(mount + own));
     let output = place.eval().output().unwrap();
@@ -151,8 +152,14 @@ tests = [{ program = "stat", files = 1 }]
         }
     }
     let [guests] = &results.guests[..] else { panic!("{:?}", results.guests) };
-    // Two versions of NFS in two places, one file each way; one by gigae, which reads only.
-    assert_eq!(guests.verified, 9);
+    // Two versions of NFS in two places and gigae in one, a file each way.
+    assert_eq!(guests.verified, 10);
+    for what in ["create, sequential", "delete, sequential"] {
+        let rate = find(MountPlace::Network, Some(MountSystem::Gigae), what);
+        assert!(rate.is_some_and(|one| one.median > 0.0), "{what}: {:?}", results.skipped);
+    }
+    let doubted = |one: &MountFigure| one.doubts.len() == 1 && one.ci95.is_none();
+    assert!(results.mounts.iter().all(doubted), "one repetition decides nothing");
     assert!(guests.trip_us.iter().chain(&guests.stream).all(|value| *value > 0.0), "{guests:?}");
     assert_ne!(guests.kernel, results.environment.kernel);
     let read = |name: &str| std::fs::read_to_string(place.path("out").join(name)).unwrap();
@@ -164,6 +171,7 @@ tests = [{ program = "stat", files = 1 }]
             "localhost, NFS 3",
             "network, gigae mount",
             "times as many",
+            "few-repetitions",
         ] {
             assert!(text.contains(words), "'{words}' is not in: {text}");
         }

@@ -1,5 +1,6 @@
 //! What programs gave on a mounted file system: a cell of `[[mount]]` and its figures.
 
+use crate::doubt::Doubt;
 use crate::service::Ground;
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +26,6 @@ impl MountSystem {
             Self::Nfs3 => "NFS 3",
             Self::Gigae => "gigae mount",
         }
-    }
-
-    /// Whether programs can write to what it mounts.
-    pub fn is_writable(self) -> bool {
-        self != Self::Gigae
     }
 }
 
@@ -149,11 +145,6 @@ impl MountTest {
             Self::Bonnie { files, .. } | Self::Stat { files } => *files,
         }
     }
-
-    /// Whether it writes.
-    pub fn writes(&self) -> bool {
-        !matches!(self, Self::Stat { .. })
-    }
 }
 
 /// A test in one place.
@@ -198,6 +189,9 @@ pub struct MountFigure {
     pub unit: String,
     /// The figure to quote: median over the repetitions.
     pub median: f64,
+    /// Confidence interval of `median`, from order statistics; absent with one repetition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
     /// Each repetition's figure, in the order in which they were made.
     pub repetitions: Vec<f64>,
     /// The program's share of its guest's processor in percent during the middle repetition, where
@@ -209,6 +203,9 @@ pub struct MountFigure {
     pub range: Option<[f64; 2]>,
     /// The program's command line.
     pub command: String,
+    /// What may be wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
 }
 
 /// What a guest's kernel is, and what it costs: the same program on the same link inside of guests
@@ -221,12 +218,13 @@ pub struct GuestShare {
     /// The release of the guests' kernel.
     pub kernel: String,
     /// Median round trip of TCP with 14 bytes between two guests, and between the same nodes
-    /// without guests, in microseconds.
+    /// before the guests boot, in microseconds.
     pub trip_us: [f64; 2],
     /// Rate of a TCP stream between two guests, and without guests, in MB/s.
     pub stream: [f64; 2],
-    /// A system call of a program that does nothing, in a guest and outside, in microseconds. Its
-    /// kernel sees each one by two stops of the program, so it is what programs in user space pay.
+    /// A system call of a program that does nothing, in a guest and outside, in microseconds. The
+    /// guest's kernel stops the program twice for each one. Programs in user space pay this, such as
+    /// `gigae mount`; the guest's kernel, and so its NFS, does not.
     pub call_us: [f64; 2],
     /// Files whose hash was compared at the other end of a mount.
     pub verified: u64,
@@ -248,7 +246,6 @@ mod tests {
         let large = MountTest::Bonnie { mib: 4096, files: 0, bytes: true };
         assert_eq!((large.title().as_str(), large.needs()), ("bonnie++ 4096 MiB", 4096));
         let stat = MountTest::Stat { files: 4 };
-        assert!(!stat.writes() && !MountSystem::Gigae.is_writable());
         let system = Some(MountSystem::Gigae);
         let cell = MountCell { place: MountPlace::Network, system, test: stat };
         assert_eq!(cell.title(), "stat 4x1024 files, network, gigae mount");

@@ -53,6 +53,10 @@ fn mounts_give_a_cell_for_each_of_their_product_and_the_disk_has_no_system() {
     // once.
     assert_eq!(cells.len(), 2 * 2 * 2 + 2);
     assert!(cells.iter().all(|(_, times)| *times == 2));
+    let plans = PLAN.replace("repetitions = 1", "repetitions = 5").replace("repetitions = 2\n", "");
+    let plans = plans.replace("max_repetitions = 1", "max_repetitions = 5");
+    let plan = Plan::parse("test", &plans).unwrap();
+    assert!(plan.mount_cells(None).iter().all(|(_, times)| *times == 5), "the plan's");
     let on_disk = |(cell, _): &&(MountCell, u32)| cell.place == MountPlace::Disk;
     assert!(cells.iter().filter(on_disk).all(|(cell, _)| cell.system.is_none()));
     assert!(plan.mount_cells(Some("own")).is_empty());
@@ -102,21 +106,20 @@ fn mounts_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn what_mounts_read_only_gets_no_test_that_writes() {
-    let plan = |systems: &str, test: &str| {
-        let text = format!(
-            "{PLAN}\n[[mount]]\nlinks = [\"here\"]\nsystems = [{systems}]\ntests = [{{ {test} }}]\n"
-        );
-        Plan::parse("test", &text)
+fn large_files_of_bonnie_are_twice_the_memory_of_the_guest_that_uses_them() {
+    let plan = |place: &str, mib: u64| {
+        let test = format!("tests = [{{ program = \"bonnie++\", mib = {mib}, files = 0 }}]");
+        let mount = format!("[[mount]]\nlinks = [\"here\"]\nplaces = [\"{place}\"]\n{test}\n");
+        Plan::parse("test", &format!("{PLAN}\n{mount}").replace("disk_mib = 200", "disk_mib = 999"))
     };
-    let stat = "program = \"stat\", files = 2";
-    assert!(plan("\"gigae\", \"nfs-4.2\"", stat).is_ok());
-    let error = plan("\"gigae\"", stat.replace('2', "0").as_str()).unwrap_err().to_string();
-    assert!(error.contains("files of stat"), "{error}");
-    let writes = "program = \"bonnie++\", mib = 0, files = 1";
-    let error = plan("\"nfs-3\", \"gigae\"", writes).unwrap_err().to_string();
-    assert!(error.contains("'bonnie++ 1x1024 files' writes"), "{error}");
-    assert!(error.contains("gigae mount is read-only"), "{error}");
+    // The client has 128 MiB, the server 256.
+    assert!(plan("network", 256).is_ok() && plan("localhost", 512).is_ok());
+    for (place, mib, needed) in [("network", 255, 256), ("localhost", 511, 512), ("disk", 511, 512)]
+    {
+        let error = plan(place, mib).unwrap_err().to_string();
+        assert!(error.contains(&format!("files of {needed} MiB")), "{error}");
+        assert!(error.contains("memory_mib") && !error.contains('\n'), "{error}");
+    }
 }
 
 #[test]
@@ -145,10 +148,12 @@ fn a_papers_figure_stands_beside_the_first_of_its_kind_over_the_network() {
             what: what.into(),
             unit: "MB/s".into(),
             median,
+            ci95: None,
             repetitions: vec![median],
             cpu: None,
             range: None,
             command: String::new(),
+            doubts: Vec::new(),
         }
     };
     let figures = [

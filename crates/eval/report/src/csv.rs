@@ -150,7 +150,9 @@ fn file_line(one: &FileFigure) -> [String; COLUMNS.len()] {
 /// A figure of a mounted file system: the program is the transport, its figure the variant.
 fn mount_line(one: &MountFigure) -> [String; COLUMNS.len()] {
     let number = |value: f64| value.to_string();
-    let end = |index: usize| one.range.map_or_else(String::new, |ends| number(ends[index]));
+    let end = |ends: Option<[f64; 2]>, index: usize| {
+        ends.map_or_else(String::new, |ends| number(ends[index]))
+    };
     COLUMNS.map(|column| match column {
         "link" => one.link.clone(),
         "experiment" => one.ground.name().to_owned(),
@@ -159,9 +161,12 @@ fn mount_line(one: &MountFigure) -> [String; COLUMNS.len()] {
         "condition" => one.cell.title(),
         "unit" => one.unit.clone(),
         "median" => number(one.median),
-        "min" => end(0),
-        "max" => end(1),
+        "ci95_low" => end(one.ci95, 0),
+        "ci95_high" => end(one.ci95, 1),
+        "min" => end(one.range, 0),
+        "max" => end(one.range, 1),
         "n" => one.repetitions.len().to_string(),
+        "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
         _ => String::new(),
     })
 }

@@ -166,7 +166,7 @@ fn shares(results: &Results) -> Option<Table> {
     let rows: Vec<_> = results.guests.iter().map(row).collect();
     (!rows.is_empty()).then(|| Table {
         title: "What the guests cost".into(),
-        note: "The same programs between both guests and between their nodes, on the same link and CPUs, one after the other: \
+        note: "The same programs between both guests, and before the guests boot between their nodes, on the same link and CPUs: \
                sockperf's median round trip of 14 bytes by TCP in us, iperf3's stream in Mbit/s; \
                a system call of dd in us, which is what gigae mount and other programs pay and the kernel's NFS does not. \
                Verified: files whose SHA-256 was compared at the other end of a mount."
@@ -197,10 +197,12 @@ mod tests {
             what: what.into(),
             unit: "/s".into(),
             median,
+            ci95: None,
             repetitions: vec![median],
             cpu: None,
             range: None,
             command: String::new(),
+            doubts: Vec::new(),
         }
     }
 

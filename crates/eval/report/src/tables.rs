@@ -529,7 +529,11 @@ pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
     let metadata = results.metadata.iter();
     let of_metadata =
         metadata.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
-    for (what, doubts) in of_series.chain(of_files).chain(of_access).chain(of_metadata) {
+    let mounts = results.mounts.iter();
+    let of_mounts =
+        mounts.map(|one| (format!("{} {}, {}", one.link, one.cell.title(), one.what), &one.doubts));
+    let of_services = of_files.chain(of_access).chain(of_metadata).chain(of_mounts);
+    for (what, doubts) in of_series.chain(of_services) {
         for doubt in doubts {
             let code = doubt.code.as_ref().map_or("other", Code::as_str);
             let (advice, detail) = (doubt.advice(), doubt.detail());

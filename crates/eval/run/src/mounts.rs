@@ -5,6 +5,7 @@
 //! order would mount again and again, and each test begins with cold caches anyway.
 
 use crate::error::RunError;
+use crate::gather::few_repetitions;
 use crate::rounds::{MOST_FAILURES, Running};
 use gigae_eval_model::mount_figure::{GuestShare, MountCell, MountFigure};
 use gigae_eval_model::results::Skipped;
@@ -36,7 +37,7 @@ impl Running<'_> {
         if self.plan.mount.is_empty() {
             return Ok(());
         }
-        mount::installed().map_err(RunError::Service)?;
+        mount::installed(&self.plan.guests).map_err(RunError::Service)?;
         // The room is looked at now, so that nothing is measured in vain.
         let store = FileStore::new(MountLab::needs(&self.plan.guests));
         store.map(drop).map_err(RunError::Service)
@@ -91,29 +92,48 @@ impl Running<'_> {
     ) -> Result<(), ServiceError> {
         let guests = self.plan.guests;
         let store = FileStore::new(MountLab::needs(&guests))?;
+        // Without guests, which would receive all frames and use the CPUs.
+        self.progress.step(self.done, self.total, &format!("{link} without guests"));
+        let outside = share::outside(place, self.interrupted);
+        let outside = self.share_or_skip(link, outside)?;
         self.progress.step(self.done, self.total, &format!("{link} guests boot"));
         let mut lab = MountLab::start(&store, &guests, place, self.interrupted)?;
-        let share = match share::measure(&mut lab, place, self.interrupted) {
-            Ok(share) => Some(share),
-            Err(error) if mount::leaves_guests(&error) => {
-                self.skip_mount(link, Some("the guests' share".into()), &error.to_string());
-                None
-            }
-            Err(error) => return Err(error),
-        };
+        let inside = outside.map(|_| share::inside(&mut lab, self.interrupted)).transpose();
+        let inside = self.share_or_skip(link, inside)?.flatten();
         let outcome = self.mount_rounds(link, &mut lab, gathered);
         // Also when a guest was ended: what was measured before stays.
-        if let Some(share) = share {
+        if let Some((inside, outside)) = inside.zip(outside) {
             self.guests.push(GuestShare {
                 link: link.to_owned(),
                 kernel: lab.kernel().to_owned(),
-                trip_us: share.trip_us,
-                stream: share.stream,
-                call_us: share.call_us,
+                trip_us: [inside.trip_us, outside.trip_us],
+                stream: [inside.stream, outside.stream],
+                call_us: [inside.call_us, outside.call_us],
                 verified: lab.verified,
             });
         }
         outcome
+    }
+
+    /// `None` if what guests cost could not be measured, which the report says.
+    fn share_or_skip<T>(
+        &mut self,
+        link: &str,
+        share: Result<T, ServiceError>,
+    ) -> Result<Option<T>, ServiceError> {
+        match share {
+            Ok(share) => Ok(Some(share)),
+            Err(error)
+                if mount::leaves_guests(&error) || matches!(&error, ServiceError::Program(_)) =>
+            {
+                if error.is_interruption() {
+                    return Err(error);
+                }
+                self.skip_mount(link, Some("the guests' share".into()), &error.to_string());
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn mount_rounds(
@@ -173,6 +193,8 @@ impl Gathered {
                 self.measured.iter().map(same).collect::<Option<_>>()?;
             let repetitions: Vec<f64> = all.iter().map(|one| one.value).collect();
             let median = stats::median(&repetitions)?;
+            let interval = stats::median_interval(&repetitions)?;
+            let few = interval.coverage < stats::CONFIDENCE;
             let middle = |one: &&mount::MountValue| (one.value - median).abs();
             let middle = all.iter().min_by(|one, other| middle(one).total_cmp(&middle(other)))?;
             Some(MountFigure {
@@ -182,9 +204,11 @@ impl Gathered {
                 what: value.what.to_owned(),
                 unit: value.unit.to_owned(),
                 median,
+                ci95: (repetitions.len() > 1).then_some([interval.low, interval.high]),
                 range: middle.range,
                 cpu: middle.cpu,
                 command: first.command.clone(),
+                doubts: few.then(|| few_repetitions(interval.coverage)).into_iter().collect(),
                 repetitions,
             })
         };
@@ -209,24 +233,35 @@ mod tests {
         MountMeasured { values: values.iter().map(one).collect(), command: "c".into() }
     }
 
+    fn gathered(times: u32, measured: Vec<MountMeasured>) -> Vec<MountFigure> {
+        let test = MountTest::Bonnie { mib: 0, files: 1, bytes: false };
+        let cell = MountCell { place: MountPlace::Disk, system: None, test };
+        Gathered { cell, times, measured, failures: 0 }.figures("gigabit")
+    }
+
+    #[test]
+    fn one_repetition_has_no_interval_but_a_doubt_and_six_have_none() {
+        let one = &gathered(1, vec![measured(&[("create", 10.0)])])[0];
+        assert_eq!((one.ci95, one.doubts.len()), (None, 1));
+        let six = (0..6).map(|value| measured(&[("create", 10.0 + f64::from(value))])).collect();
+        let one = &gathered(6, six)[0];
+        assert_eq!((one.ci95, one.doubts.len()), (Some([10.0, 15.0]), 0));
+    }
+
     #[test]
     fn a_figure_is_the_median_of_all_repetitions_and_what_one_lacks_has_none() {
-        let test = MountTest::Bonnie { mib: 0, files: 1, bytes: false };
-        let gathered = Gathered {
-            cell: MountCell { place: MountPlace::Disk, system: None, test },
-            times: 3,
-            measured: vec![
-                measured(&[("create", 10.0), ("stat", 7.0)]),
-                measured(&[("create", 30.0)]),
-                measured(&[("create", 20.0), ("stat", 9.0)]),
-            ],
-            failures: 0,
-        };
-        let figures = gathered.figures("gigabit");
+        let measured = vec![
+            measured(&[("create", 10.0), ("stat", 7.0)]),
+            measured(&[("create", 30.0)]),
+            measured(&[("create", 20.0), ("stat", 9.0)]),
+        ];
+        let figures = gathered(3, measured);
         assert_eq!(figures.len(), 1);
         let one = &figures[0];
         assert_eq!((one.median, one.range, one.cpu), (20.0, Some([19.0, 21.0]), Some(20.0)));
         assert_eq!(one.repetitions, [10.0, 30.0, 20.0]);
+        assert_eq!(one.ci95, Some([10.0, 30.0]));
+        assert!(one.doubts[0].to_string().starts_with("few-repetitions: "), "{:?}", one.doubts);
         assert_eq!(one.ground, Ground::Mount);
     }
 }

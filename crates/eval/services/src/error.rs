@@ -73,6 +73,9 @@ pub enum ServiceError {
         /// What its guest did not do.
         source: Box<GuestError>,
     },
+    /// A guest could not unmount files, and was ended.
+    #[error("the rest of the link was given up; repeat the run; {0}")]
+    StaysMounted(GuestError),
     /// A program in a guest printed no figure.
     #[error("{program} printed no figure that gigae can read; it said: {said}")]
     NoFigure {

@@ -13,8 +13,9 @@
 //! - [`memory`] gives a server less memory and a slower disk.
 //! - [`mount`] has file systems that guests mount, and the programs that use them.
 //!
-//! No client mounts a file system, and nothing outside of the temporary directory is written: the
-//! NFS server has a `/run` of its own, in a mount namespace that goes with it. Servers and clients
+//! Only guests mount file systems; no client on this machine does. Nothing outside of the temporary
+//! directory is written: the NFS server has a `/run` of its own, and each guest has mounts of its
+//! own, in mount namespaces that go with them. Servers and clients
 //! run under a guard ([`gigae_eval_session::programs::process`]): they end with the
 //! run, however that ends.
 

@@ -41,7 +41,6 @@ use system::{EXPORT, MOUNTED, Server};
 
 /// The programs that guests run, and Debian's package of each. Those of [`gigae_uml`] come first.
 const PROGRAMS: &[(&str, &str)] = &[
-    ("mdadm", "mdadm"),
     ("mkfs.ext4", "e2fsprogs"),
     ("rpc.nfsd", "nfs-kernel-server"),
     ("rpc.mountd", "nfs-kernel-server"),
@@ -54,14 +53,18 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("iperf3", "iperf3"),
 ];
 
-/// All that a plan with `[[mount]]` needs.
-pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    gigae_uml::PROGRAMS.iter().chain(PROGRAMS).copied()
+/// The program that a RAID-5 needs beside these, and its package.
+const RAID: (&str, &str) = ("mdadm", "mdadm");
+
+/// All that a plan with `[[mount]]` needs, with or without a RAID-5.
+fn programs(raid: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    gigae_uml::PROGRAMS.iter().chain(PROGRAMS).copied().chain(raid.then_some(RAID))
 }
 
 /// Refuses to mount where programs are missing. The error names the packages.
-pub fn installed() -> Result<(), ServiceError> {
-    let missing: Vec<_> = programs().filter(|(program, _)| find(program).is_none()).collect();
+pub fn installed(guests: &GuestsPlan) -> Result<(), ServiceError> {
+    let missing: Vec<_> =
+        programs(guests.raid).filter(|(program, _)| find(program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -121,6 +124,7 @@ pub struct MountNodes<'a> {
 pub struct MountLab {
     client: Guest,
     server: Guest,
+    guests: GuestsPlan,
     ips: [Ipv4Addr; 2],
     source: Server,
     /// What the server shares beside NFS.
@@ -144,6 +148,12 @@ pub struct MountMeasured {
 fn guest_ip(node: &Node) -> Ipv4Addr {
     let [a, b, c, number] = node.ipv4.octets();
     Ipv4Addr::new(a, b, c, number + ABOVE_NODE)
+}
+
+/// The network of a node, which its guest is in, too.
+fn network(node: &Node) -> Ipv4Addr {
+    let [a, b, c, _] = node.ipv4.octets();
+    Ipv4Addr::new(a, b, c, 0)
 }
 
 /// The MAC address of a node's guest.
@@ -192,7 +202,7 @@ impl MountLab {
         };
         let mut server = boot("server", 1, disks, SERVER_MODULES)?;
         let mut client = boot("client", 0, Vec::new(), CLIENT_MODULES)?;
-        let script = system::export_script(guests.raid);
+        let script = system::export_script(guests.raid, network(place.nodes[1]));
         server.run("export a file system", &script, SHORT, interrupted)?;
         client.run("make a directory", &format!("mkdir -p {MOUNTED}"), SHORT, interrupted)?;
         let ips = place.nodes.map(guest_ip);
@@ -200,7 +210,8 @@ impl MountLab {
         let program = find(OWN).ok_or_else(missing)?;
         let source = Server { ip: ips[1], mac: guest_mac(place.nodes[1]), program };
         let (shared, checked) = (Vec::new(), Vec::new());
-        Ok(Self { client, server, ips, source, shared, mounted: None, verified: 0, checked })
+        let (guests, mounted, verified) = (*guests, None, 0);
+        Ok(Self { client, server, guests, ips, source, shared, mounted, verified, checked })
     }
 
     /// The release of the guests' kernel.
@@ -219,7 +230,16 @@ impl MountLab {
         cell: &MountCell,
         interrupted: &AtomicBool,
     ) -> Result<MountMeasured, ServiceError> {
-        self.once(cell, interrupted).map_err(|error| advised(error, cell))
+        let measured = self.once(cell, interrupted).map_err(|error| advised(error, cell));
+        if measured.as_ref().is_err_and(leaves_guests) {
+            // What a failed test has left would take room of the next one.
+            let script = system::clear_script();
+            match self.server.run("remove what a test left", &script, SHORT, interrupted) {
+                Err(error) if !error.leaves_guest() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        measured
     }
 
     fn once(
@@ -231,7 +251,8 @@ impl MountLab {
         let words = match &cell.test {
             MountTest::Fio { pattern, mib } => fio::words(directory, *pattern, *mib),
             MountTest::Bonnie { mib, files, bytes } => {
-                bonnie::words(directory, *mib, *files, *bytes)
+                let memory = self.guests.memory_of(cell.place);
+                bonnie::words(directory, [*mib, memory], *files, *bytes)
             }
             MountTest::Stat { .. } => stat::words(directory),
         };
@@ -339,9 +360,16 @@ impl MountLab {
     }
 
     fn leave(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
-        if let Some((place, system)) = self.mounted.take() {
-            let script = system::unmount_script(system);
-            self.at(place).run("unmount files", &script, SHORT, interrupted)?;
+        let Some((place, system)) = self.mounted else { return Ok(()) };
+        let script = system::unmount_script(system);
+        match self.at(place).run("unmount files", &script, SHORT, interrupted) {
+            Ok(_) => self.mounted = None,
+            Err(error @ GuestError::Failed { .. }) => {
+                // The next test would use what is still mounted, with warm caches.
+                self.at(place).end();
+                return Err(ServiceError::StaysMounted(error));
+            }
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
@@ -378,17 +406,15 @@ impl MountLab {
             return Err(differs("a file that was read"));
         }
         self.verified += 1;
-        if system.is_writable() {
-            let there = make(format!("{MOUNTED}/back"));
-            let there = self.at(place).run("write a mounted file", &there, SHORT, interrupted)?;
-            self.cool(place, interrupted)?;
-            let here = hash(format!("{EXPORT}/back"));
-            let here = self.server.run("read a file", &here, SHORT, interrupted)?;
-            if here != there {
-                return Err(differs("a file that was written"));
-            }
-            self.verified += 1;
+        let there = make(format!("{MOUNTED}/back"));
+        let there = self.at(place).run("write a mounted file", &there, SHORT, interrupted)?;
+        self.cool(place, interrupted)?;
+        let here = hash(format!("{EXPORT}/back"));
+        let here = self.server.run("read a file", &here, SHORT, interrupted)?;
+        if here != there {
+            return Err(differs("a file that was written"));
         }
+        self.verified += 1;
         let remove = format!("rm -f {EXPORT}/check {EXPORT}/back");
         self.server.run("remove files", &remove, SHORT, interrupted)?;
         Ok(())

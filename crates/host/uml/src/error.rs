@@ -28,6 +28,18 @@ pub enum GuestError {
         /// Why.
         source: io::Error,
     },
+    /// This machine has too little memory for it.
+    #[error(
+        "guest '{guest}' needs {needed} MiB of memory and {free} are free; end other programs, or give a smaller memory_mib"
+    )]
+    Memory {
+        /// Its name.
+        guest: String,
+        /// MiB that it needs.
+        needed: u64,
+        /// MiB that programs can still have.
+        free: u64,
+    },
     /// It ended although it was needed.
     #[error("guest '{guest}' ended; the last lines of its console: {last}")]
     Ended {

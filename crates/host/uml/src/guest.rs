@@ -5,6 +5,10 @@
 //! ignores.) Its processes are processes of this machine, too, and go with the namespace. The
 //! kernel of this machine kills `unshare` when this process ends, and the namespace when `unshare`
 //! does (prctl(2) `PR_SET_PDEATHSIG`).
+//!
+//! The namespace has mounts of its own, and all of them are read-only but for the guest's directory
+//! ([`START`]). So this machine's kernel refuses what a guest tries to write elsewhere, however it
+//! mounts hostfs. The guest's memory is a file of a tmpfs there, which has a limit of its own.
 
 use crate::error::GuestError;
 use crate::init::{DISK_FILES, MOST_DISKS, Machine, is_plain};
@@ -72,6 +76,7 @@ impl Guest {
             let guest = machine.name.to_owned();
             move |source: io::Error| GuestError::Start { guest, what, source }
         };
+        has_memory(machine)?;
         prepare(machine, &place).map_err(failed("write its files"))?;
         let console = File::create(place.join("console")).map_err(failed("write its console"))?;
         let mut command = command(machine)?;
@@ -93,7 +98,7 @@ impl Guest {
             scripts: 0,
             kernel: String::new(),
         };
-        match guest.reply("boot", BOOT, interrupted)? {
+        match guest.reply("boot", (Instant::now() + BOOT, BOOT), interrupted)? {
             Reply::Ready => {}
             Reply::Done { .. } => return Err(guest.gone()),
         }
@@ -130,8 +135,10 @@ impl Guest {
         if !matches!(sent, Some(Ok(()))) {
             return Err(self.gone());
         }
+        // One for all replies: a guest that repeats others is late, too.
+        let deadline = Instant::now() + most;
         loop {
-            match self.reply(what, most, interrupted)? {
+            match self.reply(what, (deadline, most), interrupted)? {
                 Reply::Done { number, status, said } if number == wanted => {
                     let said = String::from_utf8_lossy(&said).into_owned();
                     let guest = self.name.clone();
@@ -154,10 +161,9 @@ impl Guest {
     fn reply(
         &mut self,
         what: &str,
-        most: Duration,
+        (deadline, most): (Instant, Duration),
         interrupted: &AtomicBool,
     ) -> Result<Reply, GuestError> {
-        let deadline = Instant::now() + most;
         loop {
             if interrupted.load(Ordering::Relaxed) {
                 return Err(GuestError::Interrupted);
@@ -196,9 +202,14 @@ impl Guest {
         last_lines(&String::from_utf8_lossy(&text))
     }
 
-    /// Ends it. The namespace first: `unshare` ends when all of its processes are gone.
-    fn end(&mut self) {
+    /// Ends it; scripts fail from now on. The namespace first: `unshare` ends when all of its
+    /// processes are gone.
+    pub fn end(&mut self) {
         self.stdin = None;
+        // Once it was waited for, its number may be that of another process.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         for pid in children(self.child.id()) {
             let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
             let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
@@ -213,8 +224,57 @@ impl Guest {
     }
 }
 
-/// The first process of the namespace: runs the kernel, and ends with it.
-const WAIT: &str = "\"$@\"; exit $?";
+/// The first process of the namespace: makes all mounts read-only but for the guest's directory,
+/// runs the kernel, and ends with it. Its arguments are that directory, the MiB of the tmpfs for
+/// the guest's memory, and the kernel with its arguments.
+///
+/// - /proc is that of the namespace: by `/proc/1/root`, a guest would come to the mounts of another
+///   namespace.
+/// - The first column that is read is the fifth of `mountinfo`, in which spaces are `\040`. A mount
+///   that another one covers cannot be changed, and no path leads to it.
+/// - Without `CAP_SYS_ADMIN`, the kernel cannot change the mounts again.
+const START: &str = r#"{
+set -e
+place=$1
+export TMPDIR="$place/memory"
+mount --bind "$place" "$place"
+mount -t tmpfs -o "size=$2M,mode=700" tmpfs "$TMPDIR"
+mount -t proc proc /proc
+mounts=$(cat /proc/self/mountinfo)
+while read -r _ _ _ _ point _; do
+case $point in "$place" | "$TMPDIR") continue ;; esac
+point=$(printf %b "$point")
+mount -o remount,bind,ro "$point" || ! [ -e "$point" ]
+done <<END
+$mounts
+END
+cd "$place"
+shift 2
+set +e
+} 2>&1
+setpriv --bounding-set=-sys_admin -- "$@"
+exit $?"#;
+
+/// MiB of the tmpfs beside the guest's memory.
+const SPARE: u64 = 16;
+
+/// Refuses to boot what this machine has no memory for: the kernel would end some program.
+fn has_memory(machine: &Machine<'_>) -> Result<(), GuestError> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let needed = machine.memory_mib + SPARE;
+    match available_mib(&text) {
+        Some(free) if free < needed => {
+            Err(GuestError::Memory { guest: machine.name.to_owned(), needed, free })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// MiB that programs can still have, of `/proc/meminfo`.
+fn available_mib(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
+}
 
 /// Makes its directory with the script of its first process, and its disks.
 fn prepare(machine: &Machine<'_>, place: &Path) -> io::Result<()> {
@@ -223,6 +283,7 @@ fn prepare(machine: &Machine<'_>, place: &Path) -> io::Result<()> {
     let new = |path: &Path| DirBuilder::new().mode(0o700).create(path);
     new(place)?;
     new(&place.join("run"))?;
+    new(&place.join("memory"))?;
     let disks = place.join(DISK_FILES);
     new(&disks)?;
     for (number, bytes) in machine.disks.iter().enumerate() {
@@ -244,7 +305,9 @@ fn command(machine: &Machine<'_>) -> Result<Command, GuestError> {
     let [kernel, unshare, setpriv, ..] = &paths[..] else { unreachable!("PROGRAMS has them") };
     let mut command = Command::new(setpriv);
     command.args(["--pdeathsig", "KILL", "--"]).arg(unshare);
-    command.args(["--pid", "--fork", "--kill-child=KILL", "--", "sh", "-c", WAIT, "sh"]);
+    command.args(["--mount", "--pid", "--fork", "--kill-child=KILL", "--"]);
+    command.args(["sh", "-c", START, "sh"]).arg(machine.place());
+    command.arg((machine.memory_mib + SPARE).to_string());
     command.arg(kernel).args(machine.arguments());
     Ok(command)
 }
@@ -304,6 +367,24 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!children(std::process::id()).contains(&child.id()));
+    }
+
+    #[test]
+    fn a_guest_for_which_there_is_no_memory_is_refused_before_anything_is_made() {
+        assert_eq!(available_mib("MemTotal: 9 kB\nMemAvailable:  4096 kB\n"), Some(4));
+        assert_eq!(available_mib("MemTotal: 9 kB\n"), None);
+        let place = tempfile::tempdir().unwrap();
+        let machine = Machine {
+            name: "a",
+            directory: place.path(),
+            memory_mib: 1 << 40,
+            disks: Vec::new(),
+            modules: &[],
+            link: None,
+        };
+        let error = Guest::boot(&machine, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(error.contains("memory_mib") && !error.contains('\n'), "{error}");
+        assert!(!place.path().join("a").exists());
     }
 
     #[test]

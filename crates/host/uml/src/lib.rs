@@ -22,7 +22,10 @@
 //! namespace of its own.
 //!
 //! What it does not do: it installs nothing, makes no network and writes nothing outside of the
-//! directory that the caller names.
+//! directory that the caller names. A guest cannot either, whatever its root mounts: its processes
+//! on this machine are in a mount namespace in which all else is read-only. This does not hold
+//! against code that a guest's root loads into the guest's kernel (a module): it has the caller's
+//! rights, without `CAP_SYS_ADMIN`.
 
 #![forbid(unsafe_code)]
 
@@ -42,5 +45,6 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("modprobe", "kmod"),
     ("losetup", "mount"),
+    ("mount", "mount"),
     ("ip", "iproute2"),
 ];

@@ -33,6 +33,7 @@ fn main() {
     testing::run(tests![
         scripts_run_one_after_the_other_and_say_how_they_ended,
         a_guest_reads_the_files_of_this_machine_and_writes_to_its_own_disk_alone,
+        a_guest_that_mounts_the_files_of_this_machine_to_write_them_cannot,
         what_is_written_at_once_and_in_parallel_is_on_the_disks,
         a_guest_that_hangs_is_ended_and_leaves_no_process,
         a_guest_that_talks_without_end_is_ended_in_time,
@@ -130,6 +131,48 @@ fn a_guest_reads_the_files_of_this_machine_and_writes_to_its_own_disk_alone() {
     run(&mut guest, "echo of the guest >/dev/loop0 && sync").unwrap();
     let disk = fs::read(place.path().join("guest/disks/0")).unwrap();
     assert!(disk.starts_with(b"of the guest\n") && disk.len() == 1 << 20);
+}
+
+fn a_guest_that_mounts_the_files_of_this_machine_to_write_them_cannot() {
+    let place = tempfile::tempdir().unwrap();
+    let here = place.path().join("here");
+    fs::write(&here, "of this machine").unwrap();
+    let path = here.display();
+    let mut guest = boot(place.path());
+    // The guest's own flag goes, and this machine's kernel refuses.
+    run(&mut guest, "mount -o remount,rw / && mkdir /mnt/x /mnt/y").unwrap();
+    run(&mut guest, "mount -t hostfs none /mnt/x").unwrap();
+    run(&mut guest, "touch /mnt/y/writable && mount -t hostfs -o /proc none /mnt/y").unwrap();
+    let own = std::process::id();
+    let attempts = [
+        format!("echo changed >{HERE}{path}"),
+        format!("echo changed >/mnt/x{path}"),
+        format!("rm /mnt/x{path}"),
+        format!("mkdir {HERE}{path}-new"),
+        "touch /usr/gigae-guest".to_owned(),
+        format!("chmod 777 {HERE}{path}"),
+        "echo 0 >/mnt/y/sys/vm/swappiness".to_owned(),
+        // Processes of this machine have other mounts.
+        format!("mount -t hostfs -o /proc/{own}/root none /mnt/z; echo changed >/mnt/z{path}"),
+        format!("mount -t hostfs -o /proc/1/root none /mnt/z; echo changed >/mnt/z{path}"),
+    ];
+    for attempt in attempts {
+        let attempt = format!("mkdir -p /mnt/z; {attempt}");
+        match run(&mut guest, &attempt) {
+            Ok(said) => panic!("{attempt}: {said}"),
+            Err(error) => assert!(error.leaves_guest(), "{attempt}: {error}"),
+        }
+    }
+    assert_eq!(fs::read_to_string(&here).unwrap(), "of this machine");
+    let entries = fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort();
+    assert_eq!(entries, ["guest", "here"]);
+    // Its own directory is what it can write, so the attempts fail for their places alone.
+    let own = place.path().join("guest");
+    let script = format!("mount -t hostfs -o {} none /mnt/x && echo 1 >/mnt/x/new", own.display());
+    run(&mut guest, &script).unwrap();
+    assert_eq!(fs::read_to_string(own.join("new")).unwrap(), "1\n");
 }
 
 /// Two file systems with a journal, more than the guest has memory, and all writers at once.

@@ -18,9 +18,9 @@ pub struct MountPlan {
     pub systems: Vec<MountSystem>,
     /// What is done.
     pub tests: Vec<MountTest>,
-    /// Repetitions of each cell; absent: one.
-    #[serde(default = "once")]
-    pub repetitions: u32,
+    /// Repetitions of each cell; absent: the plan's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
 }
 
 /// The machines of all `[[mount]]`: one server and one client.
@@ -41,6 +41,12 @@ impl GuestsPlan {
     /// The server's disks.
     pub fn disks(&self) -> usize {
         if self.raid { 3 } else { 1 }
+    }
+
+    /// Memory in MiB of the guest in which the programs of a place run.
+    pub fn memory_of(&self, place: MountPlace) -> u64 {
+        let [server, client] = self.memory_mib;
+        if place == MountPlace::Network { client } else { server }
     }
 
     /// MiB that its file system is made on.
@@ -139,9 +145,6 @@ fn network() -> Vec<MountPlace> {
 }
 fn newest() -> Vec<MountSystem> {
     vec![MountSystem::Nfs42]
-}
-fn once() -> u32 {
-    1
 }
 
 impl MountPlan {

@@ -29,22 +29,27 @@ fn check(mount: &MountPlan, plan: &Plan) -> Result<(), String> {
     if mount.links.is_empty() || mount.cells().is_empty() {
         return Err("no list may be empty".into());
     }
-    if !(1..=100).contains(&mount.repetitions) {
+    if mount.repetitions.is_some_and(|times| !(1..=100).contains(&times)) {
         return Err("repetitions must be from 1 to 100".into());
     }
     if mount.systems.contains(&MountSystem::Gigae) && mount.places != [MountPlace::Network] {
         return Err("gigae mount is measured over the network only".into());
     }
-    let read_only = mount.systems.iter().find(|system| !system.is_writable());
-    let writing = mount.tests.iter().find(|test| test.writes());
-    if let Some((system, test)) = read_only.zip(writing) {
+    mount.tests.iter().try_for_each(|test| check_test(test, &plan.guests))?;
+    mount.cells().iter().try_for_each(|cell| check_memory(cell, &plan.guests))
+}
+
+/// A guest keeps what it has written, so it would read files from its memory.
+fn check_memory(cell: &MountCell, guests: &GuestsPlan) -> Result<(), String> {
+    let MountTest::Bonnie { mib: mib @ 1.., .. } = cell.test else { return Ok(()) };
+    let needed = 2 * guests.memory_of(cell.place);
+    if mib < needed {
         return Err(format!(
-            "'{}' writes, and {} is read-only; give it the program 'stat'",
-            test.title(),
-            system.title()
+            "'{}' needs files of {needed} MiB, twice the memory of its guest; give more mib, or a smaller memory_mib",
+            cell.title()
         ));
     }
-    mount.tests.iter().try_for_each(|test| check_test(test, &plan.guests))
+    Ok(())
 }
 
 fn check_test(test: &MountTest, guests: &GuestsPlan) -> Result<(), String> {
@@ -85,7 +90,7 @@ impl Plan {
         for mount in self.mount.iter().filter(here) {
             for cell in mount.cells() {
                 if !all.iter().any(|(other, _)| *other == cell) {
-                    all.push((cell, mount.repetitions));
+                    all.push((cell, mount.repetitions.unwrap_or(self.repetitions)));
                 }
             }
         }

@@ -101,8 +101,9 @@ pub(super) fn ways(results: &Results) -> Vec<String> {
     results.links().into_iter().filter_map(of_link).collect()
 }
 
-/// For each cable beside a switch, both as fast as the machine can: the same accesses.
-pub(super) fn direct(results: &Results) -> Vec<String> {
+/// Each cable with each switch that differs in nothing else; both as fast as the machine can, with
+/// no loss and no delay.
+pub(super) fn cables_beside_switches(results: &Results) -> Vec<[&str; 2]> {
     let plain = |link: &LinkPlan| {
         let changed = link.rate_mbit.is_some() || link.loss > 0.0 || link.delay_us.is_some();
         !link.loopback && !changed
@@ -113,11 +114,16 @@ pub(super) fn direct(results: &Results) -> Vec<String> {
             !other.cable && (other.mtu, other.links, other.nodes) == (one.mtu, one.links, one.nodes)
         };
         let switches = links().filter(move |(_, other)| alike(other));
-        switches.map(move |(switch, _)| [cable, switch])
+        switches.map(move |(switch, _)| [&cable[..], &switch[..]])
     });
-    let random = |[cable, switch]: [&String; 2]| {
+    pairs.collect()
+}
+
+/// For each cable beside a switch of the same kind: the same accesses.
+pub(super) fn direct(results: &Results) -> Vec<String> {
+    let random = |[cable, switch]: [&str; 2]| {
         let one = usual(results, cable, Way::Network, Pattern::Randread).min_by_key(shortest)?;
-        let mut others = results.access.iter().filter(|other| other.link == *switch);
+        let mut others = results.access.iter().filter(|other| other.link == switch);
         let other = others.find(|other| other.cell == one.cell)?;
         let (direct, switched) = (one.read.as_ref()?, other.read.as_ref()?);
         let (p50, there) = (direct.latency.p50_us, switched.latency.p50_us);
@@ -134,7 +140,7 @@ pub(super) fn direct(results: &Results) -> Vec<String> {
             if is_open { "within the spread".to_owned() } else { change(p50 / there - 1.0) },
         ))
     };
-    pairs.filter_map(random).collect()
+    cables_beside_switches(results).into_iter().filter_map(random).collect()
 }
 
 /// For each cell with fsync or a sync export: what it makes of the same writes without.

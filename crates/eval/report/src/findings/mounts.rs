@@ -1,6 +1,7 @@
 //! Mounted file systems: what the network makes of creating small files, what a switch does, and
 //! `gigae mount` beside NFS.
 
+use super::access::cables_beside_switches;
 use gigae_eval_model::mount_figure::{MountFigure, MountPlace, MountSystem};
 use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::results::Results;
@@ -12,55 +13,70 @@ fn creates(results: &Results, place: MountPlace) -> impl Iterator<Item = &MountF
     results.mounts.iter().filter(move |one| one.what == CREATE && one.cell.place == place)
 }
 
+/// How many repetitions two figures have at least, and what that makes of their difference; the
+/// ground.
+fn conditions(one: &MountFigure, other: &MountFigure) -> String {
+    let n = one.repetitions.len().min(other.repetitions.len());
+    let spread = match one.ci95.zip(other.ci95) {
+        None => ", so there is no interval",
+        Some(([low, high], [other_low, other_high])) if low <= other_high && other_low <= high => {
+            ", within the spread"
+        }
+        Some(_) => "",
+    };
+    format!("n = {n}{spread}; ground: {}, User-mode Linux", one.ground.name())
+}
+
 /// For each link and version of NFS: files created per second beside those of the same server
 /// without a network.
 pub(super) fn mounts(results: &Results) -> Vec<String> {
     let of = |one: &MountFigure| {
         let system = one.cell.system?;
         let local = creates(results, MountPlace::Localhost).find(|other| {
-            (other.cell.system, &other.cell.test) == (one.cell.system, &one.cell.test)
+            (&other.link, other.cell.system, &other.cell.test)
+                == (&one.link, one.cell.system, &one.cell.test)
         })?;
         Some(format!(
-            "By {} over the network, a guest creates {} files per second ({}), {} of the {} that the server itself creates by the same without a network (ground: {}, User-mode Linux).",
+            "By {} over the network, a guest creates {} files per second ({}), {} of the {} that the server itself creates by the same without a network, where client and server share a processor ({}).",
             system.title(),
             short(one.median),
             one.link,
             percent(one.median / local.median),
             short(local.median),
-            one.ground.name(),
+            conditions(one, local),
         ))
     };
     creates(results, MountPlace::Network).filter_map(of).collect()
 }
 
-/// For each version of NFS: a direct cable against a switch without a rate.
+/// For each cable beside a switch of the same kind, and each system: the same small files.
 pub(super) fn direct(results: &Results) -> Vec<String> {
-    let is_cable = |link: &str| results.plan.link.get(link).is_some_and(|link| link.cable);
-    let is_bare = |link: &str| {
-        results.plan.link.get(link).is_some_and(|link| !link.cable && link.rate_mbit.is_none())
+    let trip = |link: &str| {
+        let share = results.guests.iter().find(|share| share.link == link);
+        share.map(|share| share.trip_us[0])
     };
-    let of = |one: &MountFigure| {
-        let system = one.cell.system?;
-        let switch = creates(results, MountPlace::Network)
-            .find(|other| is_bare(&other.link) && other.cell == one.cell)?;
-        let trip = |link: &str| {
-            let share = results.guests.iter().find(|share| share.link == link);
-            share.map(|share| share.trip_us[0])
+    let of = |[cable, switch]: [&str; 2]| {
+        let on = |link: &str| {
+            let link = link.to_owned();
+            creates(results, MountPlace::Network).filter(move |one| one.link == link)
         };
-        let trips = trip(&one.link).zip(trip(&switch.link));
-        let trips = trips.map(|(direct, switched)| {
+        let trips = trip(cable).zip(trip(switch)).map(|(direct, switched)| {
             format!(", with round trips of {} and {} us", short(direct), short(switched))
         });
-        Some(format!(
-            "By {}, a guest creates {} files per second over a cable and {} over a switch{} (ground: {}, User-mode Linux).",
-            system.title(),
-            short(one.median),
-            short(switch.median),
-            trips.unwrap_or_default(),
-            one.ground.name(),
-        ))
+        let trips = trips.unwrap_or_default();
+        let say = move |one: &MountFigure| {
+            let other = on(switch).find(|other| other.cell == one.cell)?;
+            Some(format!(
+                "By {}, a guest creates {} files per second over a cable and {} over a switch{trips} ({cable}, {switch}; {}).",
+                one.cell.system?.title(),
+                short(one.median),
+                short(other.median),
+                conditions(one, other),
+            ))
+        };
+        on(cable).filter_map(say).collect::<Vec<_>>()
     };
-    creates(results, MountPlace::Network).filter(|one| is_cable(&one.link)).filter_map(of).collect()
+    cables_beside_switches(results).into_iter().flat_map(of).collect()
 }
 
 /// For each link: figures of small files by `gigae mount` beside those of the same test by NFS.
@@ -75,14 +91,19 @@ pub(super) fn own(results: &Results) -> Vec<String> {
             (&other.link, &other.cell.test, &other.what, other.cell.place)
                 == (&one.link, &one.cell.test, &one.what, one.cell.place)
         })?;
+        // Looking changes nothing.
+        let disk = match one.what.starts_with("stat") {
+            true => "",
+            false => "; NFS's server waits for the disk, gigae's does not",
+        };
         Some(format!(
-            "{} per second over the network ({}): {} by gigae mount, {} by NFS 4.2, {} times as many (ground: {}, User-mode Linux).",
+            "{} per second over the network ({}): {} by gigae mount, {} by NFS 4.2, {} times as many{disk} ({}).",
             one.what,
             one.link,
             short(one.median),
             short(nfs.median),
             short(one.median / nfs.median),
-            one.ground.name(),
+            conditions(one, nfs),
         ))
     };
     by(MountSystem::Gigae).filter_map(of).collect()
@@ -104,10 +125,12 @@ mod tests {
             what: CREATE.into(),
             unit: "/s".into(),
             median,
+            ci95: None,
             repetitions: vec![median],
             cpu: None,
             range: None,
             command: String::new(),
+            doubts: Vec::new(),
         }
     }
 
@@ -115,13 +138,18 @@ mod tests {
     fn the_network_is_compared_with_the_server_alone_and_a_cable_with_a_switch() {
         let mut results = gigae_eval_model::testing::first();
         let link = |cable| LinkPlan { cable, ..LinkPlan::default() };
-        results.plan.link = [("cable".to_owned(), link(true)), ("bare".to_owned(), link(false))]
-            .into_iter()
-            .collect();
+        // Neither a switch with a delay nor one with other frames is the cable's pair.
+        let far = LinkPlan { delay_us: Some(500), ..LinkPlan::default() };
+        let jumbo = LinkPlan { mtu: 9000, ..LinkPlan::default() };
+        let links =
+            [("a far", far), ("a jumbo", jumbo), ("cable", link(true)), ("bare", link(false))];
+        results.plan.link = links.map(|(name, link)| (name.to_owned(), link)).into();
         results.mounts = vec![
             figure("cable", MountPlace::Network, 330.0),
             figure("bare", MountPlace::Network, 300.0),
             figure("bare", MountPlace::Localhost, 600.0),
+            figure("a far", MountPlace::Network, 20.0),
+            figure("a jumbo", MountPlace::Network, 290.0),
         ];
         results.guests = ["cable", "bare"]
             .map(|link| GuestShare {
@@ -134,14 +162,28 @@ mod tests {
             })
             .into();
         let said = mounts(&results);
-        assert_eq!(said.len(), 2);
-        assert!(said[1].contains("300 files per second (bare), 50 % of the 600"), "{said:?}");
+        assert_eq!(said.len(), 1, "on the same link alone: {said:?}");
+        assert!(said[0].contains("300 files per second (bare), 50 % of the 600"), "{said:?}");
+        assert!(said[0].contains("share a processor (n = 1, so there is no interval;"), "{said:?}");
         let said = direct(&results);
-        assert_eq!(said.len(), 1);
+        assert_eq!(said.len(), 1, "{said:?}");
         assert!(
             said[0].contains("330 files per second over a cable and 300 over a switch, with round trips of 90.0 and 100 us"),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn figures_whose_intervals_meet_are_within_the_spread() {
+        let with = |ci95, n| MountFigure {
+            ci95: Some(ci95),
+            repetitions: vec![1.0; n],
+            ..figure("switch", MountPlace::Network, 1.0)
+        };
+        let said = conditions(&with([1.0, 3.0], 6), &with([2.0, 4.0], 5));
+        assert_eq!(said, "n = 5, within the spread; ground: mount, User-mode Linux");
+        let said = conditions(&with([1.0, 3.0], 6), &with([4.0, 5.0], 6));
+        assert_eq!(said, "n = 6; ground: mount, User-mode Linux");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! What guests cost: round trips and a stream of TCP by the same programs, between two guests and
 //! between their nodes; and a system call of a program.
+//!
+//! The nodes are measured before the guests boot ([`outside`]). A guest that runs receives all
+//! frames of its node's interface and takes time of its CPU.
 
 use super::{MountLab, MountNodes, SHORT};
 use crate::error::ServiceError;
@@ -152,45 +155,42 @@ fn call(said: &str) -> Result<f64, ServiceError> {
     Ok(seconds * 1e6 / f64::from(2 * CALLS))
 }
 
-/// System calls in the client, and on the CPU of its node.
-fn calls(
-    lab: &mut MountLab,
-    place: &MountNodes<'_>,
-    interrupted: &AtomicBool,
-) -> Result<[f64; 2], ServiceError> {
-    let script = format!("dd if=/dev/zero of=/dev/null bs=1 count={CALLS} 2>&1");
-    let ([client, _], _) = lab.ends();
-    let inside = client.run("run dd", &script, SHORT, interrupted)?;
-    let words = ["-c".to_owned(), script];
-    let process =
-        affinity::pinned(place.cpus[0], || ProgramProcess::start("dd", "/bin/sh", &words))?;
-    Ok([call(&inside)?, call(&process.finish(SHORT, interrupted)?)?])
+/// The script that makes them.
+fn calls() -> String {
+    format!("dd if=/dev/zero of=/dev/null bs=1 count={CALLS} 2>&1")
 }
 
-/// What was measured.
+/// What was measured, between guests or without them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Median round trip in microseconds, inside and outside.
-    pub trip_us: [f64; 2],
-    /// MB/s, inside and outside.
-    pub stream: [f64; 2],
-    /// Microseconds of a system call, inside and outside.
-    pub call_us: [f64; 2],
+    /// Median round trip in microseconds.
+    pub trip_us: f64,
+    /// MB/s.
+    pub stream: f64,
+    /// Microseconds of a system call.
+    pub call_us: f64,
 }
 
-/// Measures all of it.
-pub fn measure(
-    lab: &mut MountLab,
-    place: &MountNodes<'_>,
-    interrupted: &AtomicBool,
-) -> Result<Share, ServiceError> {
-    let ([..], [_, guest]) = lab.ends();
+/// Measures all of it between the nodes. No guest may run.
+pub fn outside(place: &MountNodes<'_>, interrupted: &AtomicBool) -> Result<Share, ServiceError> {
     let node = place.nodes[1].ipv4;
-    let trips = [trip(guest).inside(lab, interrupted)?, trip(node).outside(place, interrupted)?];
-    let streams =
-        [stream(guest).inside(lab, interrupted)?, stream(node).outside(place, interrupted)?];
-    let call_us = calls(lab, place, interrupted)?;
-    Ok(Share { trip_us: trips, stream: streams, call_us })
+    let words = ["-c".to_owned(), calls()];
+    let trip_us = trip(node).outside(place, interrupted)?;
+    let stream = stream(node).outside(place, interrupted)?;
+    let process =
+        affinity::pinned(place.cpus[0], || ProgramProcess::start("dd", "/bin/sh", &words))?;
+    let call_us = call(&process.finish(SHORT, interrupted)?)?;
+    Ok(Share { trip_us, stream, call_us })
+}
+
+/// Measures all of it between the guests; the system call in the client.
+pub fn inside(lab: &mut MountLab, interrupted: &AtomicBool) -> Result<Share, ServiceError> {
+    let ([..], [_, guest]) = lab.ends();
+    let trip_us = trip(guest).inside(lab, interrupted)?;
+    let stream = stream(guest).inside(lab, interrupted)?;
+    let ([client, _], _) = lab.ends();
+    let call_us = call(&client.run("run dd", &calls(), SHORT, interrupted)?)?;
+    Ok(Share { trip_us, stream, call_us })
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ pub(super) struct Server {
 
 /// Makes the file system, on a RAID-5 if the plan says so, and exports it by NFS. With `fsid=0` the
 /// export is the root of version 4. Nobody waits for clients of an earlier server, so its grace
-/// period ends at once.
-pub(super) fn export_script(raid: bool) -> String {
+/// period ends at once. The server and its network of 24 bits may mount it.
+pub(super) fn export_script(raid: bool, network: Ipv4Addr) -> String {
     let (make, device) = match raid {
         true => (RAID, "/dev/md0"),
         false => ("", "/dev/loop0"),
@@ -48,11 +48,16 @@ pub(super) fn export_script(raid: bool) -> String {
          mount -t nfsd nfsd /proc/fs/nfsd\n\
          rpcbind\n\
          rpc.mountd --port {MOUNTD}\n\
-         exportfs -i -o rw,sync,no_root_squash,no_subtree_check,fsid=0 '198.18.0.0/24:{EXPORT}' \
+         exportfs -i -o rw,sync,no_root_squash,no_subtree_check,fsid=0 '{network}/24:{EXPORT}' \
          '127.0.0.1:{EXPORT}'\n\
          rpc.nfsd --no-udp --grace-time 10 --lease-time 10 8\n\
          echo Y >/proc/fs/nfsd/v4_end_grace || true\n",
     )
+}
+
+/// Removes all files, but for what ext4 keeps.
+pub(super) fn clear_script() -> String {
+    format!("find {EXPORT} -mindepth 1 -maxdepth 1 ! -name lost+found -exec rm -rf {{}} +")
 }
 
 /// Makes the array. The disks are new, so all of them are zero, which is what a RAID-5 of zeros
@@ -74,7 +79,8 @@ impl Server {
             return None;
         }
         let arguments = format!("--interface {INTERFACE} --ethertype {ETHERTYPE}");
-        let start = format!("{} share {arguments} {EXPORT}", self.quoted());
+        let rights = "--writable --trust-every-node";
+        let start = format!("{} share {arguments} {rights} {EXPORT}", self.quoted());
         Some(background(&start, "share", &format!("grep -q '{SOCKET}' /proc/net/unix")))
     }
 
@@ -90,7 +96,8 @@ impl Server {
             MountSystem::Gigae => {
                 let mac = self.mac.map(|byte| format!("{byte:02x}")).join(":");
                 let arguments = format!("--interface {INTERFACE} --ethertype {ETHERTYPE}");
-                let start = format!("{} mount {arguments} {mac}: {MOUNTED}", self.quoted());
+                let start =
+                    format!("{} mount --writable {arguments} {mac}: {MOUNTED}", self.quoted());
                 background(&start, "mount", &format!("grep -q ' {MOUNTED} fuse' /proc/mounts"))
             }
         }
@@ -155,7 +162,7 @@ mod tests {
     #[test]
     fn gigae_names_the_server_by_its_address_and_its_program_by_a_path_of_the_guest() {
         let mount = server().mount_script(MountSystem::Gigae, false);
-        let words = "'/mnt/here/opt/it'\\''s/gigae' mount --interface vec0 --ethertype 0x88b5 \
+        let words = "'/mnt/here/opt/it'\\''s/gigae' mount --writable --interface vec0 --ethertype 0x88b5 \
                      02:00:00:80:00:02: /mnt/files ";
         assert!(mount.starts_with(words), "{mount}");
         let share = server().share_script(MountSystem::Gigae).unwrap();
@@ -166,7 +173,9 @@ mod tests {
 
     #[test]
     fn an_array_is_made_only_where_the_plan_wants_one() {
-        let (plain, raid) = (export_script(false), export_script(true));
+        let network = Ipv4Addr::new(198, 18, 7, 0);
+        let (plain, raid) = (export_script(false, network), export_script(true, network));
+        assert!(plain.contains(" '198.18.7.0/24:/mnt/disk' "), "{plain}");
         assert!(plain.contains("mount -t ext4 /dev/loop0 /mnt/disk\n") && !plain.contains("mdadm"));
         assert!(raid.contains("mount -t ext4 /dev/md0 /mnt/disk\n"), "{raid}");
         let made = raid.find("mdadm --create").unwrap();
