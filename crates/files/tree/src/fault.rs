@@ -61,3 +61,18 @@ pub(crate) fn of_source(error: Errno) -> Fault {
         fault => fault,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_another_file_system_does_not_lead_out_of_the_export() {
+        assert_eq!(of_name(Errno::XDEV), Fault::OtherDisk);
+        assert_eq!(of_link(Errno::XDEV), Fault::OtherDisk);
+        assert_eq!(of_change(Errno::XDEV), Fault::Escapes, "a path");
+        // A rename may go on without the hard link, but not if something else is wrong.
+        assert_eq!(of_link(Errno::PERM), Fault::Unsupported);
+        assert_eq!(of_link(Errno::NOSPC), Fault::Full);
+    }
+}

@@ -84,6 +84,9 @@ impl Syncs {
 
     /// What has ended since.
     pub(crate) fn ended(&mut self) -> Vec<Synced> {
+        if self.running == 0 {
+            return Vec::new();
+        }
         let _ = rustix::io::read(&*self.wakes, &mut [0; 8]);
         let ended: Vec<Ended> = self.ended.try_iter().collect();
         self.running -= ended.len();
