@@ -273,7 +273,7 @@ impl Mounted {
                     && let Some(number) = self.inodes.named(at.0, &at.1)
                 {
                     // It may have that name, which then goes when the file is closed.
-                    self.inodes.hides(number, to.0, name);
+                    self.inodes.hides(number, at.0, name);
                 }
                 if let Call::Edit(edit, ..) = &call {
                     if edit.is_alone() {
