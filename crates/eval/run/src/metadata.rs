@@ -114,8 +114,8 @@ impl Running<'_> {
                 if self.interrupted.load(Ordering::Relaxed) {
                     return Err(ProgramError::Interrupted.into());
                 }
-                let from = (&client, asking);
-                match metadata::measure(&server, from, &one.cell, self.interrupted) {
+                let (at, from) = ((&server, here.store), (&client, asking));
+                match metadata::measure(at, from, &one.cell, self.interrupted) {
                     Ok(measured) => one.measured.push(measured),
                     Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
                     Err(error) => {

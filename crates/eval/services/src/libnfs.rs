@@ -4,6 +4,8 @@
 //! headers. Its calls return when the server has answered; they work on the calling thread and in
 //! its network namespace. What follows here is of `nfsc/libnfs.h`, library version 13.
 
+use gigae_host::signals;
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::marker::PhantomData;
@@ -14,6 +16,9 @@ pub(crate) const LIBRARY: (&str, &str) = ("libnfs.so.13", "libnfs13");
 
 /// A call that gets no answer fails after this time, in milliseconds.
 const PATIENCE_MS: c_int = 30_000;
+
+/// How often the library connects again after a connection broke. More than zero: see [`NfsClient`].
+const RETRIES: c_int = 1;
 
 /// Permissions of a new file.
 const MODE: c_int = 0o644;
@@ -121,87 +126,101 @@ pub(crate) fn path(text: &str) -> io::Result<CString> {
 }
 
 /// A client of a server's export. It belongs to the thread that made it.
+///
+/// A call of the library waits in a loop of poll(2). If that loop ends early, the request stays
+/// queued, and its answer would be written to the stack frame of the call that is gone. So:
+///
+/// - Signals are blocked during a call, because the library takes an interrupted poll(2) for a
+///   broken connection.
+/// - The library may connect again ([`RETRIES`]). Then a broken connection fails all requests
+///   while their frame lives, or sends them again.
+/// - After an error nothing calls the library with this context again, not even to free it:
+///   freeing it, too, answers what is queued. The context is leaked. A cell fails twice at most.
 pub(crate) struct NfsClient {
     functions: Functions,
     context: Handle,
+    /// Whether a call has failed.
+    failed: Cell<bool>,
     _of_this_thread: PhantomData<*mut ()>,
 }
 
 impl Drop for NfsClient {
     fn drop(&mut self) {
-        // SAFETY: the context is one that the library made and nothing uses any longer.
-        unsafe { (self.functions.destroy)(self.context) }
+        if !self.failed.get() {
+            // SAFETY: the context is one that the library made and nothing uses any longer. All
+            // calls have succeeded, so no request is queued.
+            unsafe { (self.functions.destroy)(self.context) }
+        }
     }
 }
 
 impl NfsClient {
     /// Loads the library and connects to the export. It keeps no listings of directories.
     pub(crate) fn mount(server: &str, export: &str) -> io::Result<Self> {
+        let (server, export) = (path(server)?, path(export)?);
         let functions = Functions::load()?;
         // SAFETY: the function has no arguments.
         let context = unsafe { (functions.init)() };
         if context.is_null() {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let client = Self { functions, context, _of_this_thread: PhantomData };
-        let (server, export) = (path(server)?, path(export)?);
-        // SAFETY: the context lives, and so do the strings across the call.
-        let result = unsafe {
-            (client.functions.set_timeout)(context, PATIENCE_MS);
-            (client.functions.set_dircache)(context, 0);
-            (client.functions.set_autoreconnect)(context, 0);
-            (client.functions.mount)(context, server.as_ptr(), export.as_ptr())
-        };
-        client.checked(result, "mount")?;
+        let failed = Cell::new(false);
+        let client = Self { functions, context, failed, _of_this_thread: PhantomData };
+        client.call("mount", |library, context| {
+            // SAFETY: the context lives, and so do the strings across the call.
+            unsafe {
+                (library.set_timeout)(context, PATIENCE_MS);
+                (library.set_dircache)(context, 0);
+                (library.set_autoreconnect)(context, RETRIES);
+                (library.mount)(context, server.as_ptr(), export.as_ptr())
+            }
+        })?;
         Ok(client)
     }
 
     /// Makes a directory.
     pub(crate) fn mkdir(&self, path: &CStr) -> io::Result<()> {
         // SAFETY: context and path live across the call.
-        let result = unsafe { (self.functions.mkdir)(self.context, path.as_ptr()) };
-        self.checked(result, "mkdir")
+        self.call("mkdir", |library, context| unsafe { (library.mkdir)(context, path.as_ptr()) })
     }
 
     /// Removes an empty directory.
     pub(crate) fn rmdir(&self, path: &CStr) -> io::Result<()> {
         // SAFETY: context and path live across the call.
-        let result = unsafe { (self.functions.rmdir)(self.context, path.as_ptr()) };
-        self.checked(result, "rmdir")
+        self.call("rmdir", |library, context| unsafe { (library.rmdir)(context, path.as_ptr()) })
     }
 
     /// Makes an empty file and closes it.
     pub(crate) fn create(&self, path: &CStr) -> io::Result<()> {
         let mut file: Handle = ptr::null_mut();
-        // SAFETY: context, path and the place for the file's handle live across the call.
-        let result =
-            unsafe { (self.functions.creat)(self.context, path.as_ptr(), MODE, &raw mut file) };
-        self.checked(result, "create")?;
+        self.call("create", |library, context| {
+            // SAFETY: context, path and the place for the file's handle live across the call.
+            unsafe { (library.creat)(context, path.as_ptr(), MODE, &raw mut file) }
+        })?;
         // SAFETY: the handle is that of the call before, and is not used again.
-        let result = unsafe { (self.functions.close)(self.context, file) };
-        self.checked(result, "close")
+        self.call("close", |library, context| unsafe { (library.close)(context, file) })
     }
 
     /// Reads what is known of a file.
     pub(crate) fn stat(&self, path: &CStr) -> io::Result<()> {
         let mut words = [0_u64; STAT_WORDS];
-        // SAFETY: context and path live across the call, and the words are at least as many as the
-        // library writes.
-        let result =
-            unsafe { (self.functions.stat)(self.context, path.as_ptr(), words.as_mut_ptr()) };
-        self.checked(result, "stat")
+        self.call("stat", |library, context| {
+            // SAFETY: context and path live across the call, and the words are at least as many as
+            // the library writes.
+            unsafe { (library.stat)(context, path.as_ptr(), words.as_mut_ptr()) }
+        })
     }
 
     /// Reads all names of a directory, without itself and its parent.
     pub(crate) fn list(&self, path: &CStr) -> io::Result<Vec<CString>> {
         let mut directory: Handle = ptr::null_mut();
-        // SAFETY: context, path and the place for the directory's handle live across the call.
-        let result =
-            unsafe { (self.functions.opendir)(self.context, path.as_ptr(), &raw mut directory) };
-        self.checked(result, "list")?;
+        self.call("list", |library, context| {
+            // SAFETY: context, path and the place for the directory's handle live across the call.
+            unsafe { (library.opendir)(context, path.as_ptr(), &raw mut directory) }
+        })?;
         let mut names = Vec::new();
         loop {
-            // SAFETY: the handle is open.
+            // SAFETY: the handle is open. The library has read all entries: this asks no server.
             let entry = unsafe { (self.functions.readdir)(self.context, directory) };
             if entry.is_null() {
                 break;
@@ -220,31 +239,36 @@ impl NfsClient {
 
     /// Gives a file another name.
     pub(crate) fn rename(&self, from: &CStr, to: &CStr) -> io::Result<()> {
-        // SAFETY: context and paths live across the call.
-        let result = unsafe { (self.functions.rename)(self.context, from.as_ptr(), to.as_ptr()) };
-        self.checked(result, "rename")
+        self.call("rename", |library, context| {
+            // SAFETY: context and paths live across the call.
+            unsafe { (library.rename)(context, from.as_ptr(), to.as_ptr()) }
+        })
     }
 
     /// Removes a file.
     pub(crate) fn delete(&self, path: &CStr) -> io::Result<()> {
         // SAFETY: context and path live across the call.
-        let result = unsafe { (self.functions.unlink)(self.context, path.as_ptr()) };
-        self.checked(result, "delete")
+        self.call("delete", |library, context| unsafe { (library.unlink)(context, path.as_ptr()) })
     }
 
-    fn checked(&self, result: c_int, what: &str) -> io::Result<()> {
+    /// Makes a call, unless one has failed before. Signals wait until it returns.
+    fn call(&self, what: &str, make: impl FnOnce(&Functions, Handle) -> c_int) -> io::Result<()> {
+        if self.failed.get() {
+            return Err(io::Error::other(format!("NFS {what}: a call has failed before")));
+        }
+        let result = signals::blocked(|| make(&self.functions, self.context));
         if result >= 0 {
             return Ok(());
         }
-        // SAFETY: the context lives; the library returns a string that lives until its next call,
-        // or nothing.
+        self.failed.set(true);
+        // SAFETY: the context lives. The library returns a string that lives until its next call,
+        // or nothing; it answers no request here.
         let said = unsafe {
             let text = (self.functions.error)(self.context);
             if text.is_null() { c"no reason" } else { CStr::from_ptr(text) }
         };
         let said = said.to_string_lossy();
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        let kind = io::Error::from_raw_os_error(-result).kind();
-        Err(io::Error::new(kind, format!("NFS {what}: {said}")))
+        Err(io::Error::other(format!("NFS {what}: {said}")))
     }
 }

@@ -8,17 +8,23 @@
 use crate::error::ServiceError;
 use crate::libnfs::{NfsClient, path};
 use crate::server::FileServer;
+use crate::store::FileStore;
 use gigae_eval_model::metadata::{MetadataCell, Operation};
 use gigae_eval_session::programs::ProgramError;
 use gigae_fabric::Node;
 use gigae_host::affinity;
 use std::ffi::CString;
+use std::fs;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The directory of the files, in that which clients send to, and its part of the names' paths.
+/// The directories of the files, in that which clients send to, begin like this. Each repetition
+/// has its own: the server remembers for a while what was removed behind its back.
 const DIRECTORY: &str = "in/names";
+
+/// The number of the next repetition's directory.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// How often the directory is listed in a repetition.
 const LISTINGS: u32 = 10;
@@ -58,9 +64,9 @@ pub struct NamesMeasured {
     pub verified: u64,
 }
 
-/// Carries out a cell once, from the client's node and on its CPU.
+/// Carries out a cell once, from the client's node and on its CPU. `store` has the server's files.
 pub fn measure(
-    server: &FileServer,
+    (server, store): (&FileServer, &FileStore),
     (client, cpu): (&Node, Option<usize>),
     cell: &MetadataCell,
     interrupted: &AtomicBool,
@@ -69,7 +75,15 @@ pub fn measure(
     let work = || {
         let export = server.service.export().ok_or(io::ErrorKind::Unsupported)?;
         let mount = || NfsClient::mount(&server.ip.to_string(), export);
-        Names::new(cell.files)?.measure(&mount()?, &mount()?, interrupted)
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = format!("{DIRECTORY}{number}");
+        let names = Names::new(&directory, cell.files)?;
+        let measured = names.measure(&mount()?, &mount()?, interrupted);
+        if measured.is_err() {
+            // What is left is on this machine, and asking the server might take long or hang.
+            let _ = fs::remove_dir_all(store.export().join(directory));
+        }
+        measured
     };
     match affinity::pinned(cpu, work) {
         Ok(measured) => Ok(measured),
@@ -88,11 +102,11 @@ struct Names {
 }
 
 impl Names {
-    fn new(files: u32) -> io::Result<Self> {
+    fn new(directory: &str, files: u32) -> io::Result<Self> {
         let all = |word: &str| -> io::Result<Vec<CString>> {
-            (0..files).map(|number| path(&format!("/{DIRECTORY}/{word}{number}"))).collect()
+            (0..files).map(|number| path(&format!("/{directory}/{word}{number}"))).collect()
         };
-        let directory = path(&format!("/{DIRECTORY}"))?;
+        let directory = path(&format!("/{directory}"))?;
         Ok(Self { directory, first: all("file")?, second: all("name")? })
     }
 
@@ -102,20 +116,14 @@ impl Names {
         second: &NfsClient,
         interrupted: &AtomicBool,
     ) -> io::Result<NamesMeasured> {
-        // What a repetition that failed has left.
-        let _ = self.clear(client);
         client.mkdir(&self.directory)?;
         let mut measured = NamesMeasured { times: Vec::new(), verified: 0 };
-        let all = Operation::ALL.into_iter().try_for_each(|operation| -> io::Result<()> {
+        for operation in Operation::ALL {
             measured.times.push(self.times(client, operation, interrupted)?);
             measured.verified += self.verify(second, operation)?;
-            Ok(())
-        });
-        let cleared = match &all {
-            Ok(()) => client.rmdir(&self.directory),
-            Err(_) => self.clear(client),
-        };
-        all.and(cleared).map(|()| measured)
+        }
+        client.rmdir(&self.directory)?;
+        Ok(measured)
     }
 
     /// Compares what another client sees after all files had this operation; how many names that
@@ -180,17 +188,6 @@ impl Names {
             Operation::Rename => client.rename(&self.first[number], &self.second[number]),
             Operation::Delete => client.delete(&self.second[number]),
         }
-    }
-
-    /// Removes all that may be there.
-    fn clear(&self, client: &NfsClient) -> io::Result<()> {
-        if client.stat(&self.directory).is_err() {
-            return Ok(());
-        }
-        for name in self.first.iter().chain(&self.second) {
-            let _ = client.delete(name);
-        }
-        client.rmdir(&self.directory)
     }
 }
 
