@@ -34,6 +34,7 @@ const OF_ROOT: &[&str] = &[
     "an_nfs_server_gives_and_takes_files_for_several_clients",
     "reads_and_writes_within_a_file_go_every_way_and_are_compared_once",
     "operations_on_names_stand_beside_the_delay_of_their_link",
+    "operations_on_names_end_with_a_signal_and_with_their_server",
     "an_interrupted_or_killed_run_leaves_nothing_of_nfs",
     "a_server_with_little_memory_reads_its_disk_for_each_copy",
 ];
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         nfs::an_nfs_server_gives_and_takes_files_for_several_clients,
         nfs::reads_and_writes_within_a_file_go_every_way_and_are_compared_once,
         nfs::operations_on_names_stand_beside_the_delay_of_their_link,
+        nfs::operations_on_names_end_with_a_signal_and_with_their_server,
         nfs::an_interrupted_or_killed_run_leaves_nothing_of_nfs,
         nfs::programs_of_reads_and_writes_name_their_packages,
         a_program_that_is_not_installed_names_its_package

@@ -1,11 +1,16 @@
 //! NFS: whole files, and reads and writes within a file.
 
+use crate::{PATIENCE, TestDirectory};
 use crate::{all_gone, busy, in_network_of, interrupt, of_run, said, with, with_files};
 use gigae_eval_model::access::{Export, Way};
 use gigae_eval_model::metadata::Operation;
 use gigae_fabric::Fabric;
 use gigae_host::proc::process::command;
+use rustix::process::{Pid, Signal};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::process::Child;
+use std::time::{Duration, Instant};
 
 /// Server and client.
 const NFS: [&str; 2] = ["ganesha.nfsd", "nfs-cp"];
@@ -165,6 +170,51 @@ pub(crate) fn operations_on_names_stand_beside_the_delay_of_their_link() {
     let lines = read("results.csv").lines().filter(|line| line.contains(",transfer,nfs,")).count();
     assert_eq!(lines, 4 * Operation::ALL.len());
     assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+/// The server of a run that makes files by their names now.
+fn naming(run: &mut Child, place: &TestDirectory) -> u32 {
+    let own = place.path("tmp").display().to_string();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        assert!(run.try_wait().unwrap().is_none(), "the run has ended");
+        assert!(Instant::now() < deadline, "no file was made");
+        let server = of_run(&own).into_iter().find(|pid| command(*pid) == "ganesha.nfsd");
+        let stores = place.left().into_iter();
+        let mut made = stores.map(|store| store.join("export/in/names0/file9"));
+        if let Some(server) = server.filter(|_| made.any(|file| file.exists())) {
+            return server;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub(crate) fn operations_on_names_end_with_a_signal_and_with_their_server() {
+    let many = NAMES.replace("files = [7, 120]", "files = [10000]");
+    for kill in [false, true] {
+        let place = with(&many);
+        let mut run = place.eval().spawn().unwrap();
+        let server = naming(&mut run, &place);
+        if kill {
+            let server = Pid::from_raw(server.try_into().unwrap()).unwrap();
+            rustix::process::kill_process(server, Signal::KILL).unwrap();
+        } else {
+            interrupt(&run);
+        }
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.signal(), None, "{}", said(&output));
+        if kill {
+            assert!(output.status.success(), "{}", said(&output));
+            let results = place.results();
+            // The other link has a server of its own.
+            assert_eq!(results.metadata.len(), 1, "{:?}", results.skipped);
+            let skipped = results.skipped.iter().find(|one| one.transport == "nfs").unwrap();
+            assert!(skipped.reason.contains("ganesha.nfsd ended with signal: 9"), "{skipped:?}");
+        } else {
+            assert!(!output.status.success());
+        }
+        assert_eq!(place.left(), [] as [PathBuf; 0]);
+    }
 }
 
 pub(crate) fn an_interrupted_or_killed_run_leaves_nothing_of_nfs() {

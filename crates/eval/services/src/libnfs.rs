@@ -157,8 +157,11 @@ impl Drop for NfsClient {
 impl NfsClient {
     /// Loads the library and connects to the export. It keeps no listings of directories.
     pub(crate) fn mount(server: &str, export: &str) -> io::Result<Self> {
+        Self::mount_by(Functions::load()?, server, export)
+    }
+
+    fn mount_by(functions: Functions, server: &str, export: &str) -> io::Result<Self> {
         let (server, export) = (path(server)?, path(export)?);
-        let functions = Functions::load()?;
         // SAFETY: the function has no arguments.
         let context = unsafe { (functions.init)() };
         if context.is_null() {
@@ -270,5 +273,133 @@ impl NfsClient {
         let said = said.to_string_lossy();
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         Err(io::Error::other(format!("NFS {what}: {said}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        /// What was called in the library of the test, and what its calls return.
+        static CALLED: Cell<[u32; 3]> = const { Cell::new([0; 3]) };
+        static RESULT: Cell<c_int> = const { Cell::new(0) };
+    }
+
+    const MADE: usize = 0;
+    const BLOCKED: usize = 1;
+    const DESTROYED: usize = 2;
+
+    fn count(what: usize) {
+        let mut all = CALLED.get();
+        all[what] += 1;
+        CALLED.set(all);
+    }
+
+    fn made() -> c_int {
+        count(MADE);
+        // SAFETY: the set is this function's own, and nothing is changed.
+        let blocked = unsafe {
+            let mut set = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set);
+            [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGWINCH]
+                .into_iter()
+                .all(|signal| libc::sigismember(&raw const set, signal) == 1)
+        };
+        if blocked {
+            count(BLOCKED);
+        }
+        RESULT.get()
+    }
+
+    extern "C" fn init() -> Handle {
+        ptr::NonNull::dangling().as_ptr()
+    }
+    extern "C" fn destroy(_: Handle) {
+        count(DESTROYED);
+    }
+    extern "C" fn error(_: Handle) -> *const c_char {
+        c"it  broke\n".as_ptr()
+    }
+    extern "C" fn set(_: Handle, _: c_int) {}
+    extern "C" fn set_autoreconnect(_: Handle, retries: c_int) {
+        assert!(retries > 0, "else a broken connection leaves its requests queued");
+    }
+    extern "C" fn one(_: Handle, _: *const c_char) -> c_int {
+        made()
+    }
+    extern "C" fn two(_: Handle, _: *const c_char, _: *const c_char) -> c_int {
+        made()
+    }
+    extern "C" fn creat(_: Handle, _: *const c_char, _: c_int, _: *mut Handle) -> c_int {
+        made()
+    }
+    extern "C" fn close(_: Handle, _: Handle) -> c_int {
+        made()
+    }
+    extern "C" fn stat(_: Handle, _: *const c_char, _: *mut u64) -> c_int {
+        made()
+    }
+    extern "C" fn opendir(_: Handle, _: *const c_char, _: *mut Handle) -> c_int {
+        made()
+    }
+    extern "C" fn readdir(_: Handle, _: Handle) -> *mut Entry {
+        ptr::null_mut()
+    }
+    extern "C" fn closedir(_: Handle, _: Handle) {}
+
+    fn mounted() -> io::Result<NfsClient> {
+        let functions = Functions {
+            init,
+            destroy,
+            error,
+            set_timeout: set,
+            set_dircache: set,
+            set_autoreconnect,
+            mount: two,
+            mkdir: one,
+            rmdir: one,
+            creat,
+            close,
+            stat,
+            opendir,
+            readdir,
+            closedir,
+            rename: two,
+            unlink: one,
+        };
+        NfsClient::mount_by(functions, "198.18.0.2", "/files")
+    }
+
+    #[test]
+    fn signals_wait_until_a_call_of_the_library_has_returned() {
+        let client = mounted().unwrap();
+        client.mkdir(c"/a").unwrap();
+        client.create(c"/a/1").unwrap();
+        client.stat(c"/a/1").unwrap();
+        assert!(client.list(c"/a").unwrap().is_empty());
+        client.rename(c"/a/1", c"/a/2").unwrap();
+        client.delete(c"/a/2").unwrap();
+        client.rmdir(c"/a").unwrap();
+        // A file is created and closed.
+        assert_eq!(CALLED.get(), [9, 9, 0]);
+        drop(client);
+        assert_eq!(CALLED.get(), [9, 9, 1]);
+    }
+
+    #[test]
+    fn after_a_failure_the_context_is_neither_used_again_nor_freed() {
+        let client = mounted().unwrap();
+        RESULT.set(-libc::EIO);
+        assert_eq!(client.stat(c"/a").unwrap_err().to_string(), "NFS stat: it broke");
+        RESULT.set(0);
+        let again = client.mkdir(c"/a").unwrap_err().to_string();
+        assert!(again.contains("failed before"), "{again}");
+        assert!(client.list(c"/a").is_err() && client.create(c"/a/1").is_err());
+        drop(client);
+        assert_eq!(CALLED.get(), [2, 2, 0]);
+        RESULT.set(-1);
+        assert!(mounted().is_err());
+        assert_eq!(CALLED.get(), [3, 3, 0]);
     }
 }
