@@ -44,6 +44,7 @@ codes! {
     Copied = "copied", "The kernel copied what was to be sent without a copy.";
     CpusMoved = "cpus-moved", "A hypervisor moved the CPUs of both ends apart or together.";
     DebugBuild = "debug-build", "The evaluator is a debug build.";
+    Delay = "delay", "The virtual switch dropped frames, or did not keep its delay.";
     Disk = "disk", "The server's disk, or that there was none, decided the figure.";
     Failed = "failed", "Repetitions failed.";
     FewRepetitions = "few-repetitions", "The interval covers less than 95 %.";

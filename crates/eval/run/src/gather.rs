@@ -21,6 +21,7 @@ use gigae_eval_model::results::{Estimate, Series, Warmup};
 use gigae_eval_model::stats;
 use gigae_eval_model::stats::{CONFIDENCE, Distribution, Interval};
 use gigae_eval_model::transport;
+use gigae_fabric::DelayCounters;
 use gigae_host::affinity;
 
 /// A figure's run has settled if its last quarter differs from its first by less.
@@ -36,6 +37,8 @@ const ROUNDING: f64 = 0.05;
 const MOVED: f64 = 2.0;
 /// Share of a figure that measuring itself may have.
 const OVERHEAD: f64 = 0.01;
+/// Share of a link's delay by which frames may be late on average.
+const LATE: f64 = 0.10;
 /// Fewest samples for which a 99.9th percentile is more than the largest sample.
 const ENOUGH: u64 = 1000;
 
@@ -350,6 +353,25 @@ pub(crate) fn run_doubts(environment: &Environment) -> Vec<Doubt> {
     doubts
 }
 
+/// What the virtual switch did to the frames of a link with a delay that it was not asked for.
+pub(crate) fn delay_doubt(link: &str, micros: u64, counters: &DelayCounters) -> Option<Doubt> {
+    let DelayCounters { frames, dropped, failed, .. } = *counters;
+    if dropped + failed > 0 {
+        let lost = dropped + failed;
+        return Some(doubt!(
+            Delay,
+            "the delay of {link} dropped {lost} of {frames} frames, which its link would not; give it a lower rate or a shorter delay"
+        ));
+    }
+    let late = counters.late_us();
+    (micros > 0 && late > micros as f64 * LATE).then(|| {
+        doubt!(
+            Delay,
+            "frames left the delay of {link} {late:.0} us late on average, with {micros} us asked for; stop other work, or take a longer delay"
+        )
+    })
+}
+
 /// What a live view does to the figures, where it may have run on the CPUs of the ends.
 pub(crate) fn view_doubt(view: ViewCost) -> Option<Doubt> {
     (!view.separate_cpus).then(|| {
@@ -369,6 +391,21 @@ fn own_share(series: &Series, overhead: &Overhead) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_delay_that_drops_frames_or_is_late_is_a_doubt() {
+        let doubt = |dropped, failed, late_ns| {
+            let counters = DelayCounters { frames: 10, late_ns, dropped, failed, peak: 1 };
+            let doubt = delay_doubt("far", 100, &counters)?;
+            assert_eq!(doubt.code, Some(Code::Delay));
+            assert!(!doubt.detail().is_empty() && !doubt.advice().is_empty(), "{doubt}");
+            Some(doubt.to_string())
+        };
+        assert_eq!(doubt(0, 0, 100_000), None);
+        assert!(doubt(0, 0, 101_000).unwrap().contains("10 us late"));
+        assert!(doubt(1, 2, 0).unwrap().contains("dropped 3 of 10"));
+        assert_eq!(delay_doubt("near", 0, &DelayCounters::default()), None);
+    }
     use gigae_eval_model::doubt::Code;
     use gigae_eval_model::note::Zerocopy;
     use gigae_eval_model::plan::{Condition, Setting, Wait};

@@ -8,6 +8,7 @@ use crate::repetition::BothEnds;
 use gigae_eval_measure::environment;
 use gigae_eval_model::access::AccessFigure;
 use gigae_eval_model::doubt;
+use gigae_eval_model::doubt::Doubt;
 use gigae_eval_model::environment::{Environment, LinkEnvironment, Overhead, TimerCost};
 use gigae_eval_model::figures::{self, Measured};
 use gigae_eval_model::file_figure::FileFigure;
@@ -59,6 +60,8 @@ pub(crate) struct Running<'a> {
     pub(crate) series: Vec<Series>,
     pub(crate) tuning: Vec<Tuning>,
     pub(crate) skipped: Vec<Skipped>,
+    /// What is doubted of whole links.
+    pub(crate) doubts: Vec<Doubt>,
 }
 
 /// Carries out one repetition of a cell.
@@ -201,6 +204,7 @@ impl Running<'_> {
         };
         let mut doubts = gather::run_doubts(&environment);
         doubts.extend(took.and_then(gather::view_doubt));
+        doubts.extend(self.doubts);
         doubts.extend(self.limited.map(|rate| {
             doubt!(Limited, "the server's owner allows {} (--max-rate), so streams show that and not the network; ask for more",
                 mbit(rate * 8.0))

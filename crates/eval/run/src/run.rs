@@ -1,8 +1,8 @@
 //! A run from its beginning to its results: link after link.
 
 use crate::config::{Config, RemoteEnd};
-use crate::error::{RunError, unexpected};
-use crate::gather::CellRepetitions;
+use crate::error::{RepetitionError, RunError, unexpected};
+use crate::gather::{CellRepetitions, delay_doubt};
 use crate::progress::{MeasuredLink, RunProgress, about, titles};
 use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
@@ -16,7 +16,7 @@ use gigae_eval_model::results::{Results, Skipped};
 use gigae_eval_session::control::{ANSWER, ControlError, Reply, Request, Waiting};
 use gigae_eval_session::programs as others;
 use gigae_eval_session::stage::{Stage, StageError, measuring_cpus, run_cpus};
-use gigae_fabric::FabricError;
+use gigae_fabric::{Fabric, FabricError};
 use gigae_host::affinity::{self, SavedAffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -59,6 +59,7 @@ pub fn run(
         series: Vec::new(),
         tuning: Vec::new(),
         skipped: Vec::new(),
+        doubts: Vec::new(),
     };
     if config.peer.is_none() {
         running.begin_files()?;
@@ -205,7 +206,10 @@ impl Running<'_> {
         }
         let interrupted = self.interrupted;
         let mut outcome = self
-            .rounds(name, &mut gathered, &mut |cell| repetition(&mut stage, cell, interrupted))
+            .rounds(name, &mut gathered, &mut |cell| {
+                stage.check_forwarder().map_err(|error| RepetitionError::Fatal(error.into()))?;
+                repetition(&mut stage, cell, interrupted)
+            })
             .and_then(|()| self.beside(&mut stage, name, planned))
             .and_then(|()| self.files(&stage, name, planned))
             .and_then(|()| self.access(&stage, name, planned))
@@ -215,11 +219,20 @@ impl Running<'_> {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }
         drop(saved);
+        // It explains all other errors.
+        if !self.interrupted.load(Ordering::Relaxed) {
+            stage.check_forwarder()?;
+        }
         outcome.map_err(|error| match (error, stage.last_words()) {
             (RunError::Control(_), Some(words)) => RunError::Stage(StageError::Serve(words)),
             (error, _) => error,
         })?;
         self.keep(name, &gathered);
+        let delay = stage.fabric.as_ref().and_then(|fabric| fabric.config().delay);
+        let counters = stage.fabric.as_ref().and_then(Fabric::delay_counters);
+        if let Some((delay, counters)) = delay.zip(counters) {
+            self.doubts.extend(delay_doubt(name, delay.micros(), &counters));
+        }
         Ok(())
     }
 

@@ -48,6 +48,12 @@ pub enum StageError {
     Serve(String),
 }
 
+/// The rate for which a link without one has room in its delay: more than the forwarder carries.
+const UNSHAPED_MBIT: u64 = 40_000;
+
+/// Most bytes that wait in a link's delay. The kernel gives the memory when it is used.
+const MOST_DELAY_BUFFER: u32 = 512 << 20;
+
 /// A place to measure. The fields are dropped in this order: first the session, then the serving
 /// process, then the thread leaves the node, then the network goes.
 pub struct Stage {
@@ -63,6 +69,21 @@ pub struct Stage {
     pub answering_cpu: Option<usize>,
     /// The CPUs that the run may use, the measuring end's first and then the answering end's.
     pub cpus: Vec<usize>,
+}
+
+/// Bytes that wait in a link's delay: what all nodes send at the rate during twice the delay, because
+/// what a frame counts beside its bytes, and bursts, need room, too.
+fn delay_buffer(link: &LinkPlan) -> u32 {
+    let rates = link.rate_mbit.into_iter().chain(link.server_rate_mbit);
+    let mbit = rates.max().unwrap_or(UNSHAPED_MBIT);
+    // A bit per microsecond is a Mbit/s.
+    let bits = mbit.saturating_mul(link.delay_us.unwrap_or(0));
+    let senders = u64::from(link.nodes).saturating_mul(link.links.into());
+    let bytes = (bits / 8).saturating_mul(2).saturating_mul(senders);
+    let most = u64::from(MOST_DELAY_BUFFER);
+    u32::try_from(bytes.min(most))
+        .unwrap_or(MOST_DELAY_BUFFER)
+        .max(FabricConfig::DEFAULT_DELAY_BUFFER)
 }
 
 impl Stage {
@@ -91,6 +112,11 @@ impl Stage {
         })
     }
 
+    /// An error if the link's delay has ended: no frame passes any longer.
+    pub fn check_forwarder(&self) -> Result<(), StageError> {
+        self.fabric.as_ref().map_or(Ok(()), Fabric::check_forwarder).map_err(StageError::Fabric)
+    }
+
     /// Lays a virtual network and starts the serving end in its second node: `serve` is the command
     /// line of `gigae serve`, without options; `seed` chooses the frames that a lossy link loses.
     pub fn fabric(link: &LinkPlan, seed: u64, serve: &[OsString]) -> Result<Self, StageError> {
@@ -114,6 +140,7 @@ impl Stage {
         if let Some(buffer) = link.buffer {
             config.buffer = buffer;
         }
+        config.delay_buffer = delay_buffer(link);
         let fabric = Fabric::up(config)?;
         let interfaces = fabric.interfaces().join(",");
         let (cpus, (local, remote)) = (run_cpus(), measuring_cpus());
@@ -338,5 +365,22 @@ impl ServingProcess {
         }
         let last = text.lines().last().unwrap_or("it ended without a word");
         last.trim_start_matches("gigae: ").to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_has_room_for_what_the_link_carries_meanwhile() {
+        let room = |rate_mbit, delay_us| {
+            delay_buffer(&LinkPlan { rate_mbit, delay_us: Some(delay_us), ..LinkPlan::default() })
+        };
+        assert_eq!(room(Some(1000), 1000), FabricConfig::DEFAULT_DELAY_BUFFER);
+        // 25 MB are on their way from each of two nodes.
+        assert_eq!(room(Some(1000), 200_000), 100_000_000);
+        assert_eq!(room(None, 1000), 20_000_000);
+        assert_eq!(room(None, 200_000), MOST_DELAY_BUFFER);
     }
 }

@@ -22,14 +22,15 @@ mod held;
 mod socket;
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gigae_host::affinity;
+use gigae_host::proc::process::Stat;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -50,6 +51,9 @@ const NAME: &str = "gigae-delay";
 /// Written to the forwarder: it is to go on when its starter has ended.
 const KEEP: [u8; 1] = *b"k";
 
+/// The forwarder writes this to its standard error when it forwards; before, why it cannot.
+const READY: [u8; 1] = *b"+";
+
 /// A process that was killed is gone within milliseconds; this long only if the machine is busy.
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 
@@ -65,14 +69,16 @@ pub struct DelayCounters {
     pub late_ns: u64,
     /// Frames that found no room: neither in the queue nor in a socket.
     pub dropped: u64,
+    /// Frames that the kernel refused to send, because they are too long or the port is down.
+    pub failed: u64,
     /// The most bytes that the queue held at once. Each frame counts 64 bytes beside its own.
-    pub most: u64,
+    pub peak: u64,
 }
 
 impl DelayCounters {
-    fn to_bytes(self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        let all = [self.frames, self.late_ns, self.dropped, self.most];
+    fn to_bytes(self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        let all = [self.frames, self.late_ns, self.dropped, self.failed, self.peak];
         bytes.chunks_mut(8).zip(all).for_each(|(to, from)| to.copy_from_slice(&from.to_ne_bytes()));
         bytes
     }
@@ -80,7 +86,8 @@ impl DelayCounters {
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let mut all = bytes.chunks_exact(8).map(|one| one.try_into().map(u64::from_ne_bytes));
         let mut next = || all.next()?.ok();
-        Some(Self { frames: next()?, late_ns: next()?, dropped: next()?, most: next()? })
+        let (frames, late_ns, dropped) = (next()?, next()?, next()?);
+        Some(Self { frames, late_ns, dropped, failed: next()?, peak: next()? })
     }
 
     /// How much later than at its time a frame was sent, on average, in microseconds.
@@ -142,7 +149,7 @@ impl ForwarderProcess {
         let counters = state::delay_file(&config.prefix)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg0(NAME).env(TASK, text).current_dir("/");
-        command.stdin(Stdio::piped()).stdout(Stdio::from(counters)).stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::from(counters)).stderr(Stdio::piped());
         let inherited: Vec<RawFd> = task.ports.iter().map(|port| port.socket).collect();
         // SAFETY: between fork and exec the closure makes system calls on descriptors that live in
         // `ports` until the process has started; it neither allocates nor locks.
@@ -157,8 +164,20 @@ impl ForwarderProcess {
             });
         }
         let mut child = command.spawn().map_err(fail)?;
-        let control = child.stdin.take();
-        Ok(Self { child, control })
+        let (control, said) = (child.stdin.take(), child.stderr.take());
+        // An error from here on ends it.
+        let forwarder = Self { child, control };
+        let mut text = Vec::new();
+        // It says that it is ready, or why not, or ends.
+        for byte in said.into_iter().flat_map(Read::bytes) {
+            match byte.map_err(fail)? {
+                ready if [ready] == READY => return Ok(forwarder),
+                byte => text.push(byte),
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        let why = if text.trim().is_empty() { "it ended at once" } else { text.trim() };
+        Err(fail(io::Error::other(why)))
     }
 
     /// The process.
@@ -177,8 +196,9 @@ impl ForwarderProcess {
 
 impl Drop for ForwarderProcess {
     fn drop(&mut self) {
-        // Without the other end of its input it ends. A kept one is not waited for.
+        // A kept one is not waited for. A forwarder that hangs would not see its input's end.
         if self.control.take().is_some() {
+            let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
@@ -197,6 +217,11 @@ pub(crate) fn end(process: &OwnerProcess) {
         let mut gone = [PollFd::new(&pidfd, PollFlags::IN)];
         while rustix::event::poll(&mut gone, Some(&PATIENCE)) == Err(rustix::io::Errno::INTR) {}
     }
+}
+
+/// Whether the forwarder of a fabric forwards. One that has ended and was not waited for does not.
+pub(crate) fn runs(process: &OwnerProcess) -> bool {
+    Stat::of(process.pid).is_some_and(|stat| stat.started == process.started && stat.state != 'Z')
 }
 
 /// What the forwarder of a fabric wrote.
@@ -219,32 +244,42 @@ pub fn become_forwarder() {
         eprintln!("{NAME}: {TASK} has no task; unset it");
         std::process::exit(2);
     };
-    forward(task);
+    if let Err(error) = forward(task) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
     std::process::exit(0);
 }
 
-fn forward(task: Task) {
+/// Forwards until the fabric's creator ends it.
+fn forward(task: Task) -> io::Result<()> {
     let _ = rustix::thread::set_name(c"gigae-delay");
     // The CPU on which its starter happened to be pinned is the one that is measured. The kernel
     // takes those of the whole set that this process may use.
     let _ = affinity::keep_to(&(0..rustix::thread::CpuSet::MAX_CPU).collect::<Vec<usize>>());
     // Else the kernel ends a sleep up to 50 us late.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-    let port = |port: TaskPort| {
-        // SAFETY: the starter opened these descriptors for this process, and nothing else here has
-        // or closes them.
-        let socket = unsafe { OwnedFd::from_raw_fd(port.socket) };
-        Port { socket: PortSocket::of(socket), network: port.network, mac: port.mac }
-    };
-    let ports = task.ports.into_iter().map(port).collect();
-    let (Ok(control), Ok(counters)) = (
-        io::stdin().as_fd().try_clone_to_owned(),
-        io::stdout().as_fd().try_clone_to_owned().map(File::from),
-    ) else {
-        return;
-    };
-    let delay = Duration::from(task.delay);
-    Forwarder::new(delay, task.limit, ports, counters).run(&control);
+    let numbers: Vec<RawFd> = task.ports.iter().map(|port| port.socket).collect();
+    // SAFETY: this process has just begun, and it has opened no packet socket.
+    let sockets = unsafe { PortSocket::inherited(&numbers) };
+    let sockets = sockets.ok_or_else(|| {
+        io::Error::other(format!("{TASK} names no packet sockets of this process; unset it"))
+    })?;
+    let ports = task.ports.iter().zip(sockets);
+    let ports: Vec<Port> =
+        ports.map(|(port, socket)| Port { socket, network: port.network, mac: port.mac }).collect();
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    let counters = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let forwarder = Forwarder::new(Duration::from(task.delay), task.limit, &ports, counters);
+    io::stderr().write_all(&READY)?;
+    // Nobody reads what follows.
+    let null = File::options().write(true).open("/dev/null")?;
+    // SAFETY: standard error stays open; it is another file from now on.
+    if unsafe { libc::dup2(null.as_raw_fd(), libc::STDERR_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    forwarder.run(&control);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -253,11 +288,12 @@ mod tests {
 
     #[test]
     fn counters_read_back_what_was_written() {
-        let counters = DelayCounters { frames: 4, late_ns: 10_000, dropped: 3, most: 1 << 40 };
+        let counters =
+            DelayCounters { frames: 4, late_ns: 10_000, dropped: 3, failed: 2, peak: 1 << 40 };
         assert_eq!(DelayCounters::of_bytes(&counters.to_bytes()), Some(counters));
         assert_eq!(counters.late_us(), 2.5);
         assert_eq!(DelayCounters::default().late_us(), 0.0);
-        assert_eq!(DelayCounters::of_bytes(&[0; 31]), None);
+        assert_eq!(DelayCounters::of_bytes(&[0; 39]), None);
     }
 
     #[test]

@@ -62,6 +62,14 @@ pub enum FabricError {
         /// The prefix.
         prefix: String,
     },
+    /// The process that delays frames is gone.
+    #[error(
+        "the forwarder of the fabric {prefix} has ended, so no frame passes; see whether memory ran out, and create the fabric again"
+    )]
+    ForwarderEnded {
+        /// The prefix.
+        prefix: String,
+    },
     /// `ip` or `tc` refused a line.
     #[error("`{program} {line}` failed: {message}; the kernel may lack a part (veth, bridge, tbf)")]
     Tool {

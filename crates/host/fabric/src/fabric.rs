@@ -392,9 +392,7 @@ fn write_sysctls(settings: &[topology::KernelSetting]) -> Result<(), FabricError
 /// A port carries frames once the bridge forwards through it and its queue replaced the one that
 /// drops everything ("noop"); both happen a moment after the link came up.
 fn switch_is_ready(link: &serde_json::Value) -> bool {
-    let state = &link["linkinfo"]["info_slave_data"]["state"];
-    // The forwarder's ports have no bridge.
-    let forwards = link["master"].is_null() || state == "forwarding";
+    let forwards = link["linkinfo"]["info_slave_data"]["state"] == "forwarding";
     link["ifname"].as_str().is_some_and(|name| name.starts_with(topology::BRIDGE))
         || link["ifname"] == "lo"
         || forwards && node_is_ready(link)
@@ -406,7 +404,9 @@ fn node_is_ready(link: &serde_json::Value) -> bool {
 
 /// Waits until every link of the switch and of the nodes carries frames.
 fn await_links(config: &FabricConfig) -> Result<(), FabricError> {
-    netns::inside(&topology::switch_name(&config.prefix), || await_ready(switch_is_ready))?;
+    // The forwarder's ports have no bridge.
+    let switch = if config.delay.is_some() { node_is_ready } else { switch_is_ready };
+    netns::inside(&topology::switch_name(&config.prefix), || await_ready(switch))?;
     (1..=config.nodes).try_for_each(|number| {
         let name = topology::node_name(&config.prefix, number);
         netns::inside(&name, || await_ready(node_is_ready))

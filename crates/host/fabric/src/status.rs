@@ -20,6 +20,8 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// What the forwarder did, if the fabric has a delay.
     pub delay: Option<DelayCounters>,
+    /// Whether the fabric has a delay and its forwarder has ended: no frame passes any longer.
+    pub forwarder_ended: bool,
     /// Processes inside it.
     pub processes: Vec<Process>,
 }
@@ -68,6 +70,7 @@ impl Fabric {
         Ok(Status {
             nodes: nodes.collect(),
             delay: self.delay_counters(),
+            forwarder_ended: state.forwarder.is_some_and(|one| !delay::runs(&one)),
             processes: processes(&names),
             kept: state.kept,
             config: state.config,
@@ -92,6 +95,18 @@ impl Fabric {
     pub fn delay_counters(&self) -> Option<DelayCounters> {
         let counters = || delay::counters(&self.config.prefix).unwrap_or_default();
         self.config.delay.map(|_| counters())
+    }
+
+    /// An error if the fabric has a delay and its forwarder has ended: no frame passes any longer.
+    pub fn check_forwarder(&self) -> Result<(), FabricError> {
+        let prefix = &self.config.prefix;
+        let forwarder = self.config.delay.and_then(|_| state::read(prefix)?.forwarder);
+        match forwarder {
+            Some(process) if !delay::runs(&process) => {
+                Err(FabricError::ForwarderEnded { prefix: prefix.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What the impairments did at each node's port since they were set, one entry per node; empty
@@ -138,13 +153,16 @@ impl fmt::Display for Status {
         let (prefix, nodes, mtus) = (&config.prefix, config.nodes, mtus.join(" "));
         writeln!(f, "fabric {prefix}: {nodes} nodes, MTU {mtus}{switch}, {rate}")?;
         if let (Some(delay), Some(counters)) = (config.delay, self.delay) {
-            let DelayCounters { frames, dropped, most, .. } = counters;
+            let DelayCounters { frames, dropped, failed, peak, .. } = counters;
             let late = counters.late_us();
             writeln!(
                 f,
-                "delay {delay}: {frames} frames, {late:.1} us late on average, {dropped} dropped, at most {most} B of {} held",
+                "delay {delay}: {frames} frames, {late:.1} us late on average, {dropped} dropped, {failed} failed, at most {peak} B of {} held",
                 config.delay_buffer
             )?;
+        }
+        if self.forwarder_ended {
+            writeln!(f, "forwarder ended: no frame passes; take the fabric down and up again")?;
         }
         let impaired = !config.impairments().is_none();
         if impaired {

@@ -29,13 +29,15 @@ pub(super) fn metadata(results: &Results) -> Vec<String> {
     results.metadata.iter().map(of).collect()
 }
 
-/// For each link with a delay beside the same one without: names and data.
+/// For each link with a delay beside the same one without: names and data. A link of delay zero has
+/// the same switch; one without a delay has the kernel's.
 pub(super) fn delay(results: &Results) -> Vec<String> {
     let with = results.metadata.iter().filter_map(|one| {
         let added = asked::delay_of(results, &one.link).filter(|micros| *micros > 0)?;
-        let without = results.metadata.iter().find(|other| {
+        let same = results.metadata.iter().filter(|other| {
             other.cell == one.cell && is_same_but_for_the_delay(results, &one.link, &other.link)
-        })?;
+        });
+        let without = same.max_by_key(|other| asked::delay_of(results, &other.link).is_some())?;
         say(results, [without, one], added)
     });
     with.collect()
@@ -73,8 +75,14 @@ fn say(results: &Results, [without, with]: [&MetadataFigure; 2], added: u64) -> 
         }
         _ => String::new(),
     };
+    let switch = match asked::delay_of(results, links[0]) {
+        Some(_) => "",
+        None => {
+            " The two links have different switches, the kernel's and the forwarder, so not all is the delay's; compare with a link of delay_us = 0."
+        }
+    };
     Some(format!(
-        "With {added} us added one way{trips}, operations on names by {} slow down: {create}, {stat}{data} ({}, {}).",
+        "With {added} us added one way{trips}, operations on names by {} slow down: {create}, {stat}{data} ({}, {}).{switch}",
         title(with),
         links[0],
         links[1],
@@ -118,6 +126,7 @@ fn title(one: &MetadataFigure) -> &str {
 mod tests {
     use super::super::testing::{cell, results};
     use super::*;
+    use gigae_eval_model::environment::LinkEnvironment;
     use gigae_eval_model::experiment::Experiment;
     use gigae_eval_model::metadata::{MetadataCell, OperationRate};
     use gigae_eval_model::results::Series;
@@ -170,7 +179,11 @@ mod tests {
     fn a_delay_stands_beside_the_same_link_without_it() {
         let mut all = both();
         let start = "With 1000 us added one way, operations on names by NFS slow down: create from 1.00k to 100 per second (10 %), stat from 4.00k to 200 per second (5 %)";
+        let other = " The two links have different switches, the kernel's and the forwarder, so not all is the delay's; compare with a link of delay_us = 0.";
+        assert_eq!(delay(&all), [format!("{start} (near, far).{other}")]);
+        all.environment.link[0].delay_us = Some(0);
         assert_eq!(delay(&all), [format!("{start} (near, far).")]);
+        all.environment.link[0].delay_us = None;
         let on = |link: &str, experiment, size, median| -> Series {
             let mut one = cell(&results(&["near", "far"]), experiment, "tcp", size, median);
             one.link = link.into();
@@ -182,8 +195,20 @@ mod tests {
         ];
         assert_eq!(
             delay(&all),
-            [format!("{start}; TCP's stream carries 116 MB/s instead of 117 (99 %) (near, far).")]
+            [format!(
+                "{start}; TCP's stream carries 116 MB/s instead of 117 (99 %) (near, far).{other}"
+            )]
         );
+        // The same switch with no delay is the better comparison.
+        let zero = LinkPlan { delay_us: Some(0), ..all.plan.link["near"].clone() };
+        all.plan.link.insert("zero".into(), zero);
+        let near = &all.environment.link[0];
+        let zero = LinkEnvironment { name: "zero".into(), delay_us: Some(0), ..near.clone() };
+        all.environment.link.push(zero);
+        all.metadata.push(figure("zero", [500.0, 2000.0]));
+        let said = delay(&all);
+        assert!(said.len() == 1 && said[0].ends_with("(zero, far)."), "{said:?}");
+        all.plan.link.get_mut("zero").unwrap().mtu = 9000;
         all.plan.link.get_mut("near").unwrap().mtu = 9000;
         assert!(delay(&all).is_empty(), "another link is no comparison");
     }

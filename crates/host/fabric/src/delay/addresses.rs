@@ -13,11 +13,11 @@ pub(super) type Mac = [u8; 6];
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Route {
     /// By one port.
     Port(usize),
-    /// By all ports of the network.
-    All,
+    /// By all other ports of the network.
+    Flood,
 }
 
 /// The addresses of all networks.
@@ -39,9 +39,9 @@ impl Addresses {
         }
     }
 
-    /// The way to an address.
-    pub(super) fn way(&self, network: u16, mac: Mac) -> Way {
-        self.ports.get(&(network, mac)).map_or(Way::All, |&port| Way::Port(port))
+    /// Where frames to an address go.
+    pub(super) fn route(&self, network: u16, mac: Mac) -> Route {
+        self.ports.get(&(network, mac)).map_or(Route::Flood, |&port| Route::Port(port))
     }
 }
 
@@ -54,13 +54,13 @@ mod tests {
     #[test]
     fn an_address_is_where_it_was_last_seen_and_groups_are_everywhere() {
         let mut all = Addresses::default();
-        assert_eq!(all.way(0, ONE), Way::All);
+        assert_eq!(all.route(0, ONE), Route::Flood);
         all.learn(0, ONE, 3);
-        assert_eq!((all.way(0, ONE), all.way(1, ONE)), (Way::Port(3), Way::All));
+        assert_eq!((all.route(0, ONE), all.route(1, ONE)), (Route::Port(3), Route::Flood));
         all.learn(0, ONE, 4);
-        assert_eq!(all.way(0, ONE), Way::Port(4));
+        assert_eq!(all.route(0, ONE), Route::Port(4));
         all.learn(0, [0xff; 6], 4);
-        assert_eq!(all.way(0, [0xff; 6]), Way::All);
+        assert_eq!(all.route(0, [0xff; 6]), Route::Flood);
     }
 
     #[test]
@@ -73,6 +73,6 @@ mod tests {
         }
         assert_eq!(all.ports.len(), MOST);
         all.learn(0, ONE, 5);
-        assert_eq!(all.way(0, ONE), Way::Port(5), "a known address may still move");
+        assert_eq!(all.route(0, ONE), Route::Port(5), "a known address may still move");
     }
 }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::addresses::{Addresses, Mac, Way};
+use super::addresses::{Addresses, Mac, Route};
 use super::held::{HeldFrames, LONGEST};
-use super::socket::{NOTE, PortSocket, Unsent};
+use super::socket::{PortSocket, Unsent, VNET_HEADER};
 use super::{DelayCounters, KEEP};
 
 /// Frames that are taken from a port before due frames are sent and other ports have their turn.
 const BATCH: usize = 16;
 
-/// How often the counters are written while frames wait.
+/// How often the counters are written while frames wait, and the sockets' losses are read.
 const WRITE_EVERY: Duration = Duration::from_millis(10);
 
 /// The kernel ends a sleep late, by about as much as the last ones. So much earlier this asks for
@@ -34,37 +34,42 @@ pub(super) struct Port {
 }
 
 /// The switch.
-pub(super) struct Forwarder {
+pub(super) struct Forwarder<'a> {
     delay: Duration,
-    ports: Vec<Port>,
+    ports: &'a [Port],
     addresses: Addresses,
     frames: HeldFrames,
     counters: DelayCounters,
     /// How late the kernel ends a sleep, on average over the last ones.
     oversleep: Duration,
-    /// Whether frames came faster than they were taken since the sockets' losses were counted.
-    loaded: bool,
+    /// Whether frames came since the sockets' losses were read, and when that was.
+    came: bool,
+    read: Instant,
     /// Where the counters are written, what they were, and when.
     to: File,
     written: (DelayCounters, Instant),
 }
 
-impl Forwarder {
-    pub(super) fn new(delay: Duration, limit: usize, ports: Vec<Port>, to: File) -> Self {
+impl<'a> Forwarder<'a> {
+    pub(super) fn new(delay: Duration, limit: usize, ports: &'a [Port], to: File) -> Self {
         let mut addresses = Addresses::default();
         for (number, port) in ports.iter().enumerate() {
             addresses.learn(port.network, port.mac, number);
         }
         let (counters, now) = (DelayCounters::default(), Instant::now());
         let frames = HeldFrames::new(limit);
-        let (oversleep, loaded, written) = (Duration::ZERO, false, (counters, now));
-        Self { delay, ports, addresses, frames, counters, oversleep, loaded, to, written }
+        let (oversleep, came, read, written) = (Duration::ZERO, false, now, (counters, now));
+        Self { delay, ports, addresses, frames, counters, oversleep, came, read, to, written }
     }
 
     /// Forwards until the other end of `control` is closed without having said that this is to go
     /// on.
     pub(super) fn run(mut self, control: &OwnedFd) {
         let mut kept = false;
+        let sockets = self.ports.iter().map(|port| port.socket.as_fd());
+        let watched = sockets.chain([control.as_fd()]);
+        let mut watched: Vec<PollFd<'_>> =
+            watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         loop {
             self.send_due();
             self.write_counters();
@@ -73,22 +78,24 @@ impl Forwarder {
             let asked = due.map(|due| {
                 due.saturating_duration_since(begin).saturating_sub(self.oversleep.min(MOST_EARLY))
             });
-            let timeout = asked.and_then(|asked| Timespec::try_from(asked).ok());
-            let sockets = self.ports.iter().map(|port| port.socket.as_fd());
+            let read = self.came.then(|| WRITE_EVERY.saturating_sub(self.read.elapsed()));
+            let timeout = asked.into_iter().chain(read).min();
+            let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
             // A closed end is always ready, so it is not watched any longer.
-            let watched = sockets.chain((!kept).then(|| control.as_fd()));
-            let mut ready: Vec<PollFd<'_>> =
-                watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-            if poll(&mut ready, timeout.as_ref()).unwrap_or(0) == 0 {
-                self.learn_oversleep(asked.unwrap_or_default(), begin.elapsed());
+            let count = watched.len() - usize::from(kept);
+            if poll(&mut watched[..count], timeout.as_ref()).unwrap_or(0) == 0 {
+                if let Some(asked) = asked.filter(|asked| read.is_none_or(|read| *asked < read)) {
+                    self.learn_oversleep(asked, begin.elapsed());
+                }
                 continue;
             }
-            let ready: Vec<bool> = ready.iter().map(|one| !one.revents().is_empty()).collect();
-            for number in (0..self.ports.len()).filter(|&number| ready[number]) {
-                self.receive(number);
-                self.send_due();
+            for number in 0..self.ports.len() {
+                if !watched[number].revents().is_empty() {
+                    self.receive(number);
+                    self.send_due();
+                }
             }
-            if !kept && ready.last() == Some(&true) {
+            if !kept && !watched[count - 1].revents().is_empty() {
                 let mut word = [0];
                 match rustix::io::read(control, &mut word) {
                     Ok(1) if word == KEEP => kept = true,
@@ -109,24 +116,24 @@ impl Forwarder {
     /// Takes frames from a port.
     fn receive(&mut self, number: usize) {
         let Port { socket, network, .. } = &self.ports[number];
+        self.came = true;
         for _ in 0..BATCH {
             let room = self.frames.room();
             let Some(length) = socket.receive(room) else { return };
-            if length < NOTE + ETHERNET_HEADER {
+            if length < VNET_HEADER + ETHERNET_HEADER {
                 continue;
             }
             if length > LONGEST {
                 self.counters.dropped += 1;
                 continue;
             }
-            let from = mac(&room[NOTE + 6..]);
+            let from = mac(&room[VNET_HEADER + 6..]);
             self.addresses.learn(*network, from, number);
             // The clock is read after the frame came: it is never early.
             if !self.frames.push(length, number, Instant::now() + self.delay) {
                 self.counters.dropped += 1;
             }
         }
-        self.loaded = true;
     }
 
     /// Sends the frames whose time has come.
@@ -135,18 +142,22 @@ impl Forwarder {
             let Some(late) = Instant::now().checked_duration_since(due) else { return };
             if let Some((from, frame)) = self.frames.first() {
                 let network = self.ports[from].network;
-                let full = |to: &Port| to.socket.send(frame) == Err(Unsent::Full);
-                let lost = match self.addresses.way(network, mac(&frame[NOTE..])) {
-                    Way::Port(to) if to == from => 0,
-                    Way::Port(to) => u64::from(full(&self.ports[to])),
-                    Way::All => {
-                        let all = self.ports.iter().enumerate();
-                        let others =
-                            all.filter(|(to, port)| port.network == network && *to != from);
-                        others.filter(|(_, to)| full(to)).count() as u64
-                    }
+                let counters = &mut self.counters;
+                let mut send = |to: &Port| match to.socket.send(frame) {
+                    Err(Unsent::Full) => counters.dropped += 1,
+                    Err(Unsent::Failed) => counters.failed += 1,
+                    // The port counts what it drops.
+                    Ok(()) | Err(Unsent::Dropped) => {}
                 };
-                self.counters.dropped += lost;
+                match self.addresses.route(network, mac(&frame[VNET_HEADER..])) {
+                    Route::Port(to) if to == from => {}
+                    Route::Port(to) => send(&self.ports[to]),
+                    Route::Flood => {
+                        let all = self.ports.iter().enumerate();
+                        all.filter(|(to, port)| port.network == network && *to != from)
+                            .for_each(|(_, to)| send(to));
+                    }
+                }
             }
             self.frames.pop();
             self.counters.frames += 1;
@@ -160,11 +171,12 @@ impl Forwarder {
         if self.frames.due().is_some() && at.elapsed() < WRITE_EVERY {
             return;
         }
-        self.counters.most = self.frames.most() as u64;
-        if std::mem::take(&mut self.loaded) {
+        if self.came && self.read.elapsed() >= WRITE_EVERY {
+            (self.came, self.read) = (false, Instant::now());
             let lost = self.ports.iter().map(|port| port.socket.overflows());
             self.counters.dropped += lost.sum::<u64>();
         }
+        self.counters.peak = self.frames.peak() as u64;
         if self.counters != written {
             // A reader that misses them sees the next ones.
             let _ = self.to.write_at(&self.counters.to_bytes(), 0);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The longest frame: 64 KB of data in one piece with its headers, and the kernel's note on it.
+/// The longest frame: 64 KB of data in one piece with its headers, and the virtio header.
 pub(super) const LONGEST: usize = (64 << 10) + 512;
 
 /// What a frame counts beside its bytes, so that many short frames do not take more memory than is
@@ -27,7 +27,7 @@ pub(super) struct HeldFrames {
     /// What the frames count together, and what they may and did count at most.
     held: usize,
     limit: usize,
-    most: usize,
+    peak: usize,
 }
 
 impl HeldFrames {
@@ -36,7 +36,7 @@ impl HeldFrames {
         // The next frame always finds `LONGEST` bytes in one piece: at the end less than that can
         // be left over, and less than that between the last frame and the first one.
         let bytes = vec![0; limit + 3 * LONGEST];
-        Self { bytes, frames: VecDeque::new(), write: 0, held: 0, limit, most: 0 }
+        Self { bytes, frames: VecDeque::new(), write: 0, held: 0, limit, peak: 0 }
     }
 
     /// Where the next frame goes: [`LONGEST`] bytes.
@@ -61,7 +61,7 @@ impl HeldFrames {
         self.frames.push_back(Held { due, port, at: self.write, length });
         self.write += length;
         self.held = held;
-        self.most = self.most.max(held);
+        self.peak = self.peak.max(held);
         true
     }
 
@@ -84,8 +84,8 @@ impl HeldFrames {
     }
 
     /// The most bytes that were held at once, what each frame counts beside them included.
-    pub(super) fn most(&self) -> usize {
-        self.most
+    pub(super) fn peak(&self) -> usize {
+        self.peak
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
                 queue.pop();
             }
         }
-        assert!(refused > 0 && queue.most() <= limit, "{refused} {}", queue.most());
+        assert!(refused > 0 && queue.peak() <= limit, "{refused} {}", queue.peak());
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let mut queue = HeldFrames::new(1000);
         let kept = (0..100).filter(|&number| put(&mut queue, number, 14, now)).count();
         assert_eq!(kept, 1000 / (14 + OVERHEAD));
-        assert_eq!((queue.due(), queue.most()), (Some(now), kept * (14 + OVERHEAD)));
+        assert_eq!((queue.due(), queue.peak()), (Some(now), kept * (14 + OVERHEAD)));
         queue.pop();
         assert!(put(&mut queue, 1, 14, now) && !put(&mut queue, 2, 14, now));
         while queue.first().is_some() {

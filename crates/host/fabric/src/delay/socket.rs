@@ -1,11 +1,11 @@
 //! A packet socket on a port of the switch (packet(7)): what the node sends comes in, what goes to
 //! the node goes out through the port's queue as any frame does.
 //!
-//! With `PACKET_VNET_HDR`, the kernel writes its note on a frame in front of it: a long piece of
+//! With `PACKET_VNET_HDR`, a virtio header is in front of each frame: a long piece of
 //! TCP stays in one piece, and a checksum that is not yet computed stays so.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
@@ -14,8 +14,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 const PACKET_VNET_HDR: libc::c_int = 15;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// Bytes of the note: `struct virtio_net_hdr` of linux/virtio_net.h.
-pub(super) const NOTE: usize = 10;
+/// Bytes of `struct virtio_net_hdr` of linux/virtio_net.h.
+pub(super) const VNET_HEADER: usize = 10;
 
 /// Bytes that the kernel may keep of frames that come and go. An ordinary user gets less.
 const BUFFER: usize = 16 << 20;
@@ -46,6 +46,9 @@ pub(super) struct PortSocket(OwnedFd);
 pub(super) enum Unsent {
     /// The socket has no room.
     Full,
+    /// The kernel refused it: it is longer than the port's MTU, its virtio header is wrong, or the
+    /// port is down.
+    Failed,
     /// The port dropped it (and counts it if it counts such frames), or is gone.
     Dropped,
 }
@@ -78,12 +81,22 @@ impl PortSocket {
         checked(result).map(|()| Self(fd))
     }
 
-    /// One that another process opened.
-    pub(super) fn of(fd: OwnedFd) -> Self {
-        Self(fd)
+    /// Those that another process opened and gave to this one. `None` if a number is one of the
+    /// standard streams, occurs twice, or is that of no packet socket.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else in this process has or closes a packet socket of these numbers.
+    pub(super) unsafe fn inherited(numbers: &[RawFd]) -> Option<Vec<Self>> {
+        let once = |(place, fd): (usize, &RawFd)| !numbers[..place].contains(fd);
+        let fits = numbers.iter().all(|&fd| fd > 2 && is_packet_socket(fd));
+        (fits && numbers.iter().enumerate().all(once)).then(|| {
+            // SAFETY: each is an open socket, and the caller says that it has no other owner.
+            numbers.iter().map(|&fd| Self(unsafe { OwnedFd::from_raw_fd(fd) })).collect()
+        })
     }
 
-    /// The next frame with its note, if there is one; the bytes that it has, which may be more than
+    /// The next frame with its virtio header, if there is one; the bytes that it has, which may be more than
     /// the buffer.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
         loop {
@@ -96,11 +109,12 @@ impl PortSocket {
         }
     }
 
-    /// Sends a frame with its note.
+    /// Sends a frame with its virtio header.
     pub(super) fn send(&self, frame: &[u8]) -> Result<(), Unsent> {
         match rustix::net::send(&self.0, frame, SendFlags::DONTWAIT) {
             Ok(_) => Ok(()),
             Err(Errno::AGAIN) => Err(Unsent::Full),
+            Err(Errno::MSGSIZE | Errno::INVAL | Errno::NETDOWN) => Err(Unsent::Failed),
             Err(_) => Err(Unsent::Dropped),
         }
     }
@@ -125,6 +139,18 @@ impl AsFd for PortSocket {
     }
 }
 
+/// Whether this number is that of an open packet socket.
+fn is_packet_socket(fd: RawFd) -> bool {
+    let mut domain: libc::c_int = 0;
+    let mut length = size_of_val(&domain) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, and refuses what is no open socket.
+    let result = unsafe {
+        let at = (&raw mut domain).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, at, &raw mut length)
+    };
+    result == 0 && domain == libc::AF_PACKET
+}
+
 fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
     let (fd, length) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
     // SAFETY: pointer and length describe one `T` that lives across the call; the kernel copies it
@@ -136,4 +162,20 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) ->
 
 fn checked(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_not_packet_sockets_are_refused() {
+        let file = std::fs::File::open("/proc/self/stat").unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        for number in [-1, 0, 1, 2, file.as_raw_fd(), socket.as_raw_fd(), RawFd::MAX] {
+            // SAFETY: none is a packet socket.
+            assert!(unsafe { PortSocket::inherited(&[number]) }.is_none(), "{number}");
+        }
+        assert!(file.metadata().is_ok() && socket.local_addr().is_ok(), "they are still open");
+    }
 }

@@ -24,6 +24,17 @@ fn forwarder(prefix: &str) -> u32 {
     u32::try_from(state["forwarder"]["pid"].as_u64().unwrap()).unwrap()
 }
 
+/// All processes that write the counters of this fabric's forwarder, as `/proc` has them.
+fn forwarders(prefix: &str) -> Vec<u32> {
+    let file = format!("/run/gigae-fabric/{prefix}.delay");
+    let writes = |pid: &u32| {
+        let target = std::fs::read_link(format!("/proc/{pid}/fd/1"));
+        target.is_ok_and(|target| target.to_string_lossy().starts_with(&file))
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(writes).collect()
+}
+
 fn runs(pid: u32) -> bool {
     let stat = gigae_host::proc::process::Stat::of(pid);
     stat.is_some_and(|stat| stat.state != 'Z')
@@ -113,7 +124,7 @@ pub(crate) fn bound() {
     if begin.elapsed() < Duration::from_secs(9) {
         assert!(arrived <= most, "{arrived} of {most}");
     }
-    assert!(counters.most <= 128 << 10, "{counters:?}");
+    assert!(counters.peak <= 128 << 10, "{counters:?}");
     assert!(counters.dropped >= COUNT - arrived && counters.dropped > 0, "{counters:?} {arrived}");
     let table = fabric.status().unwrap().to_string();
     assert!(table.contains(&format!("delay 2s: {} frames, ", counters.frames)), "{table}");
@@ -230,13 +241,40 @@ pub(crate) fn kept() {
     assert_eq!(traces(&prefix), Vec::<String>::new());
 }
 
+pub(crate) fn dead_forwarder() {
+    let fabric = delayed("dead", "1ms");
+    fabric.check_forwarder().unwrap();
+    assert!(!fabric.status().unwrap().forwarder_ended);
+    let pid = forwarder(&fabric.config().prefix);
+    let process = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    ends(pid);
+    let error = fabric.check_forwarder().unwrap_err().to_string();
+    assert!(error.contains("forwarder") && error.lines().count() == 1, "{error}");
+    let table = fabric.status().unwrap().to_string();
+    assert!(table.contains("forwarder ended"), "{table}");
+}
+
+pub(crate) fn too_long() {
+    let fabric = testing::fabric("too long", |config| {
+        (config.delay, config.node_mtus) = (delay("1ms"), vec![3000, 1500]);
+    });
+    let (from, to) = (socket(&fabric, 1), socket(&fabric, 2));
+    from.send_to(&datagram(1, 2000), to.local_addr().unwrap()).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while fabric.delay_counters().unwrap().failed == 0 {
+        assert!(Instant::now() < deadline, "{:?}", fabric.delay_counters());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 pub(crate) fn killed_owner() {
     let prefix = testing::prefix();
     let mut child = victim(&prefix).env(VICTIM_DELAY, "1ms").spawn().unwrap();
     let mut said = [0; 3];
     child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
     let pid = forwarder(&prefix);
-    assert!(runs(pid));
+    assert!(runs(pid) && forwarders(&prefix) == [pid], "{:?}", forwarders(&prefix));
     child.kill().unwrap();
     child.wait().unwrap();
     ends(pid);
@@ -249,6 +287,7 @@ pub(crate) fn killed_owner() {
         child.kill().unwrap();
         child.wait().unwrap();
         Fabric::down(&prefix).unwrap();
+        forwarders(&prefix).into_iter().for_each(ends);
         assert_eq!(traces(&prefix), Vec::<String>::new(), "killed after {after} ms");
     }
 }

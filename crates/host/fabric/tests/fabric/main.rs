@@ -88,6 +88,8 @@ fn main() {
         ("the_forwarder_goes_with_the_fabric", delay::forwarder_goes),
         ("a_kept_forwarder_goes_on_until_the_fabric_is_taken_down", delay::kept),
         ("a_killed_owner_takes_the_forwarder_with_it", delay::killed_owner),
+        ("a_fabric_says_that_its_forwarder_has_ended", delay::dead_forwarder),
+        ("a_frame_too_long_for_its_port_counts_as_failed", delay::too_long),
     ]);
 }
 
