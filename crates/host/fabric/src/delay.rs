@@ -171,7 +171,7 @@ impl ForwarderProcess {
         // It says that it is ready, or why not, or ends.
         for byte in said.into_iter().flat_map(Read::bytes) {
             match byte.map_err(fail)? {
-                ready if [ready] == READY => return Ok(forwarder),
+                ready if text.is_empty() && [ready] == READY => return Ok(forwarder),
                 byte => text.push(byte),
             }
         }

@@ -167,14 +167,14 @@ impl<'a> Forwarder<'a> {
 
     /// Writes the counters when there is time, and now and then when there is not.
     fn write_counters(&mut self) {
-        let (written, at) = self.written;
-        if self.frames.due().is_some() && at.elapsed() < WRITE_EVERY {
-            return;
-        }
         if self.came && self.read.elapsed() >= WRITE_EVERY {
             (self.came, self.read) = (false, Instant::now());
             let lost = self.ports.iter().map(|port| port.socket.overflows());
             self.counters.dropped += lost.sum::<u64>();
+        }
+        let (written, at) = self.written;
+        if self.frames.due().is_some() && at.elapsed() < WRITE_EVERY {
+            return;
         }
         self.counters.peak = self.frames.peak() as u64;
         if self.counters != written {
