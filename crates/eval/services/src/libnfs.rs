@@ -17,7 +17,7 @@ pub(crate) const LIBRARY: (&str, &str) = ("libnfs.so.13", "libnfs13");
 /// A call that gets no answer fails after this time, in milliseconds.
 const PATIENCE_MS: c_int = 30_000;
 
-/// How often the library connects again after a connection broke. More than zero: see [`NfsClient`].
+/// How often the library connects again after a connection broke. Not zero: see [`NfsClient`].
 const RETRIES: c_int = 1;
 
 /// Permissions of a new file.

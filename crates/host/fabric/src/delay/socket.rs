@@ -96,8 +96,8 @@ impl PortSocket {
         })
     }
 
-    /// The next frame with its virtio header, if there is one; the bytes that it has, which may be more than
-    /// the buffer.
+    /// The next frame with its virtio header, if there is one; the bytes that it has, which may be
+    /// more than the buffer.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> Option<usize> {
         loop {
             match rustix::net::recv(&self.0, &mut *buffer, RecvFlags::TRUNC) {
