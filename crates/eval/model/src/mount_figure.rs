@@ -223,8 +223,8 @@ pub struct GuestShare {
     /// Rate of a TCP stream between two guests, and without guests, in MB/s.
     pub stream: [f64; 2],
     /// A system call of a program that does nothing, in a guest and outside, in microseconds. The
-    /// guest's kernel stops the program twice for each one. Programs in user space pay this, such as
-    /// `gigae mount`; the guest's kernel, and so its NFS, does not.
+    /// guest's kernel stops the program twice for each one. Programs in user space pay this, such
+    /// as `gigae mount`; the guest's kernel, and so its NFS, does not.
     pub call_us: [f64; 2],
     /// Files whose hash was compared at the other end of a mount.
     pub verified: u64,
