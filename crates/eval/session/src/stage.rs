@@ -71,8 +71,8 @@ pub struct Stage {
     pub cpus: Vec<usize>,
 }
 
-/// Bytes that wait in a link's delay: what all nodes send at the rate during twice the delay. Bursts
-/// and what a frame counts beside its bytes need room, too.
+/// Bytes that wait in a link's delay: what all nodes send at the rate during twice the delay.
+/// Bursts and what a frame counts beside its bytes need room, too.
 fn delay_buffer(link: &LinkPlan) -> u32 {
     let rates = link.rate_mbit.into_iter().chain(link.server_rate_mbit);
     let mbit = rates.max().unwrap_or(UNSHAPED_MBIT);
