@@ -89,8 +89,8 @@ impl<'a> Forwarder<'a> {
                 }
                 continue;
             }
-            for number in 0..self.ports.len() {
-                if !watched[number].revents().is_empty() {
+            for (number, port) in watched[..self.ports.len()].iter().enumerate() {
+                if !port.revents().is_empty() {
                     self.receive(number);
                     self.send_due();
                 }
