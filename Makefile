@@ -73,10 +73,10 @@ SERVICES_nfs-full = $(SERVICES_nfs)
 SERVICES_files = $(SERVICES_smb) $(NFS_CP) lftp=lftp rsync=rsync \
                  sshd=openssh-server ssh=openssh-client ssh-keygen=openssh-client scp=openssh-client
 SERVICES_files-full = $(SERVICES_files)
-SERVICES_nfs-mount = linux.uml=user-mode-linux unshare=util-linux setpriv=util-linux losetup=mount modprobe=kmod \
-	mdadm=mdadm mkfs.ext4=e2fsprogs rpc.nfsd=nfs-kernel-server mount.nfs=nfs-common rpcbind=rpcbind fio=fio bonnie++=bonnie++ \
+SERVICES_nfs-mount = linux.uml=user-mode-linux unshare=util-linux setpriv=util-linux losetup=mount mount=mount modprobe=kmod \
+	mkfs.ext4=e2fsprogs rpc.nfsd=nfs-kernel-server mount.nfs=nfs-common rpcbind=rpcbind fio=fio bonnie++=bonnie++ \
 	sockperf=sockperf iperf3=iperf3
-SERVICES_nfs-mount-full = $(SERVICES_nfs-mount)
+SERVICES_nfs-mount-full = $(SERVICES_nfs-mount) mdadm=mdadm
 
 services:
 	@tools/need $(SERVICES_files) $(SERVICES_nfs)
