@@ -176,7 +176,7 @@ impl Changes {
                 found(file, b"")
             }
             Change::Sync { path, id } => {
-                fsync(self.to_sync(root, path, *id)?).map_err(of_change)?;
+                fsync(self.open_to_sync(root, path, *id)?).map_err(of_change)?;
                 Ok(None)
             }
             Change::File { .. }
@@ -220,7 +220,7 @@ impl Changes {
     }
 
     /// The file or directory of this identity, to be synced.
-    pub(crate) fn to_sync(
+    pub(crate) fn open_to_sync(
         &mut self,
         root: BorrowedFd<'_>,
         path: &[u8],

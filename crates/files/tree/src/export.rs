@@ -341,7 +341,7 @@ impl Source for Export {
         else {
             return Some(self.change(change));
         };
-        let file = changes.to_sync(self.root.as_fd(), path, *id);
+        let file = changes.open_to_sync(self.root.as_fd(), path, *id);
         file.and_then(|file| syncs.begin(work, file)).err().map(Err)
     }
 
