@@ -8,8 +8,8 @@
 //!                                      /dev/loop0, a file; or a RAID-5 over three of them
 //! ```
 //!
-//! - [`fio`], [`bonnie`] and [`stat`] are the programs that use them, and read what these print.
-//! - [`system`] is how the files are shared and mounted.
+//! - [`fio`], [`bonnie`] and `stat` are the programs that use them, and read what these print.
+//! - `system` is how the files are shared and mounted.
 //! - [`share`] is what guests cost: the same round trip and stream inside and outside.
 //!
 //! A test begins with cold caches: what the client has mounted is mounted again, and the server
