@@ -38,7 +38,7 @@ impl Running<'_> {
             return Ok(());
         }
         mount::installed(&self.plan.guests).map_err(RunError::Service)?;
-        // The room is looked at now, so that nothing is measured in vain.
+        // Checked before anything is measured.
         let store = FileStore::new(MountLab::needs(&self.plan.guests));
         store.map(drop).map_err(RunError::Service)
     }

@@ -1,4 +1,4 @@
-//! What the kernel wants changed, and what it is told then.
+//! Changes that the kernel asks for, and the answers to it.
 
 use crate::inodes::Inodes;
 use fuser::{Errno, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry};

@@ -26,8 +26,8 @@ const SMALL: [(&str, &str); 6] = [
     ("delete, random", "/s"),
 ];
 
-/// Its arguments. It refuses large files that are smaller than twice the memory, of which it
-/// believes what it is told: that of its guest.
+/// Its arguments. `-r` is the memory of the guest: bonnie++ refuses large files of less than twice
+/// that.
 pub(super) fn words(
     directory: &str,
     [mib, memory]: [u64; 2],
