@@ -17,6 +17,7 @@ use gigae_eval_session::remark::remark;
 use gigae_eval_soak::report::verified;
 use gigae_eval_soak::rules::SETTLED;
 use gigae_eval_soak::run;
+use gigae_eval_soak::saved::SavedSoak;
 use gigae_eval_soak::services;
 use gigae_eval_soak::services::state::{ServiceSettings, ServiceSoak};
 use gigae_eval_soak::state::{FILE, Settings, SoakState, SoakVerdict};
@@ -44,8 +45,7 @@ const EXIT_CODES: &str = "Exit codes: 0 passed; 1 deviated, or an error in one l
 /// bursts. Without --peer, this creates a virtual network and removes it at the end. With --peer,
 /// the clients are machines on which `gigae serve` runs. State and report are written every minute.
 /// --resume continues a soak that was interrupted or killed. With --services, real file servers run
-/// in one node and clients in the others, and every copy is compared by a hash; this cannot be
-/// continued.
+/// in one node and clients in the others, and every copy is compared by a hash.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SoakArgs {
@@ -83,7 +83,7 @@ pub struct SoakArgs {
     /// File with the key that all machines share, from 'gigae key' [default: /etc/gigae/key]
     #[arg(long, value_name = "FILE", requires = "peer")]
     pub key: Option<PathBuf>,
-    /// Directory for soak.json (services.json with --services), report.html and report.md
+    /// Directory for soak.json, report.html and report.md
     #[arg(long, default_value = "soak", value_name = "DIR")]
     pub out: PathBuf,
     /// Continue the soak of this directory, which was interrupted or killed, for the remaining time
@@ -109,41 +109,51 @@ impl SoakArgs {
     /// Whether the clients are on a virtual network.
     pub fn sets_up_fabric(&self) -> bool {
         match &self.resume {
-            Some(place) => {
-                SoakState::read(place).is_ok_and(|state| state.settings.peers.is_empty())
-            }
+            Some(place) => SavedSoak::read(place).is_ok_and(|saved| saved.is_on_fabric()),
             None => self.peer.is_empty(),
         }
     }
 }
 
 fn try_soak(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, CommandError> {
-    if !args.services.is_empty() {
-        return soak_services(args, interrupted);
+    let (saved, out) = match &args.resume {
+        Some(place) => (resumed(place)?, place),
+        None => (begun(args)?, &args.out),
+    };
+    match saved {
+        SavedSoak::Messages(state) => soak_messages(*state, out, args.tui, interrupted),
+        SavedSoak::Services(_) if args.tui => Err(CommandError::Error(
+            "a soak of file services has no live view; go on without --tui".into(),
+        )),
+        SavedSoak::Services(state) => soak_services(*state, out, interrupted),
     }
-    if args.tui {
+}
+
+fn soak_messages(
+    state: SoakState,
+    out: &Path,
+    with_view: bool,
+    interrupted: &AtomicBool,
+) -> Result<SoakVerdict, CommandError> {
+    if with_view {
         tui::ready()?;
     }
-    let (state, out) = match &args.resume {
-        Some(place) => (resumed(place)?, place.clone()),
-        None => (begun(args)?, args.out.clone()),
-    };
-    files::prepare(&out)?;
+    files::prepare(out)?;
     if state.settings.peers.is_empty() {
         clean()?;
     }
     let serve = ["/proc/self/exe".into(), "serve".into()];
-    let outcome = if args.tui {
+    let outcome = if with_view {
         let mut view = View::of_soak(&state.command)?;
-        run::run(state, &serve, &out, interrupted, &mut view)
+        run::run(state, &serve, out, interrupted, &mut view)
     } else {
         let mut terminal = Terminal::new();
-        let outcome = run::run(state, &serve, &out, interrupted, &mut terminal);
+        let outcome = run::run(state, &serve, out, interrupted, &mut terminal);
         terminal.bar.clear();
         outcome
     };
     let state = outcome?;
-    say(&summary(&state, &out))?;
+    say(&summary(&state, out))?;
     Ok(state.verdict)
 }
 
@@ -156,9 +166,7 @@ fn clean() -> Result<(), CommandError> {
 
 /// An error if a soak is there that can go on.
 fn is_free(out: &Path) -> Result<(), CommandError> {
-    if let Ok(state) = SoakState::read(&out.join(FILE))
-        && matches!(state.verdict, SoakVerdict::Running | SoakVerdict::Interrupted)
-    {
+    if SavedSoak::read(&out.join(FILE)).is_ok_and(|saved| saved.can_go_on()) {
         return Err(CommandError::Error(format!(
             "'{}' has a soak that is not over; go on with --resume or choose another --out",
             out.display()
@@ -167,7 +175,54 @@ fn is_free(out: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn soak_services(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdict, CommandError> {
+fn soak_services(
+    state: ServiceSoak,
+    out: &Path,
+    interrupted: &AtomicBool,
+) -> Result<SoakVerdict, CommandError> {
+    files::prepare(out)?;
+    clean()?;
+    let mut terminal = Terminal::new();
+    let outcome = services::run(state, out, interrupted, &mut |state| {
+        let all = state.settings.duration;
+        terminal.show((state.elapsed, all), &services::report::say(state));
+    });
+    terminal.bar.clear();
+    let state = outcome?;
+    let mut text = services::report::say(&state) + "\n";
+    for deviation in state.deviations.iter().take(5) {
+        let _ = writeln!(text, "  {} {}: {}", deviation.utc, deviation.end, deviation.what);
+    }
+    say(&(text + &named(out)))?;
+    Ok(state.verdict)
+}
+
+/// The files that were written.
+fn named(out: &Path) -> String {
+    [FILE, "report.html", "report.md"]
+        .map(|name| format!("{}\n", out.join(name).display()))
+        .concat()
+}
+
+fn resumed(place: &Path) -> Result<SavedSoak, CommandError> {
+    let mut saved = SavedSoak::read(place).map_err(CommandError::Error)?;
+    let (now, now_unix) = (environment::now(), unix() as u64);
+    match &mut saved {
+        SavedSoak::Messages(state) => state.resume(&now, now_unix),
+        SavedSoak::Services(state) => state.resume(&now, now_unix),
+    }
+    .map_err(CommandError::Error)?;
+    Ok(saved)
+}
+
+fn begun(args: &SoakArgs) -> Result<SavedSoak, CommandError> {
+    if args.services.is_empty() {
+        return of_messages(args).map(Box::new).map(SavedSoak::Messages);
+    }
+    of_services(args).map(Box::new).map(SavedSoak::Services)
+}
+
+fn of_services(args: &SoakArgs) -> Result<ServiceSoak, CommandError> {
     let mut chosen: Vec<&ServiceSpec> = Vec::new();
     for name in &args.services {
         let Some(spec) = service::by_name(name) else {
@@ -194,38 +249,10 @@ fn soak_services(args: &SoakArgs, interrupted: &AtomicBool) -> Result<SoakVerdic
         rate: rate(&args.rate, GIGABIT).map_err(CommandError::Error)?,
         seed: args.seed,
     };
-    files::prepare(&args.out)?;
-    clean()?;
-    let mut terminal = Terminal::new();
-    let state = ServiceSoak::new(settings, command(args), &environment::now());
-    let outcome = services::run(state, &args.out, interrupted, &mut |state| {
-        let all = state.settings.duration;
-        terminal.show((state.elapsed, all), &services::report::say(state));
-    });
-    terminal.bar.clear();
-    let state = outcome?;
-    let mut text = services::report::say(&state) + "\n";
-    for deviation in state.deviations.iter().take(5) {
-        let _ = writeln!(text, "  {} {}: {}", deviation.utc, deviation.end, deviation.what);
-    }
-    say(&(text + &named(&args.out, services::state::FILE)))?;
-    Ok(state.verdict)
+    Ok(ServiceSoak::new(settings, command(args), &environment::now()))
 }
 
-/// The files that were written.
-fn named(out: &Path, state: &str) -> String {
-    [state, "report.html", "report.md"]
-        .map(|name| format!("{}\n", out.join(name).display()))
-        .concat()
-}
-
-fn resumed(place: &Path) -> Result<SoakState, CommandError> {
-    let mut state = SoakState::read(place).map_err(CommandError::Error)?;
-    state.resume(&environment::now(), unix() as u64).map_err(CommandError::Error)?;
-    Ok(state)
-}
-
-fn begun(args: &SoakArgs) -> Result<SoakState, CommandError> {
+fn of_messages(args: &SoakArgs) -> Result<SoakState, CommandError> {
     is_free(&args.out)?;
     let (mut peers, mut nic) = (Vec::new(), String::new());
     if !args.peer.is_empty() {
@@ -377,7 +404,7 @@ fn summary(state: &SoakState, out: &Path) -> String {
     if state.elapsed < 2.0 * SETTLED.as_secs_f64() {
         let _ = writeln!(text, "  too short to judge whether memory grows");
     }
-    text + &named(out, FILE)
+    text + &named(out)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod program;
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_model::traffic::STREAMS;
 use gigae_eval_soak::report;
+use gigae_eval_soak::saved::SavedSoak;
 use gigae_eval_soak::services::report as services_report;
 use gigae_eval_soak::services::state::ServiceSoak;
 use gigae_eval_soak::state::{SoakState, SoakVerdict};
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
         a_link_that_flaps_is_reported_with_its_time,
         ctrl_c_ends_it_with_a_verdict_and_no_fabric,
         file_services_are_soaked_and_leave_nothing_behind,
-        a_soak_of_file_services_is_interrupted_in_an_orderly_way,
+        a_soak_of_file_services_is_interrupted_in_an_orderly_way_and_goes_on,
         machines_that_serve_are_soaked,
         a_server_connects_to_no_address_that_a_client_names_and_ends_on_time,
         bad_input_is_one_line_and_a_failure,
@@ -53,7 +54,10 @@ impl SoakDirectory {
     }
 
     fn state(&self) -> SoakState {
-        SoakState::read(&self.out()).unwrap()
+        match SavedSoak::read(&self.out()) {
+            Ok(SavedSoak::Messages(state)) => *state,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The program, with what can be said of its output.
@@ -73,7 +77,7 @@ impl SoakDirectory {
     /// Waits until a saved state shows that so much has run.
     fn wait_for(&self, seconds: f64) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while SoakState::read(&self.out()).map_or(true, |state| state.elapsed < seconds) {
+        while SavedSoak::read(&self.out()).is_err() || self.state().elapsed < seconds {
             assert!(Instant::now() < deadline, "no state was saved");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -319,8 +323,10 @@ fn services(place: &SoakDirectory, duration: &str) -> Child {
 }
 
 fn service_state(place: &SoakDirectory) -> ServiceSoak {
-    let text = std::fs::read_to_string(place.out().join("services.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    match SavedSoak::read(&place.out()) {
+        Ok(SavedSoak::Services(state)) => *state,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn file_services_are_soaked_and_leave_nothing_behind() {
@@ -343,23 +349,47 @@ fn file_services_are_soaked_and_leave_nothing_behind() {
     assert_eq!((left_by(pid), files_of(pid)), (Vec::new(), 0));
 }
 
-fn a_soak_of_file_services_is_interrupted_in_an_orderly_way() {
-    let place = SoakDirectory::new();
-    let child = services(&place, "30s");
-    let pid = child.id();
+/// Interrupts it when each service has verified further copies.
+fn interrupt(place: &SoakDirectory, child: Child) -> ServiceSoak {
+    let copies = |state: &ServiceSoak| -> Vec<u64> {
+        state.services.iter().map(|record| record.copies.count).collect()
+    };
+    let before = match SavedSoak::read(&place.out()) {
+        Ok(_) => copies(&service_state(place)),
+        Err(_) => vec![0; 2],
+    };
+    let works = |state: &ServiceSoak| copies(state).iter().zip(&before).all(|(now, was)| now > was);
     let deadline = Instant::now() + Duration::from_secs(60);
-    let works = |state: &ServiceSoak| state.services.iter().all(|one| one.copies.count > 0);
-    while !place.out().join("services.json").exists() || !works(&service_state(&place)) {
-        assert!(Instant::now() < deadline, "no state was written");
+    while SavedSoak::read(&place.out()).is_err() || !works(&service_state(place)) {
+        assert!(Instant::now() < deadline, "no copy was verified");
         std::thread::sleep(Duration::from_millis(20));
     }
+    let pid = child.id();
     let number = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(number, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", both(&output));
     assert!(says(&output.stdout).starts_with("interrupted after "), "{}", both(&output));
-    assert_eq!(service_state(&place).verdict, SoakVerdict::Interrupted);
     assert_eq!((left_by(pid), files_of(pid)), (Vec::new(), 0));
+    service_state(place)
+}
+
+fn a_soak_of_file_services_is_interrupted_in_an_orderly_way_and_goes_on() {
+    let place = SoakDirectory::new();
+    let first = interrupt(&place, services(&place, "100s"));
+    assert_eq!((first.verdict, first.gaps.len()), (SoakVerdict::Interrupted, 0));
+    let again = place.soak(&["--services", "ftp", "--out"]).arg(place.out()).output().unwrap();
+    assert!(says(&again.stderr).contains("go on with --resume"), "{}", both(&again));
+    let view = place.soak(&["--tui", "--resume"]).arg(place.out()).output().unwrap();
+    assert!(says(&view.stderr).contains("no live view"), "{}", both(&view));
+    let child = place.soak(&["--resume"]).arg(place.out()).env_remove("TMPDIR").spawn().unwrap();
+    let second = interrupt(&place, child);
+    assert_eq!((second.verdict, second.gaps.len()), (SoakVerdict::Interrupted, 1));
+    assert!(second.elapsed > first.elapsed);
+    assert_eq!((&second.settings, &second.started), (&first.settings, &first.started));
+    for (now, was) in second.services.iter().zip(&first.services) {
+        assert!(now.turns > was.turns && now.starts == 2, "{now:?}");
+    }
 }
 
 fn bad_input_is_one_line_and_a_failure() {

@@ -16,6 +16,7 @@
 //! | [`environment`], [`round`], [`answer`], [`run`] | where it takes place, a round at either end, all rounds |
 //! | [`report`] | what a person sees |
 //! | [`services`] | the same for file services: another traffic, state and report |
+//! | [`saved`] | what is read again to continue either kind |
 //!
 //! It goes in rounds of at most an hour. In each, endpoints and connections are opened again, and
 //! at its end everything that was sent must have been verified at the other end, to the byte.
@@ -32,6 +33,7 @@ pub mod round_state;
 pub mod rules;
 pub mod run;
 pub mod sample;
+pub mod saved;
 pub mod services;
 pub mod state;
 pub mod tcp;

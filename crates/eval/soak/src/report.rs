@@ -2,7 +2,7 @@
 //! evaluator's.
 
 use super::rules::{SETTLED, is_drop};
-use super::state::{SoakPoint, SoakState};
+use super::state::{Gap, SoakPoint, SoakState};
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, grouped, hundredths, mbit, megabytes, mib, percent};
 use gigae_eval_model::soak::Amount;
@@ -225,15 +225,17 @@ fn deviations(state: &SoakState) -> Option<Table> {
 
 fn tables(state: &SoakState) -> Vec<Table> {
     let mut all = vec![verified_table(state), figures_table(state), ends_table(state)];
-    let gap = |gap: &super::state::Gap| {
-        vec![gap.from.clone(), gap.to.clone(), duration::say(gap.seconds)]
-    };
-    let gaps: Vec<_> = state.gaps.iter().map(gap).collect();
-    if !gaps.is_empty() {
-        let note = "From the last writing of the state until it went on.";
-        all.push(table("Time in which it did not run", note, &["from", "to", "for"], gaps));
-    }
+    all.extend(gaps(&state.gaps));
     all
+}
+
+/// The time in which it did not run, if any.
+pub(crate) fn gaps(gaps: &[Gap]) -> Option<Table> {
+    let row = |gap: &Gap| vec![gap.from.clone(), gap.to.clone(), duration::say(gap.seconds)];
+    let rows: Vec<_> = gaps.iter().map(row).collect();
+    let note = "From the last writing of the state until it went on.";
+    let title = "Time in which it did not run";
+    (!rows.is_empty()).then(|| table(title, note, &["from", "to", "for"], rows))
 }
 
 fn verified_table(state: &SoakState) -> Table {

@@ -11,6 +11,8 @@ pub mod state;
 
 use crate::environment::{conditions, virtual_network};
 use crate::run::SoakError;
+use crate::state::FILE;
+use crate::watch::unix;
 use gigae_eval_measure::environment;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::file_figure::FileCell;
@@ -24,7 +26,7 @@ use gigae_eval_services::{Service, ServiceError, by_name, services_installed};
 use gigae_eval_session::stage::StageError;
 use gigae_fabric::Fabric;
 use oorandom::Rand64;
-use state::{FILE, Seen, ServiceSettings, ServiceSoak};
+use state::{Seen, ServiceSettings, ServiceSoak};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,6 +61,8 @@ struct Shared<'a> {
     state: Mutex<ServiceSoak>,
     fabric: &'a Fabric,
     began: Instant,
+    /// How long it had run before, in seconds.
+    before: f64,
     length: Duration,
     /// A person, or an error, ends it before its time.
     stop: AtomicBool,
@@ -69,12 +73,17 @@ impl Shared<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Seconds that it has run, without gaps.
+    fn elapsed(&self) -> f64 {
+        self.before + self.began.elapsed().as_secs_f64()
+    }
+
     fn is_over(&self) -> bool {
         self.began.elapsed() >= self.length || self.stop.load(Ordering::Relaxed)
     }
 
     fn deviate(&self, place: usize, kind: DeviationKind, what: String) {
-        let at = self.began.elapsed().as_secs_f64();
+        let at = self.elapsed();
         self.state().deviate(place, at, environment::now(), kind, what);
     }
 
@@ -113,11 +122,13 @@ pub fn run(
         let site = Site::find(fabric.node(1).interface).map_err(StageError::from)?;
         state.conditions = conditions(&site, Some(&fabric), settings.clients);
     }
-    let length = Duration::from_secs_f64(settings.duration);
+    let before = state.elapsed;
+    let length = Duration::from_secs_f64((settings.duration - before).max(0.0));
     let shared = Shared {
         state: Mutex::new(state),
         fabric: &fabric,
         began: Instant::now(),
+        before,
         length,
         stop: AtomicBool::new(false),
     };
@@ -127,14 +138,14 @@ pub fn run(
         let start =
             |(place, (service, store))| scope.spawn(move || soak(shared, place, service, store));
         let work: Vec<_> = services.into_iter().zip(stores).enumerate().map(start).collect();
-        let every = SAVE.min(length / 10);
+        let every = SAVE.min(Duration::from_secs_f64(settings.duration) / 10);
         let mut next = Instant::now();
         while work.iter().any(|thread| !thread.is_finished()) {
             std::thread::sleep(LOOK);
             if Instant::now() >= next && outcome.is_ok() {
                 next = Instant::now() + every;
                 let mut state = shared.state();
-                state.elapsed = shared.began.elapsed().as_secs_f64();
+                state.elapsed = shared.elapsed();
                 progress(&state);
                 outcome = write(&state, out);
             }
@@ -152,14 +163,16 @@ pub fn run(
             }
         }
     });
+    let elapsed = shared.elapsed();
     let mut state = shared.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    state.end(shared.began.elapsed().as_secs_f64(), environment::now());
+    state.end(elapsed, environment::now());
     write(&state, out)?;
     outcome.map(|()| state)
 }
 
 fn write(state: &ServiceSoak, out: &Path) -> Result<(), SoakError> {
-    let state = ServiceSoak { saved: environment::now(), ..state.clone() };
+    let (saved, saved_unix) = (environment::now(), unix() as u64);
+    let state = ServiceSoak { saved, saved_unix, ..state.clone() };
     let (json, html, markdown) = (state.to_json(), report::html(&state), report::markdown(&state));
     let files = [(FILE, &json), ("report.html", &html), ("report.md", &markdown)];
     let files = files.map(|(name, text)| TextFile { name, text });
@@ -174,7 +187,8 @@ fn soak(
     mut store: FileStore,
 ) -> Result<(), SoakError> {
     let settings = shared.state().settings.clone();
-    let mut turns = Turns::new(service, place, &mut store, &settings)?;
+    let done = shared.state().services[place].turns;
+    let mut turns = Turns::new(service, (place, done), &mut store, &settings)?;
     let rate = settings.rate / settings.services.len() as f64;
     let (mut server, mut started): (Option<FileServer>, _) = (None, Instant::now());
     let mut due = Instant::now();
@@ -253,16 +267,18 @@ struct Turns {
 }
 
 impl Turns {
+    /// Of a soak that goes on, they are others than those that were.
     fn new(
         service: &'static dyn Service,
-        place: usize,
+        (place, done): (usize, u64),
         store: &mut FileStore,
         settings: &ServiceSettings,
     ) -> Result<Self, ServiceError> {
         let files: Result<Vec<_>, _> = SIZES.iter().map(|&size| store.create(size, 1)).collect();
         let fetches_trees = service.spec().trees.contains(&Direction::Get);
         let tree = fetches_trees.then(|| store.create(TREE.1, TREE.0)).transpose()?;
-        let random = Rand64::new(u128::from(settings.seed) << 8 | place as u128);
+        let random =
+            Rand64::new(u128::from(done) << 72 | u128::from(settings.seed) << 8 | place as u128);
         Ok(Self { service, place, files: files?, tree, clients: settings.clients, random })
     }
 
@@ -324,7 +340,7 @@ impl Turns {
         let fetched = client::fetch(server, store, file, cell, &clients, &shared.stop)?;
         let copies = client::verify(self.service, store, file, &fetched.copies)?;
         let bytes = cell.bytes() * u64::from(cell.clients);
-        let at = shared.began.elapsed().as_secs_f64();
+        let at = shared.elapsed();
         let seen = Seen { at, copies, bytes, seconds: fetched.whole, what: cell.title() };
         shared.state().saw(self.place, seen);
         Ok(bytes)
@@ -343,7 +359,7 @@ mod tests {
             rate: 1e6,
             seed: 3,
         };
-        Turns::new(by_name(name).unwrap(), 0, store, &settings).unwrap()
+        Turns::new(by_name(name).unwrap(), (0, 0), store, &settings).unwrap()
     }
 
     #[test]

@@ -6,7 +6,6 @@ use gigae_eval_model::soak::{Amount, DeviationKind};
 use gigae_eval_model::traffic::STREAMS;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// What the file calls itself.
 pub const SCHEMA: &str = "gigae.soak.1";
@@ -33,6 +32,20 @@ pub enum SoakVerdict {
     Deviated,
     /// Ended by a person before its time.
     Interrupted,
+}
+
+impl SoakVerdict {
+    /// The time since a state with this verdict was written, until now: the time in which the soak
+    /// did not run. Both are UTC, and seconds since 1970. An error if the soak is over.
+    pub(crate) fn gap(self, saved: (&str, u64), now: (&str, u64)) -> Result<Gap, String> {
+        // One that was killed when its time was up has no verdict yet, and gets it now.
+        if matches!(self, Self::Passed | Self::Deviated) {
+            return Err("this soak is over; begin another one without --resume".into());
+        }
+        // A clock that was set back makes no negative gap.
+        let seconds = now.1.saturating_sub(saved.1) as f64;
+        Ok(Gap { from: saved.0.to_owned(), to: now.0.to_owned(), seconds })
+    }
 }
 
 /// What was asked for.
@@ -257,16 +270,6 @@ impl SoakState {
         }
     }
 
-    /// Reads a `soak.json`, or the one in a directory.
-    pub fn read(place: &Path) -> Result<Self, String> {
-        let file = if place.is_dir() { place.join(FILE) } else { place.to_owned() };
-        let text = std::fs::read_to_string(&file).map_err(|error| {
-            format!("cannot read '{}': {error}; name the directory of a soak", file.display())
-        })?;
-        Self::parse(&text)
-            .map_err(|error| format!("'{}' is not a soak.json: {error}", file.display()))
-    }
-
     /// Reads its text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let state: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -289,12 +292,7 @@ impl SoakState {
 
     /// Goes on after it was interrupted or killed, at this time.
     pub fn resume(&mut self, now: &str, now_unix: u64) -> Result<(), String> {
-        // One that was killed when its time was up has no verdict yet, and gets it now.
-        if matches!(self.verdict, SoakVerdict::Passed | SoakVerdict::Deviated) {
-            return Err("this soak is over; begin another one without --resume".into());
-        }
-        let seconds = now_unix.saturating_sub(self.saved_unix) as f64;
-        let gap = Gap { from: self.saved.clone(), to: now.to_owned(), seconds };
+        let gap = self.verdict.gap((&self.saved, self.saved_unix), (now, now_unix))?;
         if self.gaps.len() < MOST_REMARKS {
             self.gaps.push(gap);
         }

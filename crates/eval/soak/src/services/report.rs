@@ -1,6 +1,7 @@
 //! `report.html` and `report.md` of a soak of file services: pure functions of its state.
 
 use super::state::{ServiceRecord, ServiceSoak};
+use crate::report::gaps;
 use crate::state::SoakVerdict;
 use gigae_eval_model::duration;
 use gigae_eval_model::number::{bytes, grouped, mbit, megabytes, mib};
@@ -146,7 +147,9 @@ fn tables(state: &ServiceSoak) -> Vec<Table> {
         "most",
     ];
     let rows = state.services.iter().map(row).collect();
-    vec![table("What was verified", note, &header, rows), over_time(state)]
+    let mut all = vec![table("What was verified", note, &header, rows), over_time(state)];
+    all.extend(gaps(&state.gaps));
+    all
 }
 
 fn over_time(state: &ServiceSoak) -> Table {

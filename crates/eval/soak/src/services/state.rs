@@ -1,17 +1,17 @@
-//! `services.json`: all that a soak of file services knows.
+//! `soak.json` of file services: all that a soak of file services knows.
 
-use crate::state::{Conditions, Deviation, SoakVerdict};
+use crate::state::{Conditions, Deviation, Gap, SoakVerdict};
 use gigae_eval_model::soak::{Amount, DeviationKind};
 use serde::{Deserialize, Serialize};
 
 /// What the file calls itself.
 pub const SCHEMA: &str = "gigae.soak.services.1";
 
-/// Its name.
-pub const FILE: &str = "services.json";
-
 /// Deviations that are kept; more are counted.
 const MOST_DEVIATIONS: usize = 200;
+
+/// Gaps that are kept.
+const MOST_GAPS: usize = 100;
 
 /// A part of the time over which sums are kept, in seconds: at least this, and so much that there
 /// are at most [`MOST_PARTS`].
@@ -68,7 +68,7 @@ pub struct ServiceRecord {
 /// A turn that went well.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Seconds since the beginning.
+    /// Seconds since the beginning, without gaps.
     pub at: f64,
     /// Copies that were compared.
     pub copies: u64,
@@ -98,8 +98,12 @@ pub struct ServiceSoak {
     pub started: String,
     /// When this was written, UTC.
     pub saved: String,
-    /// Seconds that it has run.
+    /// The same in seconds since 1970.
+    pub saved_unix: u64,
+    /// Seconds that it has run, without gaps.
     pub elapsed: f64,
+    /// Time in which it did not run.
+    pub gaps: Vec<Gap>,
     /// Seconds of a part of the time.
     pub part: f64,
     /// The services, in the order of the settings.
@@ -128,11 +132,35 @@ impl ServiceSoak {
             conditions: Conditions::default(),
             started: now.to_owned(),
             saved: now.to_owned(),
+            saved_unix: 0,
             elapsed: 0.0,
+            gaps: Vec::new(),
             part,
             deviations: Vec::new(),
             deviated: 0,
         }
+    }
+
+    /// Reads its text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let state: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let parts = (state.settings.duration / state.part).ceil();
+        let fits = |record: &ServiceRecord| record.parts.len() as f64 == parts;
+        let names = state.services.iter().map(|record| &record.service);
+        match state.services.iter().all(fits) && names.eq(&state.settings.services) {
+            true => Ok(state),
+            false => Err("its services or parts are not those of its settings".into()),
+        }
+    }
+
+    /// Goes on after it was interrupted or killed, at this time.
+    pub fn resume(&mut self, now: &str, now_unix: u64) -> Result<(), String> {
+        let gap = self.verdict.gap((&self.saved, self.saved_unix), (now, now_unix))?;
+        if self.gaps.len() < MOST_GAPS {
+            self.gaps.push(gap);
+        }
+        self.verdict = SoakVerdict::Running;
+        Ok(())
     }
 
     /// Its text.
@@ -211,10 +239,10 @@ impl ServiceSoak {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub(in super::super) fn state() -> ServiceSoak {
+    pub(crate) fn state() -> ServiceSoak {
         let settings = ServiceSettings {
             services: vec!["ftp".into(), "nfs".into()],
             clients: 7,
@@ -225,7 +253,7 @@ pub(super) mod tests {
         ServiceSoak::new(settings, "gigae soak --services ftp,nfs".into(), "2026-01-01T00:00:00Z")
     }
 
-    pub(in super::super) fn seen(at: f64, seconds: f64) -> Seen {
+    pub(crate) fn seen(at: f64, seconds: f64) -> Seen {
         Seen { at, copies: 2, bytes: 4000, seconds, what: format!("{at}") }
     }
 
@@ -259,6 +287,36 @@ pub(super) mod tests {
         assert_eq!((all.verdict, all.elapsed), (SoakVerdict::Passed, 1500.0));
         early.end(100.0, "u".into());
         assert_eq!(early.verdict, SoakVerdict::Interrupted);
+    }
+
+    #[test]
+    fn what_was_interrupted_goes_on_and_notes_the_gap() {
+        let mut state = state();
+        state.saw(0, seen(1.0, 0.5));
+        state.end(100.0, "u".into());
+        (state.saved, state.saved_unix) = ("before".into(), 1000);
+        let mut state = ServiceSoak::parse(&state.to_json()).unwrap();
+        state.resume("later", 1250).unwrap();
+        assert_eq!((state.verdict, state.elapsed), (SoakVerdict::Running, 100.0));
+        assert_eq!((&state.gaps[0].from[..], state.gaps[0].seconds), ("before", 250.0));
+        assert_eq!(state.services[0].copies.count, 2);
+        state.end(1501.0, "u".into());
+        assert!(state.resume("later", 1250).unwrap_err().contains("over"));
+    }
+
+    #[test]
+    fn a_state_that_does_not_fit_its_settings_is_refused() {
+        let changes: [fn(&mut ServiceSoak); 4] = [
+            |state| state.services.truncate(1),
+            |state| state.services[0].parts.truncate(1),
+            |state| state.services[1].service = "smb".into(),
+            |state| state.part = 0.0,
+        ];
+        for change in changes {
+            let mut state = state();
+            change(&mut state);
+            assert!(ServiceSoak::parse(&state.to_json()).is_err());
+        }
     }
 
     #[test]
