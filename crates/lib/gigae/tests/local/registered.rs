@@ -229,7 +229,9 @@ pub(crate) fn write_for_ever(end: &Endpoint, to: Address) {
     let peer = end.peer(to).unwrap();
     // The same memory again: to get a new one would take longer than to write it.
     let (mut said, mut memory) = (false, vec![0; LEN]);
+    let deadline = Instant::now() + PATIENCE;
     for n in 0.. {
+        assert!(said || Instant::now() < deadline, "no write takes no frame");
         memory[0] = n as u8;
         end.start_write(peer, KEY, 0, memory, None).unwrap();
         let done = ended(end);
@@ -316,6 +318,7 @@ pub(crate) fn memory_is_taken_back_from_a_killed_neighbour_whose_child_lives_on(
         buffer.write(0, &pattern(77, LEN));
         task.child.wait().unwrap();
         assert!(all_of(&buffer) == pattern(77, LEN), "the killed process writes there");
+        task.end_of_children();
     }
 }
 

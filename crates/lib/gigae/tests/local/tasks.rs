@@ -46,6 +46,13 @@ impl Task {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
+    /// Waits until the processes have ended that it forked, and that read its standard input. As
+    /// long as they live they hold its address, and another endpoint with it has no neighbours.
+    pub(crate) fn end_of_children(&mut self) {
+        drop(self.stdin.take());
+        std::io::copy(&mut self.said, &mut std::io::sink()).unwrap();
+    }
+
     pub(crate) fn end(mut self) {
         drop(self.stdin.take());
         assert!(self.child.wait().unwrap().success());
