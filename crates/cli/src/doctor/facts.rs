@@ -173,7 +173,7 @@ fn open(nic: &str) -> Result<OpenedEndpoint, String> {
     let is_next = endpoint.identity().address.port_id() != 0;
     Ok(OpenedEndpoint {
         mode: info.mode.to_string(),
-        is_above_driver: matches!(info.mode, Mode::Packet | Mode::XdpGeneric),
+        is_above_driver: matches!(info.mode, Mode::Packet | Mode::PacketCalls | Mode::XdpGeneric),
         is_refused_xdp: info.mode == Mode::Packet && info.reason.starts_with("AF_XDP was refused"),
         udp: port.map(|port| (port, is_next)),
         is_socket: info.mode == Mode::Udp,

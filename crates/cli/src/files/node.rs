@@ -92,7 +92,7 @@ impl Site {
         }
     }
 
-    /// The endpoint of `gigae cp`. If the server's node is this one, it has an interface of its
+    /// The endpoint of `gigae cp`, which often lives only for a moment. If the server's node is this one, it has an interface of its
     /// own, since frames do not come back to the interface that they leave by.
     pub(crate) fn client(&self, to: Address) -> Result<Endpoint, String> {
         let open = |sharing| {
@@ -104,7 +104,7 @@ impl Site {
                     .clone()
                     .port((RandomState::new().build_hasher().finish() % 32_000) as u16 + 1),
             };
-            options.sharing(sharing).open().map_err(|error| error.to_string())
+            options.sharing(sharing).ring(false).open().map_err(|error| error.to_string())
         };
         let sharing = match self.envelope {
             Envelope::Udp { .. } => Sharing::Auto,

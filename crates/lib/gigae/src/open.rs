@@ -15,7 +15,7 @@ use crate::route_table::{Resolver, RouteTable};
 use crate::sharing::{ClaimedPort, Sharing, alternatives};
 use crate::simulated;
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
-use gigae_packet::{PacketConfig, PacketLink};
+use gigae_packet::{PacketConfig, PacketLink, Receive};
 use gigae_proto::{BulkConfig, MOST_KEPT_BULK, Protocol, ProtocolConfig};
 use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
@@ -392,7 +392,8 @@ impl Options {
     fn open_packet(&self, i: usize, name: &str) -> Result<AnyLink, OpenError> {
         let defaults = PacketConfig::new(name, self.filter());
         let tx_frames = self.tx_frames(i, defaults.tx_frames);
-        let config = PacketConfig { tx_frames, ..defaults };
+        let receive = if self.ring { Receive::Ring } else { Receive::Calls };
+        let config = PacketConfig { tx_frames, receive, ..defaults };
         Ok(AnyLink::Packet(Box::new(PacketLink::open(config)?)))
     }
 

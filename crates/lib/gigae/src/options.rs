@@ -84,6 +84,7 @@ pub struct Options {
     pub(crate) sharing: Sharing,
     pub(crate) broker: BrokerUse,
     pub(crate) queue: u32,
+    pub(crate) ring: bool,
     pub(crate) wait: Wait,
     pub(crate) linger: Duration,
     pub(crate) aggregate: bool,
@@ -117,6 +118,7 @@ impl Options {
             sharing: Sharing::default(),
             broker: BrokerUse::default(),
             queue: 0,
+            ring: true,
             wait: Wait::default(),
             linger: Duration::from_secs(1),
             aggregate: true,
@@ -205,6 +207,20 @@ impl Options {
     #[must_use]
     pub fn queue(mut self, queue: u32) -> Self {
         self.queue = queue;
+        self
+    }
+
+    /// Whether an AF_PACKET link receives by a ring that the kernel and this process share: default
+    /// `true`.
+    ///
+    /// The kernel takes some 30 ms longer to open and to close a socket with a ring (two grace
+    /// periods of RCU, on Linux 6.18). A command that runs for less than a second can say `false`.
+    /// Then each poll of the link is a system call, and frames wait in the socket's buffer, which
+    /// without `CAP_NET_ADMIN` is no longer than `net.core.rmem_max`. Bulk data by
+    /// [the UDP socket](Options::bulk) stay as fast.
+    #[must_use]
+    pub fn ring(mut self, ring: bool) -> Self {
+        self.ring = ring;
         self
     }
 }

@@ -165,7 +165,7 @@ fn has_kernel(link: &dyn Link) -> bool {
 /// Whether the link learns of frames for which there was no room. A card in zero-copy mode lets
 /// them wait, or drops them and counts them itself. In a socket they wait.
 fn sees_drops(link: &dyn Link) -> bool {
-    !matches!(link.info().mode, Mode::XdpZeroCopy | Mode::Udp)
+    !matches!(link.info().mode, Mode::XdpZeroCopy | Mode::Udp | Mode::PacketCalls)
 }
 
 /// How many frames wait in the link, as far as it drops any, while the caller holds all that it

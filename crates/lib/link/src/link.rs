@@ -181,8 +181,10 @@ pub enum Mode {
     XdpNative,
     /// AF_XDP with a program above the driver (SKB mode); the kernel copies each frame once.
     XdpGeneric,
-    /// AF_PACKET with memory-mapped rings.
+    /// AF_PACKET with a memory-mapped ring.
     Packet,
+    /// AF_PACKET without a ring: frames are received by system calls.
+    PacketCalls,
     /// A UDP socket. The kernel writes the headers; frames have no MAC addresses.
     Udp,
     /// No kernel: a simulated wire in virtual time.
@@ -198,6 +200,7 @@ impl fmt::Display for Mode {
             Self::XdpNative => "xdp native",
             Self::XdpGeneric => "xdp generic",
             Self::Packet => "packet",
+            Self::PacketCalls => "packet without a ring",
             Self::Udp => "udp",
             Self::Simulated => "simulated",
             Self::Own => "own",

@@ -11,6 +11,10 @@
 //! Version 3 of the ring is not used: it hands over blocks of frames when a block is full or a
 //! timer of at least a millisecond ends, which is many round trips.
 //!
+//! A ring costs the kernel three grace periods, of about 10 ms each, to make and to remove. A link
+//! that lives only for a moment can do without: [`Receive::Calls`]. Then recvmmsg(2) copies frames
+//! from the socket to the link's memory.
+//!
 //! **Transmit.** A posted frame waits in a queue of this process. `flush` passes the queue to the
 //! kernel with `sendmmsg`, which copies each frame before it returns. So the NIC's hold on a frame
 //! ends with its flush. A transmit ring would save the copy. But it hands the kernel frames in
@@ -29,7 +33,8 @@
 //! # System calls
 //!
 //! `poll`, `recycle`, `take` and `post` make none. `flush` makes one `sendto` for a frame
-//! and one `sendmmsg` for up to 64, `wait` one `ppoll`.
+//! and one `sendmmsg` for up to 64, `wait` one `ppoll`. With [`Receive::Calls`], `poll` makes one
+//! `recvmmsg` for up to 16 frames.
 //!
 //! # Jumbo frames
 //!
@@ -39,11 +44,14 @@
 //! This crate knows nothing of the protocol but the position of the channel byte. It does not join
 //! multicast groups and does not set promiscuous mode.
 
+mod calls;
 mod claim;
 mod filter;
 mod link;
+mod receive;
 mod ring;
 mod socket;
 mod transmit;
 
 pub use link::{PacketConfig, PacketLink};
+pub use receive::Receive;

@@ -2,7 +2,8 @@
 
 use crate::claim::PortClaim;
 use crate::filter;
-use crate::ring::{Layout, RxRing};
+use crate::receive::{Receive, Reception};
+use crate::ring::Layout;
 use crate::socket::PacketSocket;
 use crate::transmit::{QueuedFrame, TransmitQueue};
 use gigae_link::{
@@ -33,12 +34,14 @@ pub struct PacketConfig {
     /// Ethernet carries in 10 ms.
     pub tx_frames: usize,
     /// Frames that can be received before one must be recycled, 1 to 65,536, and as many that wait
-    /// in the kernel's ring. Rounded up to whole blocks of the ring. Default 4,096, as for AF_XDP.
+    /// in the kernel. Rounded up to whole blocks of the ring. Default 4,096, as for AF_XDP.
     pub rx_frames: usize,
     /// Bypass the interface's queueing discipline (packet(7), `PACKET_QDISC_BYPASS`), as AF_XDP
     /// does. Saves a lock and a queue per frame, but a frame that finds the device's own queue full
     /// is dropped instead of queued. Default `false`.
     pub qdisc_bypass: bool,
+    /// How to receive frames. Default [`Receive::Ring`].
+    pub receive: Receive,
 }
 
 impl PacketConfig {
@@ -50,6 +53,7 @@ impl PacketConfig {
             tx_frames: 1024,
             rx_frames: 4096,
             qdisc_bypass: false,
+            receive: Receive::Ring,
         }
     }
 }
@@ -63,7 +67,7 @@ pub struct PacketLink {
     holds: TxHolds,
     posting: Posting,
     queue: TransmitQueue,
-    ring: RxRing,
+    reception: Reception,
     socket: PacketSocket,
     counters: LinkCounters,
     empty_polls: u32,
@@ -84,11 +88,12 @@ impl PacketLink {
         }
         let rx_frames = config.rx_frames.clamp(1, MAX_FRAMES);
         let tx_frames = config.tx_frames.clamp(1, MAX_FRAMES);
-        let layout = Layout::new(interface.mtu, rx_frames, tx_frames);
+        let has_ring = config.receive == Receive::Ring;
+        let layout = Layout::new(interface.mtu, rx_frames, tx_frames, has_ring);
         let socket = PacketSocket::open()?;
         let program = filter::program(&config.filter, interface.mac);
         socket.prepare(&program, config.qdisc_bypass)?;
-        let ring = RxRing::map(&socket, &layout)?;
+        let reception = Reception::new(config.receive, &socket, &layout)?;
         socket.allow_queued(2 * layout.tx_slots * layout.slot);
         let claim = match config.filter.envelope {
             Envelope::Udp { port } => Some(PortClaim::new(&interface, port)?),
@@ -103,7 +108,7 @@ impl PacketLink {
             layout,
             holds: TxHolds::new(layout.tx_slots as u32),
             queue: TransmitQueue::new(layout.tx_slots),
-            ring,
+            reception,
             socket,
             counters: LinkCounters::default(),
             empty_polls: 0,
@@ -122,7 +127,7 @@ impl PacketLink {
             tv_nsec: t.subsec_nanos().into(),
         });
         // Frames that have no room for a copy keep the socket readable. They wait for the caller.
-        let news = if self.ring.is_waiting() { PollFlags::empty() } else { PollFlags::IN };
+        let news = if self.reception.is_waiting() { PollFlags::empty() } else { PollFlags::IN };
         let mut polled = [PollFd::new(&self.socket, news)];
         let result = poll(&mut polled, timeout.as_ref());
         match result {
@@ -146,7 +151,7 @@ fn describe(interface: &Interface, layout: &Layout) -> Info {
     Info {
         interface: interface.name.clone(),
         mac: interface.mac,
-        mode: Mode::Packet,
+        mode: if layout.ring_slots == 0 { Mode::PacketCalls } else { Mode::Packet },
         max_frame: layout.max_frame,
         segment_size: layout.max_frame,
         max_segments: 1,
@@ -164,7 +169,7 @@ impl Link for PacketLink {
 
     #[inline]
     fn memory(&self) -> FrameMemory<'_> {
-        self.ring.arena().into()
+        self.reception.arena().into()
     }
 
     #[inline]
@@ -173,7 +178,7 @@ impl Link for PacketLink {
         let bytes = self.layout.tx_frame(frame);
         // SAFETY: a frame is handed out once until both its holds are clear again, so no other
         // token exists and the kernel does not read it; receive slots lie elsewhere.
-        Some(unsafe { TxFrame::new(self.ring.arena(), bytes, frame) })
+        Some(unsafe { TxFrame::new(self.reception.arena(), bytes, frame) })
     }
 
     /// A slot has room for the longest frame, so there is only [`Segment::Last`].
@@ -184,7 +189,7 @@ impl Link for PacketLink {
         self.posting.add(length, segment);
         let (slot, offset) = (frame.slot(), (frame.offset() + bytes.start) as u32);
         let posted = frame.into_posted();
-        let _ = self.ring.arena().posted_bytes(&posted);
+        let _ = self.reception.arena().posted_bytes(&posted);
         self.holds.post(slot);
         self.queue.push(QueuedFrame { frame: slot, offset, length: length as u32 });
         self.counters.tx_frames += 1;
@@ -193,7 +198,7 @@ impl Link for PacketLink {
 
     #[inline]
     fn reclaim(&mut self, frame: Posted) -> Result<TxFrame, Posted> {
-        let _ = self.ring.arena().posted_bytes(&frame);
+        let _ = self.reception.arena().posted_bytes(&frame);
         if self.holds.with_nic(frame.slot()) {
             return Err(frame);
         }
@@ -203,12 +208,12 @@ impl Link for PacketLink {
 
     #[inline]
     fn release(&mut self, frame: Held) {
-        self.holds.release(self.ring.arena().slot_of(&frame));
+        self.holds.release(self.reception.arena().slot_of(&frame));
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
         while !self.queue.is_empty() {
-            let (socket, arena) = (&self.socket, self.ring.arena());
+            let (socket, arena) = (&self.socket, self.reception.arena());
             self.counters.doorbells += 1;
             let (taken, go_on) = match self.queue.send(arena, socket) {
                 Ok(taken) => (taken, true),
@@ -244,7 +249,7 @@ impl Link for PacketLink {
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
         let mut count = 0;
         while count < max
-            && let Some(frame) = self.ring.pop()
+            && let Some(frame) = self.reception.pop(&self.socket)
         {
             batch.push(frame);
             count += 1;
@@ -267,16 +272,16 @@ impl Link for PacketLink {
     #[inline]
     fn has_arrived(&mut self) -> bool {
         self.empty_polls += 1;
-        self.ring.ready() || self.empty_polls >= POLLS_PER_CHECK
+        self.reception.ready(&self.socket) || self.empty_polls >= POLLS_PER_CHECK
     }
 
     #[inline]
     fn recycle(&mut self, frame: RxFrame) {
-        self.ring.recycle(frame);
+        self.reception.recycle(frame);
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<bool, LinkError> {
-        if self.ring.ready() {
+        if self.reception.ready(&self.socket) {
             return Ok(true);
         }
         self.counters.waits += 1;
@@ -285,7 +290,7 @@ impl Link for PacketLink {
         // An error of the interface that is over, or a frame that the kernel still writes while a
         // later one is there. Then sleep on.
         while self.sleep(left)? {
-            if self.ring.ready() {
+            if self.reception.ready(&self.socket) {
                 self.counters.wakeups += 1;
                 return Ok(true);
             }
@@ -294,13 +299,13 @@ impl Link for PacketLink {
                 break;
             }
         }
-        Ok(self.ring.ready())
+        Ok(self.reception.ready(&self.socket))
     }
 
     #[inline]
     fn prepare_to_wait(&mut self) -> bool {
         // What waited in the ring for room for a copy was news long ago.
-        self.ring.ready()
+        self.reception.ready(&self.socket)
     }
 
     /// The packet socket. It also polls readable while the caller holds all receive frames and more

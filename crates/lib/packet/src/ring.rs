@@ -35,7 +35,9 @@ const BLOCK: usize = 64 * 1024;
 pub(crate) struct Layout {
     pub(crate) max_frame: usize,
     pub(crate) slot: usize,
-    /// Of the ring, and as many for what was copied out of it.
+    /// Of the kernel's ring; none without one.
+    pub(crate) ring_slots: usize,
+    /// For received frames that the caller holds.
     pub(crate) rx_slots: usize,
     pub(crate) tx_slots: usize,
 }
@@ -43,34 +45,35 @@ pub(crate) struct Layout {
 impl Layout {
     /// Slots are powers of two, so they fill blocks completely. Receive frames are rounded up to
     /// whole blocks.
-    pub(crate) fn new(mtu: usize, rx_frames: usize, tx_frames: usize) -> Self {
+    pub(crate) fn new(mtu: usize, rx_frames: usize, tx_frames: usize, has_ring: bool) -> Self {
         let max_frame = (mtu + ETHERNET).min(LONGEST);
         let slot = (max_frame + OVERHEAD).next_power_of_two().max(2048);
         let rx_slots = rx_frames.max(1).next_multiple_of(BLOCK / slot);
-        Self { max_frame, slot, rx_slots, tx_slots: tx_frames.max(1) }
+        let ring_slots = if has_ring { rx_slots } else { 0 };
+        Self { max_frame, slot, ring_slots, rx_slots, tx_slots: tx_frames.max(1) }
     }
 
-    fn rx_bytes(&self) -> usize {
-        self.rx_slots * self.slot
+    fn ring_bytes(&self) -> usize {
+        self.ring_slots * self.slot
     }
 
     fn tx_bytes(&self) -> usize {
         (self.tx_slots * self.slot).next_multiple_of(BLOCK)
     }
 
-    fn bytes(&self) -> usize {
-        2 * self.rx_bytes() + self.tx_bytes()
+    pub(crate) fn bytes(&self) -> usize {
+        self.copies() + self.rx_slots * self.slot
     }
 
     /// Where a transmit frame lies in the arena.
     pub(crate) fn tx_frame(&self, frame: u32) -> Range<usize> {
-        let start = self.rx_bytes() + frame as usize * self.slot;
+        let start = self.ring_bytes() + frame as usize * self.slot;
         start..start + self.slot
     }
 
-    /// Where received frames begin that were copied out of the ring.
-    fn copies(&self) -> usize {
-        self.rx_bytes() + self.tx_bytes()
+    /// Where received frames begin that the caller holds.
+    pub(crate) fn copies(&self) -> usize {
+        self.ring_bytes() + self.tx_bytes()
     }
 }
 
@@ -94,17 +97,16 @@ impl RxRing {
     pub(crate) fn map(socket: &PacketSocket, layout: &Layout) -> Result<Self, OpenError> {
         socket.make_ring(&libc::tpacket_req {
             tp_block_size: BLOCK as u32,
-            tp_block_nr: (layout.rx_bytes() / BLOCK) as u32,
+            tp_block_nr: (layout.ring_bytes() / BLOCK) as u32,
             tp_frame_size: layout.slot as u32,
-            tp_frame_nr: layout.rx_slots as u32,
+            tp_frame_nr: layout.ring_slots as u32,
         })?;
-        let arena = map(socket, layout)
-            .map_err(|e| OpenError::Io { what: "mapping the packet ring", source: e.into() })?;
+        let arena = map(layout, Some(socket))?;
         Ok(Self::new(Arc::new(arena), layout))
     }
 
     fn new(arena: Arc<Arena>, layout: &Layout) -> Self {
-        let &Layout { max_frame: longest, slot, rx_slots: slots, .. } = layout;
+        let &Layout { max_frame: longest, slot, ring_slots: slots, .. } = layout;
         let free = (0..slots as u32).rev().collect();
         Self { arena, longest, slot, slots, next: 0, copies: layout.copies(), free }
     }
@@ -187,9 +189,14 @@ impl RxRing {
 /// A frame is in the slot.
 const USER: u32 = libc::TP_STATUS_USER;
 
-/// Reserves one range of addresses and puts the kernel's ring and ordinary memory into it.
-fn map(socket: &PacketSocket, layout: &Layout) -> Result<Arena, Errno> {
-    let (ring, copies, total) = (layout.rx_bytes(), layout.copies(), layout.bytes());
+/// Reserves one range of addresses and puts the kernel's ring, if there is one, and ordinary memory
+/// into it.
+pub(crate) fn map(layout: &Layout, socket: Option<&PacketSocket>) -> Result<Arena, OpenError> {
+    try_map(layout, socket).map_err(|e| OpenError::Io { what: "mapping frames", source: e.into() })
+}
+
+fn try_map(layout: &Layout, socket: Option<&PacketSocket>) -> Result<Arena, Errno> {
+    let (ring, copies, total) = (layout.ring_bytes(), layout.copies(), layout.bytes());
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice aliases nothing.
     let base = unsafe {
@@ -199,10 +206,10 @@ fn map(socket: &PacketSocket, layout: &Layout) -> Result<Arena, Errno> {
     // SAFETY: the range was mapped just above and is used by nothing else; the two mappings below
     // replace pieces of it and keep it readable and writable.
     let arena = unsafe { Arena::from_mapping(start, total) };
-    // SAFETY: replaces the first `ring` bytes of our own range, into which nothing points yet.
-    unsafe {
+    if let Some(socket) = socket {
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
-        rustix::mm::mmap(base, ring, access, flags, socket.as_fd(), 0)?;
+        // SAFETY: replaces the first `ring` bytes of our own range, into which nothing points yet.
+        unsafe { rustix::mm::mmap(base, ring, access, flags, socket.as_fd(), 0)? };
     }
     // SAFETY: replaces a piece of our own range, into which nothing points yet.
     unsafe {
@@ -224,15 +231,17 @@ mod tests {
     #[test]
     fn slots_hold_the_longest_frame_and_fill_whole_blocks() {
         for mtu in [68, 1500, 1938, 1939, 9000, 65_536] {
-            let layout = Layout::new(mtu, 100, 3);
+            let layout = Layout::new(mtu, 100, 3, true);
             assert!(layout.max_frame + OVERHEAD <= layout.slot, "MTU {mtu}");
             assert!(layout.max_frame == mtu + 14 || mtu == 65_536);
-            assert_eq!(layout.rx_bytes() % BLOCK, 0, "MTU {mtu}");
+            assert_eq!(layout.ring_bytes() % BLOCK, 0, "MTU {mtu}");
             assert!(layout.rx_slots >= 100);
             assert!(layout.tx_frame(2).end <= layout.copies());
-            assert_eq!(layout.tx_frame(0).start, layout.rx_bytes());
+            assert_eq!(layout.tx_frame(0).start, layout.ring_bytes());
+            let without = Layout::new(mtu, 100, 3, false);
+            assert_eq!(without.bytes() + layout.ring_bytes(), layout.bytes());
         }
-        assert_eq!(Layout::new(1500, 1024, 1).slot, 2048);
+        assert_eq!(Layout::new(1500, 1024, 1, true).slot, 2048);
     }
 
     const SLOT: usize = 2048;
@@ -240,7 +249,8 @@ mod tests {
 
     /// A ring in plain memory; the tests are its kernel.
     fn ring() -> RxRing {
-        let layout = Layout { max_frame: 1514, slot: SLOT, rx_slots: SLOTS, tx_slots: 1 };
+        let layout =
+            Layout { max_frame: 1514, slot: SLOT, ring_slots: SLOTS, rx_slots: SLOTS, tx_slots: 1 };
         RxRing::new(Arc::new(Arena::anonymous(layout.bytes()).unwrap()), &layout)
     }
 

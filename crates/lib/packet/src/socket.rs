@@ -95,6 +95,29 @@ impl PacketSocket {
         }
     }
 
+    /// Lets `bytes` of frames wait for [`receive`](Self::receive), or as many as the kernel grants.
+    pub(crate) fn allow_waiting(&self, bytes: usize) {
+        if sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes).is_err() {
+            let _ = sockopt::set_socket_recv_buffer_size(&self.fd, bytes);
+        }
+    }
+
+    /// Receives a batch of frames that wait. Returns how many; each message then has its frame's
+    /// length, also of one that did not fit.
+    #[inline]
+    pub(crate) fn receive(&self, batch: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
+        let (fd, count) = (self.fd.as_raw_fd(), batch.len() as u32);
+        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+        // SAFETY: the slice is valid for its length, and the caller made every message in it point
+        // to memory that lives across the call and that nothing else accesses.
+        let result = unsafe {
+            libc::recvmmsg(fd, batch.as_mut_ptr(), count, flags as _, std::ptr::null_mut())
+        };
+        checked(result)
+            .map(|n| usize::try_from(n).unwrap_or(0))
+            .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+    }
+
     /// Sends a batch. Returns how many messages from its start were taken.
     pub(crate) fn send(&self, batch: &mut [libc::mmsghdr]) -> Result<usize, Errno> {
         let (fd, count) = (self.fd.as_raw_fd(), batch.len() as u32);
@@ -113,7 +136,7 @@ impl PacketSocket {
         rustix::net::send(&self.fd, frame, rustix::net::SendFlags::DONTWAIT).map(|_| 1)
     }
 
-    /// Frames for this host that found no room in the ring, since the start.
+    /// Frames for this host that found no room, since the start.
     pub(crate) fn dropped(&self) -> u64 {
         // SAFETY: the structure is plain integers, for which zeros are valid.
         let mut stats: libc::tpacket_stats = unsafe { std::mem::zeroed() };

@@ -4,7 +4,7 @@ use gigae_fabric::{Node, testing};
 use gigae_link::conformance::{Kernels, LinkPair, PairOptions};
 use gigae_link::{Link, conformance_tests};
 use gigae_macvlan::Child;
-use gigae_packet::{PacketConfig, PacketLink};
+use gigae_packet::{PacketConfig, PacketLink, Receive};
 use gigae_wire::{Envelope, MacAddr, NodeAddr, Route};
 use std::net::IpAddr;
 
@@ -19,6 +19,8 @@ fn main() {
     tests.extend(conformance_tests!("udp_over_ipv6, MTU 9000", UDP, over_ipv6, 9000));
     tests.extend(conformance_tests!("udp_over_ipv4", UDP, over_ipv4));
     tests.extend(conformance_tests!("udp_over_ipv6", UDP, over_ipv6));
+    tests.extend(conformance_tests!("calls", Envelope::DEFAULT, calls));
+    tests.extend(conformance_tests!("calls, MTU 9000", UDP, calls, 9000));
     testing::for_users_except(&[]).run(&tests);
 }
 
@@ -32,17 +34,24 @@ fn over_ipv6(options: &PairOptions) -> LinkPair {
 
 /// Links on children of the NICs.
 fn children(options: &PairOptions) -> LinkPair {
-    pair_on(options, |node| node.ipv4.into(), |node| Some(Child::make(node.interface).unwrap()))
+    let child = |node: &Node| Some(Child::make(node.interface).unwrap());
+    pair_on(options, |node| node.ipv4.into(), child, Receive::Ring)
+}
+
+/// Links without rings.
+fn calls(options: &PairOptions) -> LinkPair {
+    pair_on(options, |node| node.ipv4.into(), |_| None, Receive::Calls)
 }
 
 fn pair(options: &PairOptions, ip: fn(&Node) -> IpAddr) -> LinkPair {
-    pair_on(options, ip, |_| None)
+    pair_on(options, ip, |_| None, Receive::Ring)
 }
 
 fn pair_on(
     options: &PairOptions,
     ip: fn(&Node) -> IpAddr,
     child: fn(&Node) -> Option<Child>,
+    receive: Receive,
 ) -> LinkPair {
     let fabric =
         testing::fabric("a pair of packet links", |config| config.mtu = options.mtu as u32);
@@ -54,6 +63,7 @@ fn pair_on(
         let mut config = PacketConfig::new(name, options.filter.clone());
         config.tx_frames = options.tx_frames;
         config.rx_frames = options.rx_frames;
+        config.receive = receive;
         (Box::new(PacketLink::open(config).unwrap()), child)
     });
     let envelope = options.filter.envelope;
