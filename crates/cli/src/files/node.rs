@@ -92,8 +92,9 @@ impl Site {
         }
     }
 
-    /// The endpoint of `gigae cp`, which often lives only for a moment. If the server's node is this one, it has an interface of its
-    /// own, since frames do not come back to the interface that they leave by.
+    /// The endpoint of `gigae cp`, which often lives only for a moment. If the server's node is
+    /// this one, it has an interface of its own, since frames do not come back to the interface
+    /// that they leave by.
     pub(crate) fn client(&self, to: Address) -> Result<Endpoint, String> {
         let open = |sharing| {
             let options = match self.envelope {
