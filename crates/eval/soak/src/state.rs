@@ -35,16 +35,25 @@ pub enum SoakVerdict {
 }
 
 impl SoakVerdict {
-    /// The time since a state with this verdict was written, until now: the time in which the soak
-    /// did not run. Both are UTC, and seconds since 1970. An error if the soak is over.
-    pub(crate) fn gap(self, saved: (&str, u64), now: (&str, u64)) -> Result<Gap, String> {
+    /// Goes on, and notes the time since the state was written, in which the soak did not run.
+    /// Both times are UTC, and seconds since 1970. An error if the soak is over.
+    pub(crate) fn resume(
+        &mut self,
+        gaps: &mut Vec<Gap>,
+        saved: (&str, u64),
+        now: (&str, u64),
+    ) -> Result<(), String> {
         // One that was killed when its time was up has no verdict yet, and gets it now.
         if matches!(self, Self::Passed | Self::Deviated) {
             return Err("this soak is over; begin another one without --resume".into());
         }
         // A clock that was set back makes no negative gap.
         let seconds = now.1.saturating_sub(saved.1) as f64;
-        Ok(Gap { from: saved.0.to_owned(), to: now.0.to_owned(), seconds })
+        if gaps.len() < MOST_REMARKS {
+            gaps.push(Gap { from: saved.0.to_owned(), to: now.0.to_owned(), seconds });
+        }
+        *self = Self::Running;
+        Ok(())
     }
 }
 
@@ -292,12 +301,8 @@ impl SoakState {
 
     /// Goes on after it was interrupted or killed, at this time.
     pub fn resume(&mut self, now: &str, now_unix: u64) -> Result<(), String> {
-        let gap = self.verdict.gap((&self.saved, self.saved_unix), (now, now_unix))?;
-        if self.gaps.len() < MOST_REMARKS {
-            self.gaps.push(gap);
-        }
-        self.verdict = SoakVerdict::Running;
-        Ok(())
+        let saved = (&self.saved[..], self.saved_unix);
+        self.verdict.resume(&mut self.gaps, saved, (now, now_unix))
     }
 
     /// How many deviations there were.

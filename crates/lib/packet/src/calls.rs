@@ -1,8 +1,8 @@
 //! Reception by recvmmsg(2), without a ring.
 //!
 //! The kernel copies each frame into a slot of the link's own memory. A poll is a system call,
-//! where a look at the ring is none. But a ring takes the kernel three grace periods to make and to
-//! remove, and a socket without one takes one.
+//! where a look at the ring is none. But a ring costs the kernel two more grace periods, one to
+//! make it and one to remove it.
 
 use crate::ring::Layout;
 use crate::socket::PacketSocket;
@@ -77,6 +77,9 @@ impl RxCalls {
 
     /// Receives what waits in the socket: one system call.
     fn receive(&mut self, socket: &PacketSocket) {
+        if self.free.is_empty() {
+            return;
+        }
         const NO_PIECE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut pieces = [NO_PIECE; BATCH];
         // SAFETY: the structure is plain integers and pointers, for which zeros are valid.
@@ -90,7 +93,7 @@ impl RxCalls {
             messages[i].msg_hdr.msg_iov = &raw mut pieces[i];
             messages[i].msg_hdr.msg_iovlen = 1;
         }
-        // An error is that of an outage, of which the look at the interface tells.
+        // After an error there is no frame. The link's check of the interface reports an outage.
         let received = socket.receive(&mut messages[..count]).unwrap_or(0);
         for message in &messages[..received] {
             if let Some(slot) = self.free.pop() {

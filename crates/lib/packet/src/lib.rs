@@ -11,9 +11,9 @@
 //! Version 3 of the ring is not used: it hands over blocks of frames when a block is full or a
 //! timer of at least a millisecond ends, which is many round trips.
 //!
-//! A ring costs the kernel three grace periods, of about 10 ms each, to make and to remove. A link
-//! that lives only for a moment can do without: [`Receive::Calls`]. Then recvmmsg(2) copies frames
-//! from the socket to the link's memory.
+//! A ring costs the kernel a grace period of some 15 ms when it is made, and another one when it is
+//! removed. A link that lives only for a moment can do without: [`Receive::Calls`]. Then
+//! recvmmsg(2) copies frames from the socket to the link's memory.
 //!
 //! **Transmit.** A posted frame waits in a queue of this process. `flush` passes the queue to the
 //! kernel with `sendmmsg`, which copies each frame before it returns. So the NIC's hold on a frame

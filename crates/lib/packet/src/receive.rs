@@ -9,8 +9,9 @@ use std::sync::Arc;
 /// How frames are received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Receive {
-    /// By a ring that the kernel and this process share: a poll makes no system call. Three grace
-    /// periods of the kernel more to open and to close, 30 ms in all on Linux 6.18.
+    /// By a ring that the kernel and this process share: a poll makes no system call. The kernel
+    /// waits for a grace period when it makes the ring, and for another one when it removes it:
+    /// some 30 ms together (decision 101).
     #[default]
     Ring,
     /// By a system call for up to 16 frames. For links that live only for a moment.

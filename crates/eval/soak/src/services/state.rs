@@ -10,9 +10,6 @@ pub const SCHEMA: &str = "gigae.soak.services.1";
 /// Deviations that are kept; more are counted.
 const MOST_DEVIATIONS: usize = 200;
 
-/// Gaps that are kept.
-const MOST_GAPS: usize = 100;
-
 /// A part of the time over which sums are kept, in seconds: at least this, and so much that there
 /// are at most [`MOST_PARTS`].
 const PART: f64 = 600.0;
@@ -155,12 +152,8 @@ impl ServiceSoak {
 
     /// Goes on after it was interrupted or killed, at this time.
     pub fn resume(&mut self, now: &str, now_unix: u64) -> Result<(), String> {
-        let gap = self.verdict.gap((&self.saved, self.saved_unix), (now, now_unix))?;
-        if self.gaps.len() < MOST_GAPS {
-            self.gaps.push(gap);
-        }
-        self.verdict = SoakVerdict::Running;
-        Ok(())
+        let saved = (&self.saved[..], self.saved_unix);
+        self.verdict.resume(&mut self.gaps, saved, (now, now_unix))
     }
 
     /// Its text.
