@@ -4,18 +4,21 @@ use crate::outcome::{CommandError, EXIT_CODES, finish};
 use crate::peer::{cluster, interface};
 use crate::tuning;
 use clap::Args;
+use gigae_confine::{Confined, Landlock};
 use gigae_eval_measure::shared_port::SharedPort;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::duration;
 use gigae_eval_serve::{
     self as serving, AddressRange, File, Presence, ServeConfig, Service, parse_rate,
 };
+use gigae_eval_services::ServiceError;
+use gigae_eval_services::store::{FileStore, Place};
 use gigae_eval_session::control::{KEY_FILE, Key, Limits, PORT};
 use gigae_eval_session::remark::remark;
 use gigae_host::affinity;
 use std::io::{BufRead, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,6 +56,11 @@ pub struct ServeArgs {
     /// --with'). While such a program listens, any host can connect to it
     #[arg(long)]
     pub allow_programs: bool,
+    /// Let clients measure file services ('gigae eval --plan ftp'): this machine makes files in a
+    /// new directory beneath DIR and serves them by vsftpd, rsync and gigae. It removes them when
+    /// the client leaves. This server's user must be able to write to DIR
+    #[arg(long, value_name = "DIR", conflicts_with = "allow_tuning")]
+    pub allow_files: Option<PathBuf>,
     /// Let clients change settings of the interface and the kernel: coalescing, rings, offloads,
     /// MTU and more ('gigae tuning knobs'). The server restores them when the client leaves. Needs
     /// root
@@ -125,7 +133,7 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     let metrics = metrics.map(TcpListener::bind).transpose().map_err(|error| {
         format!("cannot listen for --metrics: {error}; name an address and a free port, like 127.0.0.1:9488")
     })?;
-    let config = config(args, &file);
+    let config = config(args, &file)?;
     // After the last thing that takes more rights, and before the first endpoint, which has a
     // thread.
     let presence = if args.fabric_child {
@@ -135,11 +143,18 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
     } else {
         let confined = serving::confine(&config, site.shared_port.is_some())
             .map_err(|error| format!("cannot give up rights: {error}"))?;
+        config.files.as_deref().map_or(Ok(()), |directory| can_keep_files(directory, &confined))?;
         // What is said to serve can be found.
         let options = options.unwrap_or_else(|| gigae::Options::trunk(site.interfaces()));
         let presence = Presence::new(options);
         remark(&format!("serving on {local}, measuring on {}; end with Ctrl-C", site.names()));
         remark(&format!("confined to {confined}"));
+        if config.files.is_some() && confined.kernel.landlock < Landlock::Files {
+            remark(&format!(
+                "without Landlock, a client that measures file services can read every file that user {} can read",
+                confined.user
+            ));
+        }
         presence
     };
     let quiet = args.fabric_child;
@@ -159,14 +174,41 @@ fn try_serve(args: &ServeArgs, interrupted: &AtomicBool) -> Result<(), String> {
 }
 
 /// What the options say of clients, and what they do not say, the file.
-fn config(args: &ServeArgs, file: &File) -> ServeConfig {
+fn config(args: &ServeArgs, file: &File) -> Result<ServeConfig, String> {
     let seconds = args.max_duration.or(file.max_duration).map(|time| time.as_secs_f64());
     let limits = Limits { seconds, rate: args.max_rate.or(file.max_rate) };
     let allow = if args.allow.is_empty() { &file.allow } else { &args.allow };
     // A virtual network is the caller's own.
     let programs = args.fabric_child || args.allow_programs || file.allow_programs;
     let tuning = args.fabric_child || args.allow_tuning || file.allow_tuning;
-    ServeConfig { limits, allow: allow.clone(), programs, tuning, ..ServeConfig::default() }
+    let files = args.allow_files.as_ref().or(file.allow_files.as_ref());
+    if files.is_some() && tuning {
+        let why = "--allow-files starts servers, which must not be root's, and with --allow-tuning this server stays root; leave out one of them";
+        return Err(why.into());
+    }
+    let found = |named: &PathBuf| {
+        let real = named.canonicalize().and_then(|real| real.read_dir().map(|_| real));
+        let named = named.display();
+        real.map_err(|error| format!("--allow-files {named}: {error}; run 'mkdir {named}'"))
+    };
+    let (files, allow) = (files.map(found).transpose()?, allow.clone());
+    Ok(ServeConfig { limits, allow, programs, tuning, files, ..ServeConfig::default() })
+}
+
+/// Whether this server, as it is now, can make files there; removes those of servers that were
+/// killed.
+fn can_keep_files(directory: &Path, confined: &Confined) -> Result<(), String> {
+    let shown = directory.display();
+    let place =
+        Place::lent(directory).map_err(|error| format!("--allow-files {shown}: {error}"))?;
+    place.sweep();
+    FileStore::at(place, 0).map(drop).map_err(|error| match error {
+        ServiceError::Store { source, .. } => format!(
+            "--allow-files: user {} cannot write to {shown}: {source}; run 'chown {} {shown}'",
+            confined.user, confined.user
+        ),
+        other => format!("--allow-files: {other}"),
+    })
 }
 
 /// The key, from standard input.

@@ -79,7 +79,9 @@ fn fake(words: &[String]) -> ExitCode {
         println!("one\ntwo\n500 OOPS: \x1b[1mno\n");
         return ExitCode::from(2);
     }
-    let listener = TcpListener::bind(("0.0.0.0", 21)).unwrap();
+    let configuration = std::fs::read_to_string(&words[0]).unwrap();
+    let port = configuration.lines().find_map(|line| line.strip_prefix("listen_port=")).unwrap();
+    let listener = TcpListener::bind(("0.0.0.0", port.parse().unwrap())).unwrap();
     loop {
         // Neither a greeting nor an answer.
         drop(listener.accept());

@@ -14,6 +14,7 @@ pub mod environment;
 pub mod experiment;
 pub mod figures;
 pub mod file_figure;
+pub mod file_job;
 pub mod job;
 pub mod knobs;
 pub mod metadata;

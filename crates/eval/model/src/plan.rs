@@ -28,7 +28,7 @@ pub use check::LONGEST_REPETITION;
 pub use condition::{Condition, Cpus, MOST_SENDERS, MOST_THREADS};
 pub use error::PlanError;
 pub use figure::{CellChoice, CellSelector, FigurePlan, PaperRow, ResolvedCell, RowPlan, Value};
-pub use files::{FilePaperPlan, FileSelector, FilesPlan};
+pub use files::{FilePaperPlan, FileSelector, FilesPlan, check_size};
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
 pub use metadata::MetadataPlan;

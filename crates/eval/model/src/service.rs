@@ -45,7 +45,7 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "ftp",
         title: "FTP",
-        about: "vsftpd and curl: passive transfers of an anonymous user, sent by sendfile(2)",
+        about: "vsftpd and curl: passive transfers with a password, sent by sendfile(2)",
         programs: &[("vsftpd", "vsftpd"), ("curl", "curl")],
         libraries: &[],
         protects: false,
@@ -105,11 +105,11 @@ pub const SERVICES: &[ServiceSpec] = &[
     ServiceSpec {
         name: "rsync",
         title: "rsync's daemon",
-        about: "rsync --daemon and rsync: one module without a password",
+        about: "rsync --daemon and rsync: one module with a password",
         programs: &[("rsync", "rsync")],
         libraries: &[],
         protects: false,
-        needs_root: Some("sets its user and group"),
+        needs_root: None,
         clock_ms: CLIENTS_LIFE_MS,
         streams: false,
         trees: BOTH,

@@ -18,6 +18,7 @@ use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
 use gigae_eval_services::access::{AccessPlace, Accessed, FioRun, FioSide, client_versions};
 use gigae_eval_services::server::{FileServer, Rights};
+use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_services::store::{FileStore, StoredFile};
 use gigae_eval_services::{ServiceError, by_name};
 use gigae_eval_session::programs::ProgramError;
@@ -45,7 +46,7 @@ struct AccessOnLink<'a> {
 }
 
 impl AccessOnLink<'_> {
-    fn place<'a>(&'a self, server: &'a FileServer, size: u64) -> AccessPlace<'a> {
+    fn place<'a>(&'a self, server: &'a FileServer<'a>, size: u64) -> AccessPlace<'a> {
         let file = self.files.iter().find(|file| file.size == size);
         AccessPlace {
             server,
@@ -135,8 +136,13 @@ impl Running<'_> {
         let code = by_name(service).expect("the plan was checked");
         let [node, client] = &here.nodes;
         let rights = Rights { limit: None, writable: true };
-        let mut server =
-            FileServer::start(code, (node, here.cpus[0]), here.store, rights, self.interrupted)?;
+        let mut server = FileServer::start(
+            code,
+            (&node.clone().into(), here.cpus[0]),
+            here.store,
+            rights,
+            self.interrupted,
+        )?;
         self.same_congestion_control(link, node, std::slice::from_ref(client));
         let smallest = group.iter().map(|one| one.cell.size).min().unwrap_or_default();
         let verified = match here.place(&server, smallest).check(self.interrupted) {

@@ -1,5 +1,5 @@
-//! File services on the link that is being measured: a server in its second node, clients in the
-//! others.
+//! File services on the link that is being measured. On a virtual one, the server is in its second
+//! node, and clients are in the others; between machines, the server is on the other machine.
 //!
 //! Cells of one service, memory and disk have one server, one after the other. gigae's is the last,
 //! so that no advantage of being first is its own. Within a server's time the cells come in rounds,
@@ -17,15 +17,20 @@ use crate::repetition::limit_of_tcp;
 use crate::rounds::{MOST_FAILURES, Running};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
+use gigae_eval_model::file_job::room;
 use gigae_eval_model::results::Skipped;
 use gigae_eval_model::service::{Connection, Direction, Ground, OWN, Protection, Sink};
 use gigae_eval_model::stats;
 use gigae_eval_services::client::{self, Clients, Fetched};
+use gigae_eval_services::host::Host;
 use gigae_eval_services::memory::{self, MemoryLimit};
 use gigae_eval_services::meter::EndMeter;
+use gigae_eval_services::peer::PeerServer;
 use gigae_eval_services::server::{FileServer, Rights};
-use gigae_eval_services::store::{FileStore, StoredFile, is_kept};
-use gigae_eval_services::{ServiceError, by_name, installed};
+use gigae_eval_services::serving::ServingEnd;
+use gigae_eval_services::store::{FileStore, Place, StoredFile, is_kept};
+use gigae_eval_services::{ServiceError, answer, by_name, installed};
+use gigae_eval_session::control::Session;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::{Fabric, Node};
 use std::sync::atomic::Ordering;
@@ -33,9 +38,12 @@ use std::sync::atomic::Ordering;
 /// With which a kept connection begins: little enough to be over at once.
 const SMALL: u64 = 1000;
 
-/// Why there are no file services on a link.
+/// Why there are no reads, writes and operations on names within files of a server on a link.
 pub(super) const FABRIC_ONLY: &str =
-    "file services are measured on virtual links only; leave out --peer for them";
+    "this is measured on virtual links only; leave out --peer for it";
+
+/// What is said of the congestion control between machines.
+const ROUTES: &str = "between machines no route is changed; each machine's own setting of net.ipv4.tcp_congestion_control counts";
 
 /// A cell and what it has brought so far.
 struct Gathered {
@@ -66,9 +74,12 @@ fn kind(cell: &FileCell) -> (u64, u32, Direction, Protection) {
     (cell.size, cell.files, cell.direction, cell.protection)
 }
 
-/// The files and nodes of a link.
+/// The files, servers and clients of a link.
 struct FilesOnLink<'a> {
-    fabric: &'a Fabric,
+    /// Absent: the server is on another machine.
+    fabric: Option<&'a Fabric>,
+    /// Where the clients are: in the measuring node, then all behind the server's.
+    clients: Vec<Host>,
     /// Of the server and of the clients.
     cpus: [Option<usize>; 2],
     store: &'a FileStore,
@@ -76,16 +87,6 @@ struct FilesOnLink<'a> {
 }
 
 impl FilesOnLink<'_> {
-    fn server(&self) -> Node {
-        self.fabric.node(2)
-    }
-
-    /// The clients' nodes: the measuring one, then all behind the server's.
-    fn clients(&self) -> Vec<Node> {
-        let nodes = self.fabric.config().nodes;
-        std::iter::once(1).chain(3..=nodes).map(|number| self.fabric.node(number)).collect()
-    }
-
     fn file(&self, size: u64, files: u32) -> &StoredFile {
         let same = |file: &&StoredFile| (file.size, file.files) == (size, files);
         self.files.iter().find(same).expect("all sizes were created")
@@ -94,19 +95,24 @@ impl FilesOnLink<'_> {
 
 impl Running<'_> {
     /// Before anything is measured: removes what killed runs have left, and refuses to begin
-    /// without the programs and the room that the plan needs.
-    pub(super) fn begin_files(&mut self) -> Result<(), RunError> {
-        FileStore::sweep();
+    /// without the programs and the room that the plan needs. Between machines, a service whose
+    /// programs are missing is left out later.
+    pub(super) fn begin_files(&mut self, has_peer: bool) -> Result<(), RunError> {
+        Place::own().sweep();
         memory::sweep();
         let none = self.plan.files.is_empty() && self.plan.access.is_empty();
         if none && self.plan.metadata.is_empty() {
             return Ok(());
         }
-        installed(self.plan).map_err(RunError::Service)?;
+        if !has_peer {
+            installed(self.plan).map_err(RunError::Service)?;
+        }
         let scratch: u64 = scratch_sizes(&self.plan.access_cells(None)).iter().sum();
         let links = self.plan.link.keys();
         let aside: u64 = links.map(|link| kept(&self.plan.file_cells(Some(link)))).sum();
-        let store = FileStore::new(needed(&self.plan.file_cells(None)) + aside + scratch);
+        // Between machines there is one link, and nothing but copies of files.
+        let more = if has_peer { kept(&self.plan.file_cells(None)) } else { aside + scratch };
+        let store = FileStore::new(needed(&self.plan.file_cells(None)) + more);
         self.store = Some(store.map_err(RunError::Service)?);
         Ok(())
     }
@@ -114,7 +120,7 @@ impl Running<'_> {
     /// Measures all file services of a link.
     pub(super) fn files(
         &mut self,
-        stage: &Stage,
+        stage: &mut Stage,
         link: &str,
         planned: Option<&str>,
     ) -> Result<(), RunError> {
@@ -122,40 +128,36 @@ impl Running<'_> {
         if cells.is_empty() {
             return Ok(());
         }
-        let Some(fabric) = &stage.fabric else {
-            for service in services(&cells) {
-                self.skip_service(link, &service, None, FABRIC_ONLY);
-            }
-            return Ok(());
-        };
         let mut store = self.store.take().expect("the run's begin made it");
         let sizes = sizes(&cells);
         let files: Result<Vec<StoredFile>, ServiceError> =
             sizes.iter().map(|&(size, files)| store.create(size, files)).collect();
         let files = files.map_err(RunError::Service)?;
         let cpus = [stage.answering_cpu, stage.site.cpu];
-        let here = FilesOnLink { fabric, cpus, store: &store, files };
+        let clients = clients(stage).map_err(RunError::Service)?;
         self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
         // To a client's node, and what the server's port lets through; and to the server's node.
         let limits = limit_of_tcp(stage, [2, 1]).zip(limit_of_tcp(stage, [2, 2]));
         let sent = limit_of_tcp(stage, [1, 2]);
+        let Stage { session, fabric, .. } = stage;
+        let fabric = fabric.as_ref();
+        let here = FilesOnLink { fabric, clients, cpus, store: &store, files };
+        let networks = fabric.map_or(1, |fabric| fabric.config().networks);
         for mut group in by_server(cells) {
             let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
-            let outcome = self.of_server(link, &here, &mut group);
+            let outcome = self.of_server(link, &here, session, &mut group);
             self.done = done;
             match outcome {
-                Ok((version, client_version)) => {
+                Ok(about) => {
                     let own = |cell: &FileCell| {
-                        let links = here.clients().len().min(cell.clients as usize);
+                        let links = here.clients.len().min(cell.clients as usize);
                         let fetched = limits.map(|(each, all)| all.min(each * links as f64));
                         let one = if cell.direction.is_get() { fetched } else { sent };
                         // gigae alone uses all networks.
-                        let networks = fabric.config().networks;
                         one.map(
                             |one| if cell.service == OWN { one * f64::from(networks) } else { one },
                         )
                     };
-                    let about = About { version, client_version, file_system: store.file_system() };
                     self.keep_files(link, group, &about, &own);
                 }
                 Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
@@ -176,24 +178,19 @@ impl Running<'_> {
         &mut self,
         link: &str,
         here: &FilesOnLink<'_>,
+        session: &mut Session,
         group: &mut [Gathered],
-    ) -> Result<(String, Option<String>), ServiceError> {
+    ) -> Result<About, ServiceError> {
         let first = group[0].cell.clone();
         let service = by_name(&first.service).expect("the plan was checked");
-        let export = here.store.export();
-        let limit = first.memory.map(|bytes| MemoryLimit::new(&export, bytes)).transpose()?;
-        if first.memory.is_some() {
-            here.files.iter().try_for_each(|file| here.store.forget(file))?;
-        }
-        let [cpu, _] = here.cpus;
-        let writable = group.iter().any(|one| !one.cell.direction.is_get());
-        let (node, rights) = (here.server(), Rights { limit, writable });
-        let mut server =
-            FileServer::start(service, (&node, cpu), here.store, rights, self.interrupted)?;
-        self.same_congestion_control(link, &here.server(), &here.clients());
-        self.compare(here, &mut server, group)?;
-        if let (Some(rate), Some(limit)) = (first.disk_rate, server.limit()) {
-            limit.throttle(&here.store.export(), rate)?;
+        let mut server = match here.fabric {
+            Some(fabric) => self.server_in_node(link, here, fabric, group)?,
+            None => self.server_of_peer(link, here, session, group)?,
+        };
+        let server = &mut *server;
+        self.compare(here, server, group)?;
+        if let Some(rate) = first.disk_rate {
+            server.slow_disk(rate)?;
         }
         for round in 0.. {
             let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
@@ -207,7 +204,7 @@ impl Running<'_> {
                 let one = &mut group[index];
                 self.progress.step(self.done, self.total, &format!("{link} {}", one.cell.title()));
                 self.done += 1;
-                match self.file_repetition(here, &mut server, one) {
+                match self.file_repetition(here, server, one) {
                     Ok(()) => {}
                     Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
                     Err(error) => {
@@ -223,7 +220,59 @@ impl Running<'_> {
                 }
             }
         }
-        Ok((server.version.clone(), server.client_version.clone()))
+        let (version, file_system) = server.about();
+        let client_version = client::client_version(service, self.interrupted)?;
+        Ok(About { version, client_version, file_system })
+    }
+
+    /// Starts the server of these cells in its node.
+    fn server_in_node<'a>(
+        &mut self,
+        link: &str,
+        here: &FilesOnLink<'a>,
+        fabric: &Fabric,
+        group: &[Gathered],
+    ) -> Result<Box<dyn ServingEnd + 'a>, ServiceError> {
+        let first = &group[0].cell;
+        let service = by_name(&first.service).expect("the plan was checked");
+        let export = here.store.export();
+        let limit = first.memory.map(|bytes| MemoryLimit::new(&export, bytes)).transpose()?;
+        if first.memory.is_some() {
+            here.files.iter().try_for_each(|file| here.store.forget(file))?;
+        }
+        let node = fabric.node(2);
+        let rights = Rights { limit, writable: sends(group) };
+        let at = (&node.clone().into(), here.cpus[0]);
+        let server = FileServer::start(service, at, here.store, rights, self.interrupted)?;
+        self.same_congestion_control(link, &node, &client_nodes(fabric));
+        Ok(Box::new(server))
+    }
+
+    /// Has the other machine start the server of these cells.
+    fn server_of_peer<'a>(
+        &mut self,
+        link: &str,
+        here: &FilesOnLink<'_>,
+        session: &'a mut Session,
+        group: &[Gathered],
+    ) -> Result<Box<dyn ServingEnd + 'a>, ServiceError> {
+        let first = &group[0].cell;
+        let service = by_name(&first.service).expect("the plan was checked");
+        if first.memory.is_some() {
+            let why = "a server's memory is limited on virtual links only; leave out --peer for it";
+            return Err(ServiceError::Unavailable(why.into()));
+        }
+        let sent = sends(group).then(|| {
+            let puts = group.iter().filter(|one| !one.cell.direction.is_get());
+            let puts: Vec<_> = puts.map(|one| (one.cell.clone(), one.times)).collect();
+            kept(&puts) + puts.iter().map(|(cell, _)| copies(cell)).max().unwrap_or(0)
+        });
+        let server = PeerServer::start(session, service, here.store, &here.files, sent)?;
+        self.skip_service(link, "file services, TCP as ours", None, ROUTES);
+        // A client that is missing costs its service only.
+        client::client_version(service, self.interrupted)
+            .map_err(|error| ServiceError::Unavailable(error.to_string()))?;
+        Ok(Box::new(server))
     }
 
     /// Fetches one copy of every kind and compares it. A server with little memory has read every
@@ -231,7 +280,7 @@ impl Running<'_> {
     fn compare(
         &mut self,
         here: &FilesOnLink<'_>,
-        server: &mut FileServer,
+        server: &mut dyn ServingEnd,
         group: &mut [Gathered],
     ) -> Result<(), ServiceError> {
         for index in 0..group.len() {
@@ -251,8 +300,7 @@ impl Running<'_> {
             };
             let fetched = self.fetch(here, server, &cell)?;
             let file = here.file(cell.size, cell.files);
-            let compared = client::verify(server.service, here.store, file, &fetched.copies)?;
-            first.verified += compared;
+            first.verified += client::verify(server, here.store, file, &fetched)?;
         }
         Ok(())
     }
@@ -260,11 +308,11 @@ impl Running<'_> {
     fn fetch(
         &self,
         here: &FilesOnLink<'_>,
-        server: &mut FileServer,
+        server: &mut dyn ServingEnd,
         cell: &FileCell,
     ) -> Result<Fetched, ServiceError> {
-        let (nodes, [_, cpu]) = (here.clients(), here.cpus);
-        let clients = Clients { nodes: &nodes, cpu, small: here.file(SMALL, 1) };
+        let (hosts, [_, cpu]) = (&here.clients, here.cpus);
+        let clients = Clients { hosts, cpu, small: here.file(SMALL, 1) };
         let file = here.file(cell.size, cell.files);
         client::fetch(server, here.store, file, cell, &clients, self.interrupted)
     }
@@ -272,30 +320,29 @@ impl Running<'_> {
     fn file_repetition(
         &self,
         here: &FilesOnLink<'_>,
-        server: &mut FileServer,
+        server: &mut dyn ServingEnd,
         one: &mut Gathered,
     ) -> Result<(), ServiceError> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(gigae_eval_session::programs::ProgramError::Interrupted.into());
         }
         let [serving, fetching] = here.cpus;
-        let there = EndMeter::server(here.server(), serving, server.id());
-        let clients = EndMeter::clients(here.clients(), fetching);
+        let clients = EndMeter::clients(here.clients.clone(), fetching);
         let failed =
             |error: gigae_fabric::FabricError| ServiceError::Unavailable(error.to_string());
         here.store.settle()?;
-        let begin = (there.read(None).map_err(failed)?, clients.read(None).map_err(failed)?);
-        let fetched = self.fetch(here, server, &one.cell);
-        let fetched = fetched?;
+        server.begin()?;
+        let begin = clients.read(None).map_err(failed)?;
+        let fetched = self.fetch(here, server, &one.cell)?;
         // The clients' end first: that of the server waits for its processes.
         let end = clients.read(None).map_err(failed)?;
-        let end = (there.read(Some(&begin.0)).map_err(failed)?, end);
-        one.server.add(&begin.0.until(&end.0));
-        one.client.add(&begin.1.until(&end.1));
-        one.disk.push(begin.0.disk_read(&end.0));
+        let spent = server.end()?;
+        one.server.add(&spent.cost);
+        one.client.add(&begin.until(&end));
+        one.disk.push(spent.disk);
         one.one_cpu = serving.is_some() && serving == fetching;
         let file = here.file(one.cell.size, one.cell.files);
-        one.verified += client::verify(server.service, here.store, file, &fetched.copies)?;
+        one.verified += client::verify(server, here.store, file, &fetched)?;
         one.fetched.push(fetched);
         Ok(())
     }
@@ -425,10 +472,23 @@ fn middle(values: &[f64]) -> Option<usize> {
     order.get(values.len().saturating_sub(1) / 2).copied()
 }
 
-fn services(cells: &[(FileCell, u32)]) -> Vec<String> {
-    let mut names: Vec<String> = cells.iter().map(|(cell, _)| cell.service.clone()).collect();
-    names.dedup();
-    names
+/// Whether clients send files in any of these cells.
+fn sends(group: &[Gathered]) -> bool {
+    group.iter().any(|one| !one.cell.direction.is_get())
+}
+
+/// The nodes of the clients: the measuring one, then all behind the server's.
+fn client_nodes(fabric: &Fabric) -> Vec<Node> {
+    let nodes = fabric.config().nodes;
+    std::iter::once(1).chain(3..=nodes).map(|number| fabric.node(number)).collect()
+}
+
+/// Where the clients of a link are.
+fn clients(stage: &Stage) -> Result<Vec<Host>, ServiceError> {
+    match &stage.fabric {
+        Some(fabric) => Ok(client_nodes(fabric).into_iter().map(Host::from).collect()),
+        None => Ok(vec![answer::this_host(&stage.site, "file services")?]),
+    }
 }
 
 /// The sizes of all files and trees, with their numbers of files; that of kept connections' first
@@ -441,9 +501,6 @@ fn sizes(cells: &[(FileCell, u32)]) -> Vec<(u64, u32)> {
     sizes
 }
 
-/// A small file takes a block of the disk.
-const BLOCK: u64 = 4096;
-
 /// Bytes of all files and of the most copies that there are at once.
 fn needed(cells: &[(FileCell, u32)]) -> u64 {
     let files: u64 = sizes(cells).into_iter().map(|(size, files)| room(size, files)).sum();
@@ -454,14 +511,6 @@ fn needed(cells: &[(FileCell, u32)]) -> u64 {
 fn kept(cells: &[(FileCell, u32)]) -> u64 {
     let kept = cells.iter().filter(|(cell, _)| is_kept(cell.files));
     kept.map(|(cell, times)| copies(cell) * u64::from(*times)).sum()
-}
-
-/// Bytes of a file or a tree on the disk.
-fn room(size: u64, files: u32) -> u64 {
-    match files {
-        1 => size,
-        files => size.next_multiple_of(BLOCK) * u64::from(files),
-    }
 }
 
 /// Bytes of the copies of one repetition. To null, one copy is compared.
@@ -490,6 +539,7 @@ fn by_server(cells: Vec<(FileCell, u32)>) -> Vec<Vec<Gathered>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_eval_model::file_job::BLOCK;
     use gigae_eval_model::plan::Plan;
 
     #[test]

@@ -12,6 +12,7 @@ use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
 use gigae_eval_services::metadata::{self, NamesMeasured, OperationTimes};
 use gigae_eval_services::server::{FileServer, Rights};
+use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_services::store::FileStore;
 use gigae_eval_services::{ServiceError, by_name};
 use gigae_eval_session::programs::ProgramError;
@@ -96,8 +97,13 @@ impl Running<'_> {
         let (node, client) = (here.fabric.node(2), here.fabric.node(1));
         let [serving, asking] = here.cpus;
         let rights = Rights { limit: None, writable: true };
-        let mut server =
-            FileServer::start(code, (&node, serving), here.store, rights, self.interrupted)?;
+        let mut server = FileServer::start(
+            code,
+            (&node.clone().into(), serving),
+            here.store,
+            rights,
+            self.interrupted,
+        )?;
         self.same_congestion_control(link, &node, std::slice::from_ref(&client));
         for round in 0.. {
             let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;

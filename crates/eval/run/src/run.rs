@@ -61,8 +61,8 @@ pub fn run(
         skipped: Vec::new(),
         doubts: Vec::new(),
     };
+    running.begin_files(config.peer.is_some())?;
     if config.peer.is_none() {
-        running.begin_files()?;
         running.begin_mounts()?;
     }
     let links = planned_links(config);
@@ -211,7 +211,7 @@ impl Running<'_> {
                 repetition(&mut stage, cell, interrupted)
             })
             .and_then(|()| self.beside(&mut stage, name, planned))
-            .and_then(|()| self.files(&stage, name, planned))
+            .and_then(|()| self.files(&mut stage, name, planned))
             .and_then(|()| self.access(&stage, name, planned))
             .and_then(|()| self.metadata(&stage, name, planned))
             .and_then(|()| self.mounts(&stage, name, planned));

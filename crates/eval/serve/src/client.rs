@@ -15,14 +15,16 @@ use gigae_eval_model::duration;
 use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{LARGEST_MESSAGE, LONGEST_REPETITION};
 use gigae_eval_model::transport::{self, TransportSpec};
+use gigae_eval_services::answer::{self as files, FilesPolicy};
 use gigae_eval_session::control::answering::{ENDED, failed, next};
-use gigae_eval_session::control::{ControlError, Limits, Reply, Request, Session};
+use gigae_eval_session::control::{ControlError, FilesRequest, Limits, Reply, Request, Session};
 use gigae_eval_session::programs::answer as program;
 use gigae_eval_session::programs::answer::ProgramPolicy;
 use gigae_eval_session::tune::Tuner;
 use gigae_eval_soak::answer;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tracing::trace;
@@ -47,6 +49,8 @@ pub(super) struct ServeContext<'a> {
     pub(super) programs: bool,
     /// Whether settings may be changed.
     pub(super) tuning: bool,
+    /// Where clients may have files, if they may.
+    pub(super) files: Option<&'a PathBuf>,
     pub(super) counts: &'a Counts,
     pub(super) interrupted: &'a AtomicBool,
 }
@@ -56,8 +60,13 @@ pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result
     let ServeContext { site, limits, counts, interrupted, .. } = *context;
     let policy = ProgramPolicy { allowed: context.programs, limited: limits.rate.is_some() };
     let begin = Instant::now();
-    // Both are the client's: what it changes of them ends with it.
-    let (mut site, mut tuner) = (site.clone(), None);
+    let files_policy = FilesPolicy {
+        directory: context.files,
+        limited: limits.rate.is_some(),
+        until: limits.seconds.map(|most| begin + Duration::from_secs_f64(most)),
+    };
+    // All are the client's: what it changes of them, and its files, end with it.
+    let (mut site, mut tuner, mut store) = (site.clone(), None, None);
     session.send(&Reply::Welcome(limits))?;
     loop {
         let request = match next(session, IDLE_TIMEOUT, interrupted) {
@@ -112,7 +121,11 @@ pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result
             }
             Request::Programs => Some(program::list(&site, policy)),
             Request::Program(job) => program::answer(session, &site, policy, &job, interrupted)?,
+            Request::Files(FilesRequest::Serve(job)) => {
+                files::answer(session, &site, files_policy, &mut store, &job, interrupted)?
+            }
             Request::Finish { .. }
+            | Request::Files(_)
             | Request::Gathered { .. }
             | Request::Cancel
             | Request::Watch { .. } => Some(failed("nothing is running")),

@@ -15,7 +15,7 @@ use std::time::Duration;
 pub const CONFIG: &str = "/etc/gigae/serve.toml";
 
 /// What the owner allows. By default each client with the key may do everything except run other
-/// programs and change settings.
+/// programs, have files served and change settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServeConfig {
     /// What each client may do.
@@ -27,6 +27,8 @@ pub struct ServeConfig {
     /// Whether clients may change settings of the interface and the kernel for as long as they are
     /// served.
     pub tuning: bool,
+    /// Where clients may have files made and served: by the services of `gigae_eval_services`.
+    pub files: Option<PathBuf>,
     /// A client that answers nothing for so long is gone.
     pub gone_after: Duration,
 }
@@ -39,6 +41,7 @@ impl Default for ServeConfig {
             allow,
             programs: false,
             tuning: false,
+            files: None,
             gone_after: gigae_eval_session::control::GONE_AFTER,
         }
     }
@@ -118,6 +121,8 @@ pub struct File {
     /// As `--allow-programs`.
     #[serde(default)]
     pub allow_programs: bool,
+    /// As `--allow-files`.
+    pub allow_files: Option<PathBuf>,
     /// As `--allow`.
     #[serde(default)]
     pub allow: Vec<AddressRange>,
@@ -235,11 +240,13 @@ mod tests {
             metrics = "127.0.0.1:9488"
             one_port = true
             allow_tuning = true
+            allow_files = "/srv/gigae"
         "#;
         let file = File::parse(text, Path::new("x")).unwrap();
         assert_eq!(file.max_duration, Some(Duration::from_secs(3600)));
         assert_eq!((file.max_rate, file.allow.len(), file.one_port), (Some(12.5e6), 2, true));
         assert!(file.allow_tuning);
+        assert_eq!(file.allow_files.as_deref(), Some(Path::new("/srv/gigae")));
         assert_eq!(File::parse("", Path::new("x")).unwrap(), File::default());
         for (wrong, line) in [
             ("nic = 5", 1),

@@ -86,8 +86,10 @@ pub fn serve(
         end.set_nonblocking(true)?;
     }
     let (sender, events) = channel();
-    let ServeConfig { limits, programs, tuning, .. } = config;
-    let context = ServeContext { site, limits, programs, tuning, counts, interrupted };
+    let ServeConfig { limits, programs, tuning, ref files, .. } = config;
+    let files = files.clone();
+    let files = files.as_ref();
+    let context = ServeContext { site, limits, programs, tuning, files, counts, interrupted };
     let event_sender = EventSender { sender, waker };
     std::thread::scope(|scope| {
         if let Some(metrics) = metrics {

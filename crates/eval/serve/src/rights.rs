@@ -5,6 +5,7 @@ use gigae_confine::{CapabilitySet, Confined, Confinement, Ports, lift_limits};
 use gigae_eval_session::programs;
 use gigae_eval_session::programs::process;
 use std::io;
+use std::path::PathBuf;
 
 /// What measuring takes: attaching an XDP program, raw frames and ICMP, loading the program. What
 /// the process does not have it cannot keep; it measures without it.
@@ -13,6 +14,19 @@ const MEASURING: CapabilitySet =
 
 /// Who a server of root's becomes: this user if the machine has it, else `nobody`.
 const USER: &str = "gigae-serve";
+
+/// What file servers and the C library read about this machine. Not all of `/etc`: a client that
+/// has logged in may read what its server may read.
+const ABOUT_THIS_MACHINE: [&str; 8] = [
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/protocols",
+    "/etc/services",
+];
 
 /// Where the libraries of other programs lie, and the shell that ends them.
 const LIBRARIES: [&str; 5] = ["/bin", "/usr", "/lib", "/lib64", "/nix/store"];
@@ -26,7 +40,7 @@ pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
     let mut needs = Confinement::new().call(libc::SYS_bpf).call(libc::SYS_vmsplice);
     needs = needs.connect(Ports::None);
     // Each measured connection has its own port, or all have the one that listens already.
-    let own_ports = !one_port || config.programs;
+    let own_ports = !one_port || config.programs || config.files.is_some();
     needs = needs.bind(if own_ports { Ports::Any } else { Ports::None });
     if config.tuning {
         // Settings are files of root's in /sys and /proc. Those of a network namespace need a sysfs
@@ -49,6 +63,13 @@ pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
         needs = places.fold(needs, Confinement::run);
         // iperf3 and netperf make files there.
         needs = needs.read("/etc").read("/dev").write("/dev/null").write("/tmp");
+    }
+    if let Some(directory) = &config.files {
+        let own = std::env::current_exe()?;
+        let places = LIBRARIES.iter().map(PathBuf::from).chain([own]);
+        needs = places.fold(needs, Confinement::run);
+        needs = ABOUT_THIS_MACHINE.iter().fold(needs, Confinement::read);
+        needs = needs.read("/dev/urandom").write("/dev/null").write(directory);
     }
     let has = rustix::thread::capabilities(None)?.permitted;
     needs.keep(kept & has).apply()

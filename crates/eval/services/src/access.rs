@@ -63,7 +63,7 @@ pub fn client_versions(interrupted: &AtomicBool) -> Result<Vec<String>, ServiceE
 /// Where the measuring programs are, and what they measure.
 pub struct AccessPlace<'a> {
     /// The server.
-    pub server: &'a FileServer,
+    pub server: &'a FileServer<'a>,
     /// The server's node and the client's.
     pub nodes: [&'a Node; 2],
     /// The CPUs of the server and of the client.
@@ -108,8 +108,9 @@ impl AccessPlace<'_> {
         let connections = gigae_eval_model::plan::connections(cell.depth);
         let nbd = self.nbd(cell.way, cell.export, connections, interrupted)?;
         let [serving, measuring] = self.cpus;
-        let there = EndMeter::server(self.nodes[0].clone(), serving, self.server.id());
-        let here = EndMeter::server(self.node(cell.way).clone(), measuring, Some(nbd.process.id()));
+        let there = EndMeter::server(self.nodes[0].clone().into(), serving, self.server.id());
+        let here =
+            EndMeter::server(self.node(cell.way).clone().into(), measuring, Some(nbd.process.id()));
         let read = |meter: &EndMeter| meter.read(None).map_err(failed);
         let (there_before, here_before, ended_before) = (read(&there)?, read(&here)?, ended_time());
         let arguments = fio::arguments(cell, &nbd.socket.to_string_lossy());
@@ -141,7 +142,7 @@ impl AccessPlace<'_> {
         let (bytes, arguments) = fio::check(self.file.size, &nbd.socket.to_string_lossy());
         let patience = PATIENCE + Duration::from_secs_f64(2.0 * bytes as f64 / SLOWEST);
         let wrong = || {
-            let (service, name) = (self.server.service.spec().title, self.file.name.clone());
+            let (service, name) = (self.server.at.service.spec().title, self.file.name.clone());
             ServiceError::Wrong { service, name }
         };
         let (said, _) = match self.fio(Way::Network, nbd, &arguments, patience, interrupted) {
@@ -172,9 +173,9 @@ impl AccessPlace<'_> {
         interrupted: &AtomicBool,
     ) -> Result<Nbd, ServiceError> {
         let local = self.store.export().join(&self.file.name).to_string_lossy().into_owned();
-        let url = self.server.service.url(self.server.ip, &self.file.name, export);
+        let url = self.server.at.service.url(self.server.at.ip, &self.file.name, export);
         let file = if way == Way::Local { local } else { url.unwrap_or_default() };
-        let socket = self.server.directory.join("nbd");
+        let socket = self.server.at.directory.join("nbd");
         let _ = std::fs::remove_file(&socket);
         let mut arguments = words(["--persistent", "--format=raw", "--cache=writeback"]);
         // One more for a look at whether it is there.

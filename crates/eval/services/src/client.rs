@@ -1,15 +1,16 @@
 //! Transfers a file or a tree once, by one or several clients, and compares copies with it.
 
 use crate::error::ServiceError;
+use crate::host::Host;
 use crate::installed::find;
-use crate::server::FileServer;
+use crate::server::version;
 use crate::service::{Fetch, Service, Transfer, UPLOADS};
+use crate::serving::ServingEnd;
 use crate::store::{FileStore, StoredFile};
 use gigae_eval_model::file_figure::FileCell;
 use gigae_eval_model::service::{Connection, Direction, Sink};
 use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::programs::process::{ProgramProcess, last_line};
-use gigae_fabric::Node;
 use gigae_host::affinity;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +30,8 @@ static NEW: AtomicU64 = AtomicU64::new(0);
 
 /// Where clients are.
 pub struct Clients<'a> {
-    /// The nodes, of which each further client has the next one.
-    pub nodes: &'a [Node],
+    /// Where they are: each further client has the next one.
+    pub hosts: &'a [Host],
     /// The CPU of all.
     pub cpu: Option<usize>,
     /// A small file, with which kept connections begin.
@@ -48,8 +49,10 @@ pub struct Fetched {
     pub whole: f64,
     /// A client's command line.
     pub command: String,
-    /// The copies, if they are files.
+    /// The copies here, if they are files.
     pub copies: Vec<PathBuf>,
+    /// The name of the copy at the server, if the client has sent it.
+    pub sent: Option<String>,
 }
 
 impl Fetched {
@@ -67,26 +70,22 @@ impl Fetched {
 
 /// All clients transfer a file at once, each as the cell says.
 pub fn fetch(
-    server: &mut FileServer,
+    serving: &mut dyn ServingEnd,
     store: &FileStore,
     file: &StoredFile,
     cell: &FileCell,
     clients: &Clients<'_>,
     interrupted: &AtomicBool,
 ) -> Result<Fetched, ServiceError> {
+    let server = &serving.at().clone();
     let service = server.service;
-    let (program, package) = *service.spec().programs.last().expect("a client");
-    let path = find(program).ok_or_else(|| ServiceError::Missing {
-        programs: program.into(),
-        packages: package.into(),
-    })?;
+    let (program, path) = client(service)?;
     let sent = match service.reuses_names() {
         true => file.name.clone(),
         false => format!("{}-{}", file.name, NEW.fetch_add(1, Ordering::Relaxed)),
     };
     let copies: Vec<PathBuf> = match (cell.direction, cell.to) {
-        (Direction::Put, _) => vec![store.uploads().join(&sent)],
-        (Direction::Get, Sink::Null) => Vec::new(),
+        (Direction::Put, _) | (_, Sink::Null) => Vec::new(),
         (Direction::Get, Sink::Disk) => {
             let copy = |number| Ok(store.copies_of(number)?.join(&file.name));
             (0..cell.clients).map(copy).collect::<Result<_, ServiceError>>()?
@@ -96,11 +95,13 @@ pub fn fetch(
     let sends = (cell.direction == Direction::Put).then_some(source.as_path());
     let at_server = if sends.is_some() { format!("{UPLOADS}/{sent}") } else { file.name.clone() };
     let interfaces: Vec<String> =
-        clients.nodes.iter().map(|node| node.interfaces().join(",")).collect();
+        clients.hosts.iter().map(|host| host.interfaces().join(",")).collect();
     let fetches: Vec<Fetch<'_>> = (0..cell.clients as usize)
         .map(|number| Fetch {
             server: server.ip,
             mac: server.mac,
+            port: server.port,
+            password: &server.password,
             interfaces: &interfaces[number % interfaces.len()],
             directory: &server.directory,
             file: &at_server,
@@ -115,9 +116,9 @@ pub fn fetch(
     // What a client left that failed would not be a copy of the next one.
     copies.iter().try_for_each(|copy| store.remove(copy))?;
     let start = |(number, fetch): (usize, &Fetch<'_>)| {
-        let node = &clients.nodes[number % clients.nodes.len()];
+        let host = &clients.hosts[number % clients.hosts.len()];
         let failed = |error| ProgramError::Start { program, source: std::io::Error::other(error) };
-        let _inside = node.enter().map_err(failed)?;
+        let _inside = host.enter().map_err(failed)?;
         let (arguments, environment) = (service.fetch(fetch), service.environment(fetch));
         let start = || ProgramProcess::start_with(program, &path, &arguments, &environment);
         affinity::pinned(clients.cpu, start).map(|process| Client { process, ended: None })
@@ -145,13 +146,33 @@ pub fn fetch(
         Err(ProgramError::Interrupted) => return Err(ProgramError::Interrupted.into()),
         Err(error) => {
             // A server that has died says more than its client.
-            server.alive()?;
+            serving.alive()?;
             return Err(error.into());
         }
     };
     let command = format!("{program} {}", service.fetch(&fetches[0]).join(" "));
+    let command = command.replace(&server.password, "PASSWORD");
+    let sent = sends.is_some().then_some(sent);
     let (seconds, whole) = (span(&ends), longest.as_secs_f64());
-    Ok(Fetched { transfers, seconds, whole, command, copies })
+    Ok(Fetched { transfers, seconds, whole, command, copies, sent })
+}
+
+/// A service's client and its path.
+fn client(service: &dyn Service) -> Result<(&'static str, String), ServiceError> {
+    let (program, package) = *service.spec().programs.last().expect("a client");
+    let (programs, packages) = (program.into(), package.into());
+    let path = find(program).ok_or(ServiceError::Missing { programs, packages })?;
+    Ok((program, path))
+}
+
+/// What a service's client says of its version, if it is another program than the server.
+pub fn client_version(
+    service: &dyn Service,
+    interrupted: &AtomicBool,
+) -> Result<Option<String>, ServiceError> {
+    let (program, path) = client(service)?;
+    let asked = service.client_version();
+    asked.map(|asked| version(asked, program, &path, interrupted)).transpose()
 }
 
 /// A client that runs, or has ended.
@@ -195,22 +216,25 @@ fn transfer(
     found.ok_or_else(|| ProgramError::Garbled { program, last: last_line(said, "") })
 }
 
-/// Compares copies with the file, and removes them; how many there were.
+/// Compares copies with the file, at either end, and removes them; how many there were.
 pub fn verify(
-    service: &dyn Service,
+    server: &mut dyn ServingEnd,
     store: &FileStore,
     file: &StoredFile,
-    copies: &[PathBuf],
+    fetched: &Fetched,
 ) -> Result<u64, ServiceError> {
-    for copy in copies {
-        if !store.verify(file, copy)? {
-            return Err(ServiceError::Wrong {
-                service: service.spec().title,
-                name: file.name.clone(),
-            });
-        }
+    let mut same = true;
+    for copy in &fetched.copies {
+        same &= store.verify(file, copy)?;
     }
-    Ok(copies.len() as u64)
+    if let Some(sent) = &fetched.sent {
+        same &= server.is_same(sent, file)?;
+    }
+    if !same {
+        let service = server.at().service.spec().title;
+        return Err(ServiceError::Wrong { service, name: file.name.clone() });
+    }
+    Ok(fetched.copies.len() as u64 + u64::from(fetched.sent.is_some()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Why a file service gave nothing.
 
+use gigae_eval_session::ControlError;
 use gigae_eval_session::programs::ProgramError;
 use gigae_uml::GuestError;
 use std::io;
@@ -18,7 +19,7 @@ pub enum ServiceError {
         packages: String,
     },
     /// The temporary directory cannot be used.
-    #[error("cannot {what} in {directory}: {source}; set TMPDIR to a directory on a disk")]
+    #[error("cannot {what} in {directory}: {source}; {advice}")]
     Store {
         /// What failed.
         what: &'static str,
@@ -26,10 +27,12 @@ pub enum ServiceError {
         directory: String,
         /// Why.
         source: io::Error,
+        /// What to do.
+        advice: &'static str,
     },
     /// There is too little room for the files.
     #[error(
-        "{directory} has room for {free} MB and the files need {needed}; make room, or set TMPDIR"
+        "{directory} has room for {free} MB and the files need {needed}; make room, or {advice}"
     )]
     Full {
         /// Where.
@@ -38,6 +41,8 @@ pub enum ServiceError {
         free: u64,
         /// What is needed.
         needed: u64,
+        /// What else to do.
+        advice: &'static str,
     },
     /// The server ended although it was needed.
     #[error("{program} ended with {status}; its last lines: {last}")]
@@ -57,6 +62,9 @@ pub enum ServiceError {
         /// The end of its log.
         last: String,
     },
+    /// The end that serves on another machine cannot be used any longer.
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// Server or client could not be run, or did not do what they should.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -122,7 +130,8 @@ impl ServiceError {
     pub fn is_fatal(&self) -> bool {
         matches!(
             self,
-            Self::Missing { .. }
+            Self::Control(_)
+                | Self::Missing { .. }
                 | Self::Store { .. }
                 | Self::Full { .. }
                 | Self::Wrong { .. }

@@ -1,16 +1,19 @@
-//! FTP: `vsftpd` serves an anonymous user, and `curl` transfers passively.
+//! FTP: `vsftpd` serves an anonymous user who knows a password, and `curl` transfers passively.
 
 use crate::service::{Fetch, ServerPlace, Service, Transfer, listens, words};
 use gigae_eval_model::service::{ServiceSpec, by_name};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) struct Ftp;
 
-/// Its port (RFC 959).
-pub(crate) const PORT: u16 = 21;
+/// Who logs in. Its password is that of the run.
+pub(crate) const USER: &str = "anonymous";
+
+/// More sessions than all clients of a plan have.
+const MOST_SESSIONS: u32 = 200;
 
 /// The server prints its version on its standard input.
 pub(crate) const VERSION: &str = "\"$1\" -v 0>&1";
@@ -28,8 +31,8 @@ impl Service for Ftp {
         by_name("ftp").expect("the model has it")
     }
 
-    fn is_ready(&self, _log: &Path) -> bool {
-        listens(PORT)
+    fn is_ready(&self, port: u16, _log: &Path) -> bool {
+        listens(port)
     }
 
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
@@ -48,7 +51,8 @@ impl Service for Ftp {
         let mut all = words(["--silent", "--show-error", "--disable", "--write-out", TIMES]);
         // Whatever proxy the environment names, it is in no node.
         all.extend(words(["--noproxy", "*"]));
-        let url = |file: &str| format!("ftp://{}:{PORT}/{file}", fetch.server);
+        all.extend(words(["--user", &format!("{USER}:{}", fetch.password)]));
+        let url = |file: &str| format!("ftp://{}:{}/{file}", fetch.server, fetch.port);
         if let Some(before) = fetch.before {
             all.extend(words(["--output", "/dev/null", &url(before)]));
         }
@@ -95,6 +99,7 @@ fn times(line: &str) -> Option<Transfer> {
 /// Writes the server's configuration; its arguments.
 pub(crate) fn configure(place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
     let file = place.directory.join("vsftpd.conf");
+    fs::write(passwords(place), format!("{}\n", place.password))?;
     let writes = if place.writable { WRITES } else { "write_enable=NO\n" };
     fs::write(&file, configuration(place) + writes)?;
     Ok(words([&file.to_string_lossy()]))
@@ -108,14 +113,20 @@ const WRITES: &str = "write_enable=YES\n\
                       anon_umask=022\n\
                       allow_writeable_chroot=YES\n";
 
+/// The file with the only password of an anonymous user.
+fn passwords(place: &ServerPlace<'_>) -> PathBuf {
+    place.directory.join("passwords")
+}
+
 /// `run_as_launching_user`: vsftpd changes neither user nor root directory, so it works in a user
-/// namespace, too. Only the nodes of the virtual network can reach it. `seccomp_sandbox`: its list
-/// of system calls is older than today's C library.
+/// namespace, too. What a client with the password can read is what this user can read.
+/// `seccomp_sandbox`: its list of system calls is older than today's C library.
 fn configuration(place: &ServerPlace<'_>) -> String {
     format!(
         "listen=YES\n\
          listen_address={ip}\n\
-         listen_port={PORT}\n\
+         listen_port={port}\n\
+         max_clients={MOST_SESSIONS}\n\
          background=NO\n\
          run_as_launching_user=YES\n\
          seccomp_sandbox=NO\n\
@@ -123,13 +134,16 @@ fn configuration(place: &ServerPlace<'_>) -> String {
          isolate_network=NO\n\
          anonymous_enable=YES\n\
          local_enable=NO\n\
-         no_anon_password=YES\n\
+         secure_email_list_enable=YES\n\
+         email_password_file={passwords}\n\
          anon_root={export}\n\
          anon_world_readable_only=NO\n\
          use_sendfile=YES\n\
          xferlog_enable=YES\n\
          vsftpd_log_file={log}\n",
         ip = place.ip,
+        port = place.port,
+        passwords = passwords(place).display(),
         export = place.export.display(),
         log = place.log.display(),
     )
@@ -144,10 +158,10 @@ mod tests {
     fn a_kept_connection_fetches_another_file_before() {
         let kept = Fetch { before: Some("1"), ..fetch() };
         let said = Ftp.fetch(&kept).join(" ");
-        assert!(said.contains("--noproxy * "), "{said}");
+        assert!(said.contains("--noproxy * --user anonymous:secret "), "{said}");
         assert!(
             said.ends_with(
-                "--output /dev/null ftp://198.18.0.2:21/1 --output /dev/null ftp://198.18.0.2:21/20"
+                "--output /dev/null ftp://198.18.0.2:2021/1 --output /dev/null ftp://198.18.0.2:2021/20"
             ),
             "{said}"
         );
@@ -157,10 +171,10 @@ mod tests {
     #[test]
     fn a_tree_is_one_command_and_a_file_that_is_sent_is_named() {
         let said = Ftp.fetch(&tree()).join(" ");
-        let names = "--output /copies/0/200x20/#1/#2 ftp://198.18.0.2:21/200x20/[00-01]/[00-99]";
+        let names = "--output /copies/0/200x20/#1/#2 ftp://198.18.0.2:2021/200x20/[00-01]/[00-99]";
         assert!(said.ends_with(names), "{said}");
         let said = Ftp.fetch(&sent()).join(" ");
-        assert!(said.ends_with("--upload-file /export/20 ftp://198.18.0.2:21/in/20"), "{said}");
+        assert!(said.ends_with("--upload-file /export/20 ftp://198.18.0.2:2021/in/20"), "{said}");
     }
 
     #[test]

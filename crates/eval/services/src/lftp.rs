@@ -25,8 +25,8 @@ impl Service for Lftp {
         by_name("lftp").expect("the model has it")
     }
 
-    fn is_ready(&self, _log: &Path) -> bool {
-        listens(ftp::PORT)
+    fn is_ready(&self, port: u16, _log: &Path) -> bool {
+        listens(port)
     }
 
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
@@ -52,7 +52,9 @@ impl Service for Lftp {
                 format!("mirror --reverse --parallel={OF_TREE} --no-perms \"{from}\" {file}")
             }
         };
-        let script = format!("{SETTINGS}open ftp://{}:{}; {copy}", fetch.server, ftp::PORT);
+        let (user, password) = (ftp::USER, fetch.password);
+        let login = format!("open -u {user},{password} ftp://{}:{}", fetch.server, fetch.port);
+        let script = format!("{SETTINGS}{login}; {copy}");
         words(["--norc", "-c", &script])
     }
 

@@ -1,11 +1,13 @@
-//! File services: real servers and clients on a virtual network, such as `vsftpd` with `curl`.
+//! File services: real servers and clients, such as `vsftpd` with `curl`, on a virtual network or
+//! on two machines.
 //!
 //! A [`Service`] is a file here: how its server is configured, how its client fetches a file, and
 //! how the client's output is read. To add one: describe it in `SERVICES` of
 //! `gigae_eval_model::service`, write its file, and name it in [`all`] at the same position.
 //!
 //! - [`store`] has the files, in a temporary directory that goes with the run.
-//! - [`server`] starts a server in a node, watches it and ends it.
+//! - [`server`] starts a server, watches it and ends it. [`serving`] is what a run needs of it.
+//! - [`answer`] does that for another machine, and [`peer`] is that machine's end of it.
 //! - [`client`] fetches a file once, by one or several clients, and compares copies.
 //! - [`access`] reads and writes within a file of a server, by `fio`.
 //! - [`metadata`] makes, lists, renames and removes small files, by libnfs.
@@ -20,10 +22,12 @@
 //! run, however that ends.
 
 pub mod access;
+pub mod answer;
 pub mod client;
 mod error;
 mod fio;
 mod ftp;
+pub mod host;
 mod installed;
 mod lftp;
 mod libnfs;
@@ -33,9 +37,12 @@ pub mod meter;
 pub mod mount;
 mod nfs;
 mod own;
+pub mod peer;
+mod rights;
 mod rsync;
 pub mod server;
 mod service;
+pub mod serving;
 mod smb;
 mod ssh;
 pub mod store;

@@ -66,15 +66,15 @@ pub struct NamesMeasured {
 
 /// Carries out a cell once, from the client's node and on its CPU. `store` has the server's files.
 pub fn measure(
-    (server, store): (&FileServer, &FileStore),
+    (server, store): (&FileServer<'_>, &FileStore),
     (client, cpu): (&Node, Option<usize>),
     cell: &MetadataCell,
     interrupted: &AtomicBool,
 ) -> Result<NamesMeasured, ServiceError> {
     let _inside = client.enter().map_err(|error| ServiceError::Unavailable(error.to_string()))?;
     let work = || {
-        let export = server.service.export().ok_or(io::ErrorKind::Unsupported)?;
-        let mount = || NfsClient::mount(&server.ip.to_string(), export);
+        let export = server.at.service.export().ok_or(io::ErrorKind::Unsupported)?;
+        let mount = || NfsClient::mount(&server.at.ip.to_string(), export);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = format!("{DIRECTORY}{number}");
         let names = Names::new(&directory, cell.files)?;

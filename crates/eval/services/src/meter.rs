@@ -1,12 +1,13 @@
 //! What a transfer costs both ends: the processes' CPU time, interrupts on their CPU, frames of
-//! their nodes, and what the server read from its disk.
+//! their interfaces, and what the server read from its disk.
 //!
 //! [`Cost`] is that of the evaluator's own experiments, with all processes of an end in the place
 //! of the measuring thread. The kernel says their times in ticks (proc_pid_stat(5)), so repetitions
 //! have to be added up. The clients' time contains the shells that guard them.
 
+use crate::host::Host;
 use gigae_eval_model::cost::Cost;
-use gigae_fabric::{FabricError, Node};
+use gigae_fabric::FabricError;
 use gigae_host::proc::net::{self, Device};
 use gigae_host::proc::process::{self, Stat};
 use gigae_host::proc::{self, CpuTimes, value};
@@ -22,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(2);
 
 /// One end.
 pub struct EndMeter {
-    nodes: Vec<Node>,
+    hosts: Vec<Host>,
     cpu: Option<usize>,
     processes: Processes,
 }
@@ -51,13 +52,13 @@ pub struct EndReading {
 
 impl EndMeter {
     /// The end of a server with this first process.
-    pub fn server(node: Node, cpu: Option<usize>, server: Option<u32>) -> Self {
-        Self { nodes: vec![node], cpu, processes: Processes::Server(server) }
+    pub fn server(host: Host, cpu: Option<usize>, server: Option<u32>) -> Self {
+        Self { hosts: vec![host], cpu, processes: Processes::Server(server) }
     }
 
     /// The clients' end: all processes that this one has started and seen end.
-    pub fn clients(nodes: Vec<Node>, cpu: Option<usize>) -> Self {
-        Self { nodes, cpu, processes: Processes::Ended }
+    pub fn clients(hosts: Vec<Host>, cpu: Option<usize>) -> Self {
+        Self { hosts, cpu, processes: Processes::Ended }
     }
 
     /// Reads all counters. With an earlier reading, it first waits a while for the end of the
@@ -74,11 +75,11 @@ impl EndMeter {
             }
         };
         let mut device = Device::default();
-        for node in &self.nodes {
-            let _inside = node.enter()?;
+        for host in &self.hosts {
+            let _inside = host.enter()?;
             let all = proc::read(net::DEVICES);
-            for name in node.interfaces() {
-                device = device.and(&net::device(&all, &name).unwrap_or_default());
+            for name in host.interfaces() {
+                device = device.and(&net::device(&all, name).unwrap_or_default());
             }
         }
         Ok(EndReading {

@@ -56,7 +56,7 @@ impl Service for Nfs {
         by_name("nfs").expect("the model has it")
     }
 
-    fn is_ready(&self, log: &Path) -> bool {
+    fn is_ready(&self, _port: u16, log: &Path) -> bool {
         listens(PORT) && says_ready(log)
     }
 
@@ -209,6 +209,8 @@ mod tests {
             log: &log,
             export: place.path(),
             ip: Ipv4Addr::new(198, 18, 0, 2),
+            port: 0,
+            password: "",
             interfaces: "eth0",
             writable: true,
         };

@@ -24,11 +24,12 @@ impl Service for Own {
         by_name(OWN).expect("the model has it")
     }
 
-    fn is_ready(&self, _log: &Path) -> bool {
+    fn is_ready(&self, _port: u16, _log: &Path) -> bool {
         proc::read("/proc/thread-self/net/unix").contains(SOCKET)
     }
 
-    /// Only this run's nodes are in its network, so it may trust them all.
+    /// On a virtual network all nodes are this run's. Between machines, the server's owner accepts
+    /// this.
     fn configure(&self, place: &ServerPlace<'_>) -> io::Result<Vec<String>> {
         let mut all = words(["share", "--interface", place.interfaces, "--ethertype", ETHERTYPE]);
         if place.writable {

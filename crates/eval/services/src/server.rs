@@ -1,19 +1,24 @@
-//! A file server in a node of the virtual network: configured, started, watched and ended.
+//! A file server: configured, started, watched and ended. It is in a node of the virtual network,
+//! or on this machine for clients on others.
 
 use crate::error::ServiceError;
+use crate::host::Host;
 use crate::installed::find;
 use crate::memory::MemoryLimit;
-use crate::meter::resident;
+use crate::meter::{EndMeter, EndReading, resident};
+use crate::rights;
 use crate::service::{ServerPlace, Service, words};
-use crate::store::FileStore;
+use crate::serving::{ServerAddress, ServingEnd};
+use crate::store::{FileStore, StoredFile};
+use gigae_eval_model::service::OWN;
+use gigae_eval_session::control::{Key, Spent};
 use gigae_eval_session::programs::ProgramError;
+use gigae_eval_session::programs::answer::free_port;
 use gigae_eval_session::programs::process::ProgramProcess;
-use gigae_fabric::Node;
+use gigae_fabric::FabricError;
 use gigae_host::{affinity, user};
 use rustix::process::geteuid;
-use std::fs::{self, DirBuilder};
-use std::net::Ipv4Addr;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,38 +45,33 @@ pub struct Rights {
 }
 
 /// A server that runs. It ends with this value, with all that it has started.
-pub struct FileServer {
-    /// The service.
-    pub service: &'static dyn Service,
-    /// Its address.
-    pub ip: Ipv4Addr,
-    /// Its MAC address.
-    pub mac: [u8; 6],
-    /// The directory of its configuration.
-    pub directory: PathBuf,
+pub struct FileServer<'a> {
+    /// Where clients find it.
+    pub at: ServerAddress,
     /// What its program says of its version.
     pub version: String,
-    /// The same for the client, if it is another one.
-    pub client_version: Option<String>,
+    store: &'a FileStore,
     process: Option<ProgramProcess>,
+    meter: EndMeter,
+    begun: Option<EndReading>,
     log: PathBuf,
     /// After the process, which is in it.
     limit: Option<MemoryLimit>,
 }
 
-impl Drop for FileServer {
+impl Drop for FileServer<'_> {
     fn drop(&mut self) {
         self.process = None;
     }
 }
 
-impl FileServer {
-    /// Starts a server in a node, on a CPU, and waits until it can be reached. The calling thread
+impl<'a> FileServer<'a> {
+    /// Starts a server on a host and a CPU, and waits until it can be reached. The calling thread
     /// must live as long as the server.
     pub fn start(
         service: &'static dyn Service,
-        (node, cpu): (&Node, Option<usize>),
-        store: &FileStore,
+        (host, cpu): (&Host, Option<usize>),
+        store: &'a FileStore,
         Rights { limit, writable }: Rights,
         interrupted: &AtomicBool,
     ) -> Result<Self, ServiceError> {
@@ -85,18 +85,20 @@ impl FileServer {
         }
         let path = find(program).ok_or_else(|| missing(service))?;
         let failed = |source| ProgramError::Start { program, source };
-        let directory = store.directory().join(service.spec().name);
-        // A former server's state says nothing to this one.
-        let _ = fs::remove_dir_all(&directory);
-        let made = DirBuilder::new().mode(0o700).create(&directory);
-        made.map_err(|source| store.failed("make a directory", source))?;
+        let directory = store.directory_of(service.spec().name)?;
+        let inside = host.enter().map_err(|error| failed(std::io::Error::other(error)))?;
+        let port = free_port(host.ip.into(), false).map_err(failed)?;
+        let secret = Key::random().map_err(|error| failed(std::io::Error::other(error)))?;
+        let password = secret.to_hex();
         let (log, export) = (directory.join("log"), store.export());
         let place = ServerPlace {
             directory: &directory,
             log: &log,
             export: &export,
-            ip: node.ipv4,
-            interfaces: &node.interfaces().join(","),
+            ip: host.ip,
+            port,
+            password: &password,
+            interfaces: &host.interfaces().join(","),
             writable,
         };
         let arguments = service.configure(&place).map_err(|error| {
@@ -105,8 +107,6 @@ impl FileServer {
         })?;
         let asked = service.version();
         let version = version(asked, program, &path, interrupted)?;
-        let client_version = client_version(service, interrupted)?;
-        let inside = node.enter().map_err(|error| failed(std::io::Error::other(error)))?;
         let mut line = service.launch([vec![path], arguments].concat());
         if let Some(limit) = &limit {
             let groups = limit.groups().into_iter().map(|file| file.display().to_string());
@@ -114,19 +114,22 @@ impl FileServer {
             line = joins.chain(line).collect();
         }
         let start = || ProgramProcess::start(program, &line[0], &line[1..]);
+        // gigae's own programs need for frames what this one needs.
+        let start = || if program == OWN { rights::kept(start) } else { start() };
         let process = affinity::pinned(cpu, start)?;
-        let (ip, mac, process) = (node.ipv4, node.mac, Some(process));
-        let mut server =
-            Self { service, ip, mac, directory, version, client_version, process, log, limit };
+        let meter = EndMeter::server(host.clone(), cpu, Some(process.id()));
+        let (ip, mac, process) = (host.ip, host.mac, Some(process));
+        let at = ServerAddress { service, ip, mac, port, password, directory };
+        let mut server = Self { at, version, store, process, meter, begun: None, log, limit };
         server.wait(interrupted)?;
         drop(inside);
         Ok(server)
     }
 
-    /// Waits until it can be reached. The calling thread is in the server's node.
+    /// Waits until it can be reached. The calling thread is in the server's network.
     fn wait(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
         let deadline = Instant::now() + START;
-        while !self.service.is_ready(&self.log) {
+        while !self.at.service.is_ready(self.at.port, &self.log) {
             self.alive()?;
             if interrupted.load(Ordering::Relaxed) {
                 return Err(ProgramError::Interrupted.into());
@@ -142,18 +145,6 @@ impl FileServer {
         self.alive()
     }
 
-    /// An error if it has ended, with the end of its log.
-    pub fn alive(&mut self) -> Result<(), ServiceError> {
-        let program = self.program();
-        let status = match self.process.as_mut().map(ProgramProcess::ended) {
-            Some(None) => return Ok(()),
-            Some(Some(status)) => status.to_string(),
-            None => "an error before".to_owned(),
-        };
-        let said = self.process.take().map(ProgramProcess::end).unwrap_or_default();
-        Err(ServiceError::Died { program, status, last: last_lines(&self.log, &said) })
-    }
-
     /// The number of its first process; `None` after its end.
     pub fn id(&self) -> Option<u32> {
         self.process.as_ref().map(ProgramProcess::id)
@@ -164,32 +155,64 @@ impl FileServer {
         self.id().map_or(0, resident)
     }
 
-    /// Its memory, where it is limited.
-    pub fn limit(&mut self) -> Option<&mut MemoryLimit> {
-        self.limit.as_mut()
+    fn program(&self) -> &'static str {
+        self.at.service.spec().programs[0].0
+    }
+}
+
+impl ServingEnd for FileServer<'_> {
+    fn at(&self) -> &ServerAddress {
+        &self.at
     }
 
-    fn program(&self) -> &'static str {
-        self.service.spec().programs[0].0
+    fn about(&self) -> (String, Option<String>) {
+        (self.version.clone(), self.store.file_system())
     }
+
+    /// The error has the end of its log.
+    fn alive(&mut self) -> Result<(), ServiceError> {
+        let program = self.program();
+        let status = match self.process.as_mut().map(ProgramProcess::ended) {
+            Some(None) => return Ok(()),
+            Some(Some(status)) => status.to_string(),
+            None => "an error before".to_owned(),
+        };
+        let said = self.process.take().map(ProgramProcess::end).unwrap_or_default();
+        Err(ServiceError::Died { program, status, last: last_lines(&self.log, &said) })
+    }
+
+    fn slow_disk(&mut self, bytes_per_second: f64) -> Result<(), ServiceError> {
+        let export = self.store.export();
+        self.limit.as_mut().map_or(Ok(()), |limit| limit.throttle(&export, bytes_per_second))
+    }
+
+    fn begin(&mut self) -> Result<(), ServiceError> {
+        self.alive()?;
+        self.store.clear_uploads()?;
+        self.store.settle()?;
+        self.begun = Some(self.meter.read(None).map_err(unreadable)?);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Spent, ServiceError> {
+        let never = || ServiceError::Unavailable("no repetition has begun".into());
+        let begin = self.begun.take().ok_or_else(never)?;
+        let end = self.meter.read(Some(&begin)).map_err(unreadable)?;
+        Ok(Spent { cost: begin.until(&end), disk: begin.disk_read(&end) })
+    }
+
+    fn is_same(&mut self, sent: &str, file: &StoredFile) -> Result<bool, ServiceError> {
+        self.store.verify(file, &self.store.uploads().join(sent))
+    }
+}
+
+fn unreadable(error: FabricError) -> ServiceError {
+    ServiceError::Unavailable(error.to_string())
 }
 
 fn missing(service: &dyn Service) -> ServiceError {
     let (program, package) = service.spec().programs[0];
     ServiceError::Missing { programs: program.into(), packages: package.into() }
-}
-
-fn client_version(
-    service: &dyn Service,
-    interrupted: &AtomicBool,
-) -> Result<Option<String>, ServiceError> {
-    let (Some(asked), Some(&(program, _))) =
-        (service.client_version(), service.spec().programs.last())
-    else {
-        return Ok(None);
-    };
-    let path = find(program).ok_or_else(|| missing(service))?;
-    version(asked, program, &path, interrupted).map(Some)
 }
 
 /// What a program says of its version to a shell command.

@@ -13,9 +13,9 @@ pub trait Service: Sync {
     /// What it is.
     fn spec(&self) -> &'static ServiceSpec;
 
-    /// Whether the server can serve; its log may say that. The calling thread is in its node, which
-    /// has all ports for itself.
-    fn is_ready(&self, log: &Path) -> bool;
+    /// Whether the server can serve at this port; its log may say that. The calling thread is in
+    /// its network.
+    fn is_ready(&self, port: u16, log: &Path) -> bool;
 
     /// Writes the server's configuration and whatever else it needs; gives its arguments. The
     /// server must stay in the foreground and in its process group.
@@ -76,6 +76,10 @@ pub struct ServerPlace<'a> {
     pub export: &'a Path,
     /// Its address.
     pub ip: Ipv4Addr,
+    /// A port that is free there, for servers that have no usual one.
+    pub port: u16,
+    /// What a client must know, of servers that ask for a password.
+    pub password: &'a str,
     /// All its interfaces, with commas between them.
     pub interfaces: &'a str,
     /// Whether clients write into the directory `in` beneath the exported one.
@@ -91,9 +95,14 @@ pub struct Fetch<'a> {
     pub server: Ipv4Addr,
     /// Its MAC address.
     pub mac: [u8; 6],
+    /// Its port, if that is not the service's usual one.
+    pub port: u16,
+    /// The password, if it asks for one.
+    pub password: &'a str,
     /// All interfaces of the client, with commas between them.
     pub interfaces: &'a str,
-    /// The directory of the server's configuration, for clients that share it.
+    /// The directory for what clients write, and of the server's configuration if that is on this
+    /// machine.
     pub directory: &'a Path,
     /// The name of the file, or of the tree's directory, beneath the exported one.
     pub file: &'a str,
@@ -105,8 +114,8 @@ pub struct Fetch<'a> {
     pub sends: Option<&'a Path>,
     /// A file that the same connection brings before; its copy is dropped.
     pub before: Option<&'a str>,
-    /// The path of the copy. Its directory is there. If it is not the null device, it has the same
-    /// name as the file.
+    /// The path of a copy that is fetched. Its directory is there. If it is not the null device, it
+    /// has the same name as the file.
     pub to: &'a Path,
     /// What protects it on its way.
     pub protection: Protection,
@@ -164,6 +173,8 @@ pub(crate) mod testing {
         Fetch {
             server: Ipv4Addr::new(198, 18, 0, 2),
             mac: [2, 0, 0, 0, 0, 2],
+            port: 2021,
+            password: "secret",
             interfaces: "eth0",
             directory: Path::new("/some where"),
             file: "20",
@@ -186,18 +197,13 @@ pub(crate) mod testing {
         Fetch {
             file: "in/200x20",
             sends: Some(Path::new("/export/200x20")),
-            to: Path::new("/export/in/200x20"),
+            to: Path::new("/dev/null"),
             ..tree()
         }
     }
 
     /// A file, sent.
     pub(crate) fn sent<'a>() -> Fetch<'a> {
-        Fetch {
-            file: "in/20",
-            sends: Some(Path::new("/export/20")),
-            to: Path::new("/export/in/20"),
-            ..fetch()
-        }
+        Fetch { file: "in/20", sends: Some(Path::new("/export/20")), ..fetch() }
     }
 }

@@ -28,7 +28,7 @@ impl Service for Smb {
         by_name("smb").expect("the model has it")
     }
 
-    fn is_ready(&self, _log: &Path) -> bool {
+    fn is_ready(&self, _port: u16, _log: &Path) -> bool {
         listens(PORT)
     }
 

@@ -37,7 +37,7 @@ impl Service for RsyncSsh {
         by_name("rsync-ssh").expect("the model has it")
     }
 
-    fn is_ready(&self, _log: &Path) -> bool {
+    fn is_ready(&self, _port: u16, _log: &Path) -> bool {
         listens(PORT)
     }
 
@@ -75,7 +75,7 @@ impl Service for Scp {
         by_name("scp").expect("the model has it")
     }
 
-    fn is_ready(&self, _log: &Path) -> bool {
+    fn is_ready(&self, _port: u16, _log: &Path) -> bool {
         listens(PORT)
     }
 
@@ -93,15 +93,12 @@ impl Service for Scp {
 
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let mut all = words(["-q", "-r", "-p", "-F", &client_file(fetch.directory)]);
-        let into = format!("{}/", fetch.into());
+        let export = fetch.directory.with_file_name(crate::store::EXPORT);
+        let at_server = |path: &str| format!("{}:{}/{path}", fetch.server, export.display());
         match fetch.sends {
-            None => {
-                let export = fetch.directory.with_file_name(crate::store::EXPORT);
-                let file = export.join(fetch.file);
-                all.extend([format!("{}:{}", fetch.server, file.display()), into]);
-            }
+            None => all.extend([at_server(fetch.file), format!("{}/", fetch.into())]),
             Some(from) => {
-                all.extend([from.display().to_string(), format!("{}:{into}", fetch.server)]);
+                all.extend([from.display().to_string(), at_server(&rsync::above(fetch.file))]);
             }
         }
         all
@@ -212,6 +209,8 @@ mod tests {
             log: &log,
             export: &export,
             ip: Ipv4Addr::new(198, 18, 0, 2),
+            port: 0,
+            password: "",
             interfaces: "eth0",
             writable: false,
         };
@@ -236,7 +235,7 @@ mod tests {
         let directory = Path::new("/store/scp");
         let (tree, sent) = (Fetch { directory, ..tree() }, Fetch { directory, ..sent() });
         assert_eq!(last(&Scp, &tree), "198.18.0.2:/store/export/200x20 /copies/0/");
-        assert_eq!(last(&Scp, &sent), "/export/20 198.18.0.2:/export/in/");
+        assert_eq!(last(&Scp, &sent), "/export/20 198.18.0.2:/store/export/in/");
         assert_eq!(last(&RsyncSsh, &tree), "198.18.0.2:/store/export/200x20 /copies/0/");
         assert_eq!(last(&RsyncSsh, &sent), "/export/20 198.18.0.2:/store/export/in/");
         let shell = "--rsh=ssh -F \"/store/scp/client.conf\"".to_owned();

@@ -1,10 +1,11 @@
 //! The files: made in a temporary directory, with contents that follow from their size, and removed
 //! with it.
 //!
-//! The directory is in `TMPDIR` or else in `/var/tmp`, because `/tmp` is memory on many systems.
-//! Its name has the number of this process, which holds a lock on it. Those of processes that are
-//! gone are removed at the next start ([`FileStore::sweep`]). The lock tells a process of another
-//! PID namespace from one that is gone.
+//! The directory is in `TMPDIR` or else in `/var/tmp`, because `/tmp` is memory on many systems; a
+//! server for other machines has it where its owner says ([`Place`]). Its name has the number of
+//! this process, which holds a lock on it. Those of processes that are gone are removed at the next
+//! start ([`Place::sweep`]). The lock tells a process of another PID namespace from one that is
+//! gone.
 
 use crate::error::ServiceError;
 use crate::service::UPLOADS;
@@ -16,6 +17,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory in which stores may be, and what to do if it is not suitable.
+#[derive(Clone, Debug)]
+pub struct Place {
+    directory: PathBuf,
+    advice: &'static str,
+    /// Room that stays free.
+    spare: u64,
+}
 
 /// What the names of these directories begin with.
 const PREFIX: &str = "gigae-files-";
@@ -35,6 +45,10 @@ pub(crate) const EXPORT: &str = "export";
 /// Beside the files, for configuration and logs.
 const SPARE: u64 = 16 << 20;
 
+/// Of a disk that is lent, one part of so many stays free, and no more bytes than these.
+const STAYS_FREE: u64 = 20;
+const MOST_STAYS_FREE: u64 = 1 << 30;
+
 /// Copies of trees with so many files stay until the end of a run. ext4 uses the number of a
 /// removed file again only after a minute or more, and looks at all such numbers for each new file:
 /// after the removal of 20,000 files, 10,000 new ones took 3.2 s instead of 0.2 s.
@@ -49,6 +63,7 @@ pub fn is_kept(files: u32) -> bool {
 #[derive(Debug)]
 pub struct FileStore {
     directory: PathBuf,
+    place: Place,
     files: Vec<StoredFile>,
     /// The directory, locked.
     _lock: File,
@@ -73,15 +88,92 @@ impl Drop for FileStore {
     }
 }
 
+impl Place {
+    /// The one for this run's own files.
+    pub fn own() -> Self {
+        let named = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from(PLACE), PathBuf::from);
+        // Servers have other working directories.
+        let directory = std::path::absolute(&named).unwrap_or(named);
+        Self { directory, advice: "set TMPDIR to a directory on a disk", spare: SPARE }
+    }
+
+    /// One that this machine's owner lends to clients on other machines: a part of the disk stays
+    /// free for others.
+    pub fn lent(directory: &Path) -> io::Result<Self> {
+        let stat = statvfs(directory)?;
+        let size = stat.f_blocks.saturating_mul(stat.f_frsize);
+        Ok(Self {
+            directory: directory.to_owned(),
+            advice: "name another directory with 'gigae serve --allow-files'",
+            spare: (size / STAYS_FREE).clamp(SPARE, MOST_STAYS_FREE),
+        })
+    }
+
+    /// An error if there is no room for so many bytes.
+    pub fn has_room(&self, needed: u64) -> Result<(), ServiceError> {
+        let what = "see how much room there is";
+        let stat =
+            statvfs(&self.directory).map_err(|error| self.failed(what, io::Error::from(error)))?;
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if free < needed.saturating_add(self.spare) {
+            let free = free.saturating_sub(self.spare);
+            let (free, needed) = (free / 1_000_000, needed.div_ceil(1_000_000));
+            let (directory, advice) = (self.say(), self.advice);
+            return Err(ServiceError::Full { directory, free, needed, advice });
+        }
+        Ok(())
+    }
+
+    /// Removes the directories of processes that are gone.
+    pub fn sweep(&self) {
+        let own = rustix::process::geteuid().as_raw();
+        for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+            let gone =
+                pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| !process::exists(pid));
+            // Anyone may make directories there; another user's are not ours.
+            let ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == own);
+            let free = || -> io::Result<()> {
+                Ok(flock(File::open(entry.path())?, FlockOperation::NonBlockingLockExclusive)?)
+            };
+            if gone && ours && free().is_ok() {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
+    fn say(&self) -> String {
+        self.directory.display().to_string()
+    }
+
+    fn failed(&self, what: &'static str, source: io::Error) -> ServiceError {
+        ServiceError::Store { what, directory: self.say(), source, advice: self.advice }
+    }
+}
+
+impl StoredFile {
+    /// SHA-256 in hexadecimal digits; of a tree, with all its names.
+    pub fn hash(&self) -> String {
+        self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 impl FileStore {
-    /// An empty store with room for so many bytes.
+    /// An empty store of this run's own with room for so many bytes.
     pub fn new(needed: u64) -> Result<Self, ServiceError> {
+        Self::at(Place::own(), needed)
+    }
+
+    /// The same in this place.
+    pub fn at(place: Place, needed: u64) -> Result<Self, ServiceError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let place = place();
+        place.has_room(needed)?;
         let made = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         let new = || loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let directory = place.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            let directory =
+                place.directory.join(format!("{PREFIX}{}-{number}", std::process::id()));
             match made(&directory) {
                 // A process of another PID namespace may have this one's number.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -89,32 +181,32 @@ impl FileStore {
                 Ok(()) => {
                     let lock = File::open(&directory)?;
                     flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-                    return Ok(Self { directory, files: Vec::new(), _lock: lock });
+                    let (place, files) = (place.clone(), Vec::new());
+                    return Ok(Self { directory, place, files, _lock: lock });
                 }
             }
         };
-        let store = new().map_err(|source| ServiceError::Store {
-            what: "make a directory",
-            directory: place.display().to_string(),
-            source,
-        })?;
+        let store = new().map_err(|source| place.failed("make a directory", source))?;
         [store.export(), store.uploads(), store.copies()]
             .iter()
             .try_for_each(|path| made(path))
             .map_err(|source| store.failed("make a directory", source))?;
-        let stat = statvfs(&store.directory)
-            .map_err(|error| store.failed("see how much room there is", error.into()))?;
-        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        if free < needed.saturating_add(SPARE) {
-            let (free, needed) = (free / 1_000_000, needed.div_ceil(1_000_000));
-            return Err(ServiceError::Full { directory: store.say(), free, needed });
-        }
         Ok(store)
     }
 
     /// The directory for configurations.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// A new directory of this name for a configuration and what belongs to it. What a former one
+    /// had says nothing to this one.
+    pub(crate) fn directory_of(&self, name: &str) -> Result<PathBuf, ServiceError> {
+        let directory = self.directory.join(name);
+        let _ = fs::remove_dir_all(&directory);
+        let made = DirBuilder::new().mode(0o700).create(&directory);
+        made.map_err(|source| self.failed("make a directory", source))?;
+        Ok(directory)
     }
 
     /// The directory that servers export.
@@ -140,11 +232,20 @@ impl FileStore {
         Ok(directory)
     }
 
+    /// The file of this size, or the tree of so many, if it was made.
+    pub(crate) fn made(&self, (size, files): (u64, u32)) -> Option<&StoredFile> {
+        self.find(&name_of(size, files))
+    }
+
+    /// The file of this name, if it was made.
+    pub(crate) fn find(&self, name: &str) -> Option<&StoredFile> {
+        self.files.iter().find(|file| file.name == name)
+    }
+
     /// Makes a file of this size, or a tree of so many, if there is none, and waits until it is on
     /// the disk.
     pub fn create(&mut self, size: u64, files: u32) -> Result<StoredFile, ServiceError> {
-        let name = if files == 1 { size.to_string() } else { format!("{files}x{size}") };
-        self.create_as(name, size, files)
+        self.create_as(name_of(size, files), size, files)
     }
 
     /// Makes another file with the same contents, which programs may write to.
@@ -158,7 +259,7 @@ impl FileStore {
         size: u64,
         files: u32,
     ) -> Result<StoredFile, ServiceError> {
-        if let Some(file) = self.files.iter().find(|file| file.name == name) {
+        if let Some(file) = self.find(&name) {
             return Ok(file.clone());
         }
         let path = self.export().join(&name);
@@ -232,31 +333,17 @@ impl FileStore {
 
     /// Says what failed here.
     pub(crate) fn failed(&self, what: &'static str, source: io::Error) -> ServiceError {
-        ServiceError::Store { what, directory: self.say(), source }
+        self.place.failed(what, source)
     }
 
+    /// The place, for people.
     fn say(&self) -> String {
-        self.directory.parent().unwrap_or(&self.directory).display().to_string()
+        self.place.say()
     }
+}
 
-    /// Removes the directories of processes that are gone.
-    pub fn sweep() {
-        let own = rustix::process::geteuid().as_raw();
-        for entry in fs::read_dir(place()).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-            let gone =
-                pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| !process::exists(pid));
-            // Anyone may make directories there; another user's are not ours.
-            let ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == own);
-            let free = || -> io::Result<()> {
-                Ok(flock(File::open(entry.path())?, FlockOperation::NonBlockingLockExclusive)?)
-            };
-            if gone && ours && free().is_ok() {
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-    }
+fn name_of(size: u64, files: u32) -> String {
+    if files == 1 { size.to_string() } else { format!("{files}x{size}") }
 }
 
 /// The type of the file system of a path: that of the last mount nearest to it.
@@ -267,12 +354,6 @@ fn file_system<'a>(mounts: &'a str, path: &Path) -> Option<&'a str> {
     });
     let above = mounts.filter(|(place, _)| path.starts_with(place.replace("\\040", " ")));
     above.max_by_key(|(place, _)| place.len()).map(|(_, kind)| kind)
-}
-
-fn place() -> PathBuf {
-    let named = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from(PLACE), PathBuf::from);
-    // Servers have other working directories.
-    std::path::absolute(&named).unwrap_or(named)
 }
 
 /// Contents that no file system or server can compress: a generator of Marsaglia's (xorshift64).
@@ -445,17 +526,17 @@ mod tests {
         let directory = store.directory().to_owned();
         assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
         store.create(10, 1).unwrap();
-        FileStore::sweep();
+        Place::own().sweep();
         assert!(directory.exists(), "its process is alive");
         // The number of no process of this PID namespace.
         let foreign = directory.with_file_name(format!("{PREFIX}4999999-{}", std::process::id()));
         fs::create_dir(&foreign).unwrap();
         let lock = File::open(&foreign).unwrap();
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
-        FileStore::sweep();
+        Place::own().sweep();
         assert!(foreign.exists(), "another process holds it");
         drop(lock);
-        FileStore::sweep();
+        Place::own().sweep();
         assert!(!foreign.exists());
         drop(store);
         assert!(!directory.exists());
@@ -474,6 +555,14 @@ mod tests {
         store.settle().unwrap();
         let said = store.file_system().unwrap();
         assert!(said.ends_with(&format!(" in {}", store.say())), "{said}");
+    }
+
+    #[test]
+    fn what_stays_free_counts_even_if_nothing_is_needed() {
+        let place = Place { spare: u64::MAX, ..Place::own() };
+        let error = place.has_room(0).unwrap_err().to_string();
+        assert!(error.contains("has room for 0 MB and the files need 0"), "{error}");
+        assert!(Place { spare: 0, ..place }.has_room(0).is_ok());
     }
 
     #[test]

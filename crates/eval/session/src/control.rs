@@ -15,7 +15,9 @@ mod session;
 
 pub use error::ControlError;
 pub use key::{KEY_FILE, Key};
-pub use message::{Limits, Reply, Request, Soak, VERSION, Waiting};
+pub use message::{
+    FilesReply, FilesRequest, FilesServing, Limits, Reply, Request, Soak, Spent, VERSION, Waiting,
+};
 pub use session::{ANSWER, GONE_AFTER, Session, accept};
 
 use session::HANDSHAKE_TIMEOUT;

@@ -20,8 +20,10 @@ use gigae_eval_model::service::{Connection, Direction, Protection, Sink};
 use gigae_eval_model::soak::DeviationKind;
 use gigae_eval_page::files::{self, TextFile, WriteError};
 use gigae_eval_services::client::{self, Clients};
+use gigae_eval_services::host::Host;
 use gigae_eval_services::server::{FileServer, Rights};
-use gigae_eval_services::store::{FileStore, StoredFile};
+use gigae_eval_services::serving::ServingEnd;
+use gigae_eval_services::store::{FileStore, Place, StoredFile};
 use gigae_eval_services::{Service, ServiceError, by_name, services_installed};
 use gigae_eval_session::stage::StageError;
 use gigae_fabric::Fabric;
@@ -106,7 +108,7 @@ pub fn run(
     let settings = state.settings.clone();
     let names = || settings.services.iter().map(String::as_str);
     services_installed(names())?;
-    FileStore::sweep();
+    Place::own().sweep();
     let services: Vec<&'static dyn Service> =
         names().map(|name| by_name(name).expect("the services were checked")).collect();
     // Room for all, and then for each.
@@ -190,7 +192,7 @@ fn soak(
     let done = shared.state().services[place].turns;
     let mut turns = Turns::new(service, (place, done), &mut store, &settings)?;
     let rate = settings.rate / settings.services.len() as f64;
-    let (mut server, mut started): (Option<FileServer>, _) = (None, Instant::now());
+    let (mut server, mut started): (Option<FileServer<'_>>, _) = (None, Instant::now());
     let mut due = Instant::now();
     loop {
         // One that has ended between two turns.
@@ -240,19 +242,20 @@ fn soak(
     }
 }
 
-fn start(
+fn start<'a>(
     shared: &Shared<'_>,
     place: usize,
     service: &'static dyn Service,
-    store: &FileStore,
-) -> Result<FileServer, ServiceError> {
-    let (node, rights) = (shared.fabric.node(1), Rights { limit: None, writable: true });
-    let server = FileServer::start(service, (&node, None), store, rights, &shared.stop)?;
+    store: &'a FileStore,
+) -> Result<FileServer<'a>, ServiceError> {
+    let (host, rights) = (shared.fabric.node(1).into(), Rights { limit: None, writable: true });
+    let server = FileServer::start(service, (&host, None), store, rights, &shared.stop)?;
+    let client_version = client::client_version(service, &shared.stop)?;
     let mut state = shared.state();
     let record = &mut state.services[place];
     record.starts += 1;
     record.version.clone_from(&server.version);
-    record.client_version.clone_from(&server.client_version);
+    record.client_version = client_version;
     Ok(server)
 }
 
@@ -319,7 +322,7 @@ impl Turns {
         &mut self,
         shared: &Shared<'_>,
         store: &FileStore,
-        server: &mut FileServer,
+        server: &mut FileServer<'_>,
     ) -> Result<u64, (String, ServiceError)> {
         let (file, cell) = self.next();
         self.transfer(shared, store, server, (&file, &cell)).map_err(|error| (cell.title(), error))
@@ -329,16 +332,17 @@ impl Turns {
         &mut self,
         shared: &Shared<'_>,
         store: &FileStore,
-        server: &mut FileServer,
+        server: &mut FileServer<'_>,
         (file, cell): (&StoredFile, &FileCell),
     ) -> Result<u64, ServiceError> {
         // Each turn begins with another client.
-        let mut nodes: Vec<_> = shared.fabric.nodes().into_iter().skip(1).collect();
-        let first = self.of(nodes.len());
-        nodes.rotate_left(first);
-        let clients = Clients { nodes: &nodes, cpu: None, small: file };
+        let mut hosts: Vec<Host> =
+            shared.fabric.nodes().into_iter().skip(1).map(Host::from).collect();
+        let first = self.of(hosts.len());
+        hosts.rotate_left(first);
+        let clients = Clients { hosts: &hosts, cpu: None, small: file };
         let fetched = client::fetch(server, store, file, cell, &clients, &shared.stop)?;
-        let copies = client::verify(self.service, store, file, &fetched.copies)?;
+        let copies = client::verify(server, store, file, &fetched)?;
         let bytes = cell.bytes() * u64::from(cell.clients);
         let at = shared.elapsed();
         let seen = Seen { at, copies, bytes, seconds: fetched.whole, what: cell.title() };

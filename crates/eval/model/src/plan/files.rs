@@ -179,22 +179,13 @@ impl FilesPlan {
         if self.links.is_empty() || self.cells().is_empty() {
             return Err("no list may be empty, but for memory_mib".into());
         }
-        let within = |[least, most]: [u64; 2], value: &u64| (least..=most).contains(value);
-        if !self.sizes.iter().all(|size| within(SIZES, size)) {
-            return Err(format!("sizes must be from {} to {} bytes", SIZES[0], SIZES[1]));
-        }
-        let [most, each] = TREE;
-        if !self.files.iter().all(|&n| n == 1 || (n % each == 0 && (each..=most).contains(&n))) {
-            return Err(format!("files must be 1, or hundreds up to {most}"));
-        }
-        if self.cells().iter().any(|cell| cell.bytes() > SIZES[1]) {
-            return Err(format!("all files together have at most {} bytes", SIZES[1]));
-        }
-        self.cells().iter().try_for_each(|cell| possible(spec, cell))?;
+        let cells = self.cells();
+        cells.iter().try_for_each(|cell| check_size(cell.size, cell.files))?;
+        cells.iter().try_for_each(|cell| possible(spec, cell))?;
         if !self.clients.iter().all(|clients| (1..=MOST_CLIENTS).contains(clients)) {
             return Err(format!("clients must be from 1 to {MOST_CLIENTS}"));
         }
-        if !self.memory_mib.iter().all(|mib| within(MEMORY, mib)) {
+        if !self.memory_mib.iter().all(|mib| (MEMORY[0]..=MEMORY[1]).contains(mib)) {
             return Err(format!("memory_mib must be from {} to {}", MEMORY[0], MEMORY[1]));
         }
         if self.disk_mbit.is_some_and(|mbit| !(1.0..=1e6).contains(&mbit)) {
@@ -224,6 +215,21 @@ fn each<T>(cells: Vec<FileCell>, values: &[T], set: impl Fn(&mut FileCell, &T)) 
         })
     };
     cells.into_iter().flat_map(with).collect()
+}
+
+/// Whether a run creates a file of this size, or so many of them.
+pub fn check_size(size: u64, files: u32) -> Result<(), String> {
+    if !(SIZES[0]..=SIZES[1]).contains(&size) {
+        return Err(format!("sizes must be from {} to {} bytes", SIZES[0], SIZES[1]));
+    }
+    let [most, each] = TREE;
+    if files != 1 && !(files.is_multiple_of(each) && (each..=most).contains(&files)) {
+        return Err(format!("files must be 1, or hundreds up to {most}"));
+    }
+    if size.saturating_mul(files.into()) > SIZES[1] {
+        return Err(format!("all files together have at most {} bytes", SIZES[1]));
+    }
+    Ok(())
 }
 
 /// What a service cannot do, and what is not measured.

@@ -55,7 +55,7 @@ pub struct Plan {
     pub tune: Option<TunePlan>,
     /// What to measure.
     pub experiment: Vec<ExperimentPlan>,
-    /// Files that services transfer, on virtual links only.
+    /// Files that services transfer, on virtual links or between machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FilesPlan>,
     /// Reads and writes within a file of a server, on virtual links only.

@@ -3,20 +3,21 @@
 use gigae_eval_measure::probe::Answered;
 use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::Task;
-use gigae_eval_model::cost::Baseline;
+use gigae_eval_model::cost::{Baseline, Cost};
 use gigae_eval_model::duration;
 use gigae_eval_model::environment::EndEnvironment;
+use gigae_eval_model::file_job::FileJob;
 use gigae_eval_model::job::Job;
 use gigae_eval_model::knobs::{KnobState, Set, WantedKnob};
 use gigae_eval_model::soak::Sample;
 use gigae_eval_model::traffic::Traffic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Version of everything in this file and of what its messages mean. Ends of different versions
 /// refuse each other.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// What the owner of a server allows each client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -100,6 +101,8 @@ pub enum Request {
     Programs,
     /// Start your end of this program. Ends with [`Request::Cancel`].
     Program(Box<Job>),
+    /// Something about a file server.
+    Files(FilesRequest),
     /// Open your end of a soak; mine is here. Ends with [`Request::Finish`] or [`Request::Cancel`].
     Soak(Box<Soak>),
     /// How is your end of the soak?
@@ -107,6 +110,70 @@ pub enum Request {
         /// Begin nothing new from now on.
         quiet: bool,
     },
+}
+
+/// What the client asks for of a file server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FilesRequest {
+    /// Start it. It ends with [`Request::Cancel`].
+    Serve(Box<FileJob>),
+    /// A repetition begins: remove what was sent in part, write all files to the disk, and read
+    /// your counters.
+    Begin,
+    /// The repetition is over: what did it cost you?
+    End,
+    /// Is that which was sent under this name the same as this file of yours? Remove it.
+    Compare {
+        /// The name in the directory for files that are sent.
+        sent: String,
+        /// The name of the file.
+        file: String,
+    },
+}
+
+/// What the server answers to a [`FilesRequest`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FilesReply {
+    /// To [`FilesRequest::Serve`]: clients can come.
+    Serving(Box<FilesServing>),
+    /// To [`FilesRequest::Begin`].
+    Begun,
+    /// To [`FilesRequest::End`].
+    Spent(Box<Spent>),
+    /// To [`FilesRequest::Compare`]: whether it is.
+    Compared(bool),
+}
+
+/// A file server that clients can reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesServing {
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its port, where it has no usual one.
+    pub port: u16,
+    /// What a client must know, where the server asks for a password.
+    pub password: String,
+    /// What its program says of its version.
+    pub version: String,
+    /// The file system of its files, and where they are.
+    pub file_system: Option<String>,
+    /// SHA-256 of each file and tree, in the order of the job, in hexadecimal digits.
+    pub hashes: Vec<String>,
+}
+
+/// What a repetition cost a file server.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    /// Its processes, and the interrupts and frames of its machine.
+    pub cost: Cost,
+    /// Bytes that it read from its disk; absent where the kernel does not count them.
+    pub disk: Option<u64>,
 }
 
 /// What a soaked end must know.
@@ -158,6 +225,8 @@ pub enum Reply {
         /// Where.
         at: SocketAddr,
     },
+    /// To [`Request::Files`].
+    Files(FilesReply),
     /// To [`Request::Soak`]: the server's end is open, here.
     Soaking {
         /// Where, with the port to which the client connects by TCP.
@@ -183,4 +252,34 @@ pub enum Reply {
         /// Whether this transport can never work here.
         unavailable: bool,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_about_a_file_server_has_all_its_fields_and_no_other() {
+        let job = FileJob { service: "ftp".into(), files: vec![(5, 1), (6, 100)], sent: Some(9) };
+        let (sent, file) = ("5".to_owned(), "6".to_owned());
+        for request in [
+            FilesRequest::Serve(Box::new(job)),
+            FilesRequest::Begin,
+            FilesRequest::End,
+            FilesRequest::Compare { sent, file },
+        ] {
+            let request = Request::Files(request);
+            let text = serde_json::to_string(&request).unwrap();
+            assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request, "{text}");
+        }
+        for text in [
+            r#"{"files":{"serve":{"service":"ftp","files":[[5]],"sent":null}}}"#,
+            r#"{"files":{"serve":{"service":"ftp","files":[[-5,1]],"sent":null}}}"#,
+            r#"{"files":{"serve":{"service":"ftp","files":[],"sent":null,"path":"/"}}}"#,
+            r#"{"files":{"compare":{"sent":"5"}}}"#,
+            r#"{"files":"run"}"#,
+        ] {
+            assert!(serde_json::from_str::<Request>(text).is_err(), "{text}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use crate::control::{ControlError, Reply, Request, Session};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::job::Job;
 use gigae_host::affinity;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -99,7 +99,7 @@ fn start(
     let name = program.name();
     let udp = program.waits_at_udp(job);
     let unable = |source| ProgramError::Start { program: name, source };
-    let port = free_port(site, udp).map_err(unable)?;
+    let port = free_port(site.ip, udp).map_err(unable)?;
     let at = SocketAddr::new(site.ip, port);
     let [_, file] = program.form().files;
     let mut process = affinity::pinned(site.cpu, || {
@@ -123,8 +123,8 @@ fn start(
 
 /// A port that is free now. Another process may take it before the program does, which then says
 /// so.
-fn free_port(site: &Site, udp: bool) -> std::io::Result<u16> {
-    let any = SocketAddr::new(site.ip, 0);
+pub fn free_port(ip: IpAddr, udp: bool) -> std::io::Result<u16> {
+    let any = SocketAddr::new(ip, 0);
     let local = match udp {
         true => UdpSocket::bind(any)?.local_addr()?,
         false => TcpListener::bind(any)?.local_addr()?,

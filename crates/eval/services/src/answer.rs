@@ -1,0 +1,225 @@
+//! The answering end of file services: one server at a time, from the closed list of services, in a
+//! directory that the machine's owner lends.
+
+use crate::by_name;
+use crate::error::ServiceError;
+use crate::host::Host;
+use crate::server::{FileServer, Rights};
+use crate::serving::ServingEnd;
+use crate::store::{FileStore, Place};
+use gigae_eval_measure::site::Site;
+use gigae_eval_model::file_job::{FileJob, room};
+use gigae_eval_session::control::answering::{failed, next};
+use gigae_eval_session::control::{
+    ControlError, FilesReply, FilesRequest, FilesServing, Reply, Request, Session,
+};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the disk and the server are looked at while clients transfer.
+const WATCH: Duration = Duration::from_millis(200);
+
+/// No transfer takes longer: 1.8 GB at the rate that clients give up at.
+const LONGEST_TRANSFER: Duration = Duration::from_secs(3600);
+
+/// What the server's owner allows, and what keeps a file server from being reached.
+#[derive(Clone, Copy, Debug)]
+pub struct FilesPolicy<'a> {
+    /// The directory for the files, if there is one.
+    pub directory: Option<&'a PathBuf>,
+    /// A rate, which servers of files do not keep.
+    pub limited: bool,
+    /// When the session has to end.
+    pub until: Option<Instant>,
+}
+
+impl FilesPolicy<'_> {
+    /// Where the files may be; or why no server is started here.
+    fn place(self, site: &Site) -> Result<Place, String> {
+        let host = site.ip;
+        let Some(directory) = self.directory else {
+            return Err(format!(
+                "its owner allows no file services; start 'gigae serve --allow-files DIR' on {host}"
+            ));
+        };
+        let why = match &site.shared_port {
+            _ if self.limited => "file services keep to no rate (--max-rate)",
+            Some(_) => "file services need ports of their own (--one-port)",
+            None => {
+                return Place::lent(directory).map_err(|error| {
+                    let directory = directory.display();
+                    format!(
+                        "cannot use '{directory}': {error}; start 'gigae serve --allow-files' on {host} again"
+                    )
+                });
+            }
+        };
+        Err(format!("{why}; start another 'gigae serve --allow-files DIR' on {host}"))
+    }
+}
+
+/// Serves files until the client has done with it; they stay in `kept` for the session's next
+/// server. The reply is the one that ends it; `None` when the server is to end.
+pub fn answer(
+    session: &mut Session,
+    site: &Site,
+    policy: FilesPolicy<'_>,
+    kept: &mut Option<FileStore>,
+    job: &FileJob,
+    interrupted: &AtomicBool,
+) -> Result<Option<Reply>, ControlError> {
+    let place = match policy.place(site).and_then(|place| job.check().map(|()| place)) {
+        Ok(place) => place,
+        Err(why) => return Ok(Some(failed(&why))),
+    };
+    if let Err(error) = prepare(&place, kept, job, interrupted) {
+        return Ok(reply_to(&error));
+    }
+    let Some(store) = kept else { return Ok(None) };
+    let (mut server, serving) = match start(site, store, job, interrupted) {
+        Ok(started) => started,
+        Err(error) => return Ok(reply_to(&error)),
+    };
+    session.send(&Reply::Files(FilesReply::Serving(Box::new(serving))))?;
+    loop {
+        let request = match watch(session, &place, policy.until, interrupted)? {
+            Watched::Request(request) => request,
+            Watched::Refused(why) => return Ok(Some(failed(&why))),
+            Watched::Interrupted => return Ok(None),
+        };
+        let reply = match request {
+            Request::Files(request) => step(&mut server, store, request),
+            Request::Cancel => return Ok(Some(Reply::Cancelled)),
+            _ => return Ok(Some(failed("a file server is running; end it first"))),
+        };
+        match reply {
+            Ok(reply) => session.send(&Reply::Files(reply))?,
+            Err(error) => match reply_to(&error) {
+                Some(reply) => session.send(&reply)?,
+                None => return Ok(None),
+            },
+        }
+    }
+}
+
+/// `None`: the server is to end.
+fn reply_to(error: &ServiceError) -> Option<Reply> {
+    (!error.is_interruption()).then(|| failed(&error.to_string()))
+}
+
+/// Makes the files that are not there yet.
+fn prepare(
+    place: &Place,
+    kept: &mut Option<FileStore>,
+    job: &FileJob,
+    interrupted: &AtomicBool,
+) -> Result<(), ServiceError> {
+    let there = |file: &(u64, u32)| kept.as_ref().is_some_and(|store| store.made(*file).is_some());
+    let present = job.files.iter().filter(|file| there(file));
+    let present = present.map(|&(size, files)| room(size, files)).sum();
+    place.has_room(job.bytes().saturating_sub(present))?;
+    if kept.is_none() {
+        *kept = Some(FileStore::at(place.clone(), 0)?);
+    }
+    let Some(store) = kept else { return Ok(()) };
+    for &(size, files) in &job.files {
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(gigae_eval_session::programs::ProgramError::Interrupted.into());
+        }
+        store.create(size, files)?;
+    }
+    Ok(())
+}
+
+fn start<'a>(
+    site: &Site,
+    store: &'a FileStore,
+    job: &FileJob,
+    interrupted: &AtomicBool,
+) -> Result<(FileServer<'a>, FilesServing), ServiceError> {
+    let unavailable = |why: String| ServiceError::Unavailable(why);
+    let service = by_name(&job.service).ok_or_else(|| unavailable("unknown service".into()))?;
+    let (title, program) = (service.spec().title, service.spec().programs[0].0);
+    if let Some(why) = service.spec().needs_root {
+        return Err(unavailable(format!(
+            "{title}: {program} {why}, and 'gigae serve' has given up root; leave out --peer for it"
+        )));
+    }
+    let host = this_host(site, title)?;
+    let rights = Rights { limit: None, writable: job.sent.is_some() };
+    let server = FileServer::start(service, (&host, site.cpu), store, rights, interrupted)?;
+    let hashes = job.files.iter().filter_map(|file| Some(store.made(*file)?.hash())).collect();
+    let (version, file_system) = server.about();
+    let at = server.at.clone();
+    let (ip, mac, port, password) = (at.ip, at.mac, at.port, at.password);
+    Ok((server, FilesServing { ip, mac, port, password, version, file_system, hashes }))
+}
+
+/// This machine as an end of file services.
+pub fn this_host(site: &Site, title: &str) -> Result<Host, ServiceError> {
+    match site.ip {
+        IpAddr::V4(ip) => {
+            Ok(Host::this(ip, site.mac, site.interfaces().map(str::to_owned).collect()))
+        }
+        IpAddr::V6(_) => Err(ServiceError::Unavailable(format!(
+            "{title}: file services need IPv4; give {} an address",
+            site.interface
+        ))),
+    }
+}
+
+/// What came while the client was waited for.
+enum Watched {
+    Request(Request),
+    /// The server has to end, for this reason.
+    Refused(String),
+    Interrupted,
+}
+
+/// Waits for a request, and looks after the disk meanwhile: whoever has the password can fill it.
+fn watch(
+    session: &mut Session,
+    place: &Place,
+    until: Option<Instant>,
+    interrupted: &AtomicBool,
+) -> Result<Watched, ControlError> {
+    let begun = Instant::now();
+    loop {
+        match next(session, WATCH, interrupted) {
+            Ok(Some(request)) => return Ok(Watched::Request(request)),
+            Ok(None) => return Ok(Watched::Interrupted),
+            Err(ControlError::Silent(_)) if begun.elapsed() < LONGEST_TRANSFER => {}
+            Err(error) => return Err(error),
+        }
+        if until.is_some_and(|until| Instant::now() > until) {
+            let why = "its owner allows no more time for a client (--max-duration)";
+            return Ok(Watched::Refused(why.into()));
+        }
+        if let Err(error) = place.has_room(0) {
+            return Ok(Watched::Refused(error.to_string()));
+        }
+    }
+}
+
+fn step(
+    server: &mut FileServer<'_>,
+    store: &FileStore,
+    request: FilesRequest,
+) -> Result<FilesReply, ServiceError> {
+    let unavailable = |why: &str| ServiceError::Unavailable(why.into());
+    match request {
+        FilesRequest::Serve(_) => Err(unavailable("a file server is running; end it first")),
+        FilesRequest::Begin => server.begin().map(|()| FilesReply::Begun),
+        FilesRequest::End => server.end().map(|spent| FilesReply::Spent(Box::new(spent))),
+        FilesRequest::Compare { sent, file } => {
+            // The name of a file and not a way to another one.
+            if sent.is_empty() || sent.contains('/') || [".", ".."].contains(&sent.as_str()) {
+                return Err(unavailable("a file that is sent has a name without '/'"));
+            }
+            let file = store.find(&file).ok_or_else(|| unavailable("there is no such file"))?;
+            server.is_same(&sent, file).map(FilesReply::Compared)
+        }
+    }
+}
