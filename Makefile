@@ -75,7 +75,7 @@ SERVICES_files = $(SERVICES_smb) $(NFS_CP) lftp=lftp rsync=rsync \
 SERVICES_files-full = $(SERVICES_files)
 SERVICES_nfs-mount = linux.uml=user-mode-linux unshare=util-linux setpriv=util-linux losetup=mount mount=mount modprobe=kmod \
 	mkfs.ext4=e2fsprogs rpc.nfsd=nfs-kernel-server mount.nfs=nfs-common rpcbind=rpcbind fio=fio bonnie++=bonnie++ \
-	sockperf=sockperf iperf3=iperf3
+	sockperf=sockperf iperf3=iperf3 smbd=samba pdbedit=samba
 SERVICES_nfs-mount-full = $(SERVICES_nfs-mount) mdadm=mdadm
 
 services:

@@ -1,4 +1,5 @@
-//! Mounted file systems: guests that share files by NFS and `gigae share` on virtual networks.
+//! Mounted file systems: guests that share files by NFS, CIFS and `gigae share` on virtual
+//! networks.
 //!
 //! Called as `eval ...`, `share ...` or `mount ...`, this test binary plays `gigae`; called by
 //! `cargo test`, it is the tests.
@@ -118,6 +119,23 @@ links = ["switch"]
 systems = ["nfs-4.2", "gigae"]
 tests = [{ program = "stat", files = 1 }, { program = "bonnie++", mib = 0, files = 1 }]
 repetitions = 1
+[[mount]]
+links = ["switch"]
+places = ["network", "localhost"]
+systems = ["cifs"]
+tests = [{ program = "fio", pattern = "randrw", mib = 2 }]
+repetitions = 1
+[[mount]]
+links = ["switch"]
+systems = ["nfs-4.2", "nfs-3"]
+nconnect = [4]
+tests = [{ program = "fio", pattern = "randrw", mib = 2 }]
+repetitions = 1
+[[mount]]
+links = ["switch"]
+systems = ["nfs-4.2", "nfs-3", "cifs", "gigae"]
+tests = [{ program = "two-clients", openings = 3, looks = 1 }]
+repetitions = 1
 "#;
     let place = TestDirectory::new(&(mount + own));
     let output = place.eval().output().unwrap();
@@ -126,6 +144,7 @@ repetitions = 1
     let find = |place, system, what: &str| -> Option<&MountFigure> {
         results.mounts.iter().find(|one| {
             (one.cell.place, one.cell.system, one.what.as_str()) == (place, system, what)
+                && one.cell.nconnect == 1
         })
     };
     let ways = [
@@ -133,6 +152,8 @@ repetitions = 1
         (MountPlace::Network, Some(MountSystem::Nfs3)),
         (MountPlace::Localhost, Some(MountSystem::Nfs42)),
         (MountPlace::Localhost, Some(MountSystem::Nfs3)),
+        (MountPlace::Network, Some(MountSystem::Cifs)),
+        (MountPlace::Localhost, Some(MountSystem::Cifs)),
         (MountPlace::Disk, None),
     ];
     for (place, system) in ways {
@@ -152,8 +173,18 @@ repetitions = 1
         }
     }
     let [guests] = &results.guests[..] else { panic!("{:?}", results.guests) };
-    // Two versions of NFS in two places and gigae in one, a file each way.
-    assert_eq!(guests.verified, 10);
+    // Two versions of NFS and CIFS in two places, NFS by several connections, and gigae, a file
+    // each way.
+    assert_eq!(guests.verified, 2 * (2 * 3 + 2 + 1));
+    for system in [MountSystem::Nfs42, MountSystem::Nfs3, MountSystem::Cifs, MountSystem::Gigae] {
+        let old = find(MountPlace::Network, Some(system), "old contents");
+        let seen = find(MountPlace::Network, Some(system), "new attributes seen after");
+        assert_eq!(old.map(|one| one.median), Some(0.0), "{system:?}: {:?}", results.skipped);
+        assert!(seen.is_some_and(|one| one.median > 0.0 && one.range.is_some()), "{system:?}");
+    }
+    let several = |one: &&MountFigure| one.cell.nconnect == 4 && one.median > 0.0;
+    let several = results.mounts.iter().filter(several).count();
+    assert_eq!(several, 2 * 2, "reads and writes by each version: {:?}", results.skipped);
     for what in ["create, sequential", "delete, sequential"] {
         let rate = find(MountPlace::Network, Some(MountSystem::Gigae), what);
         assert!(rate.is_some_and(|one| one.median > 0.0), "{what}: {:?}", results.skipped);
@@ -170,6 +201,8 @@ repetitions = 1
             "What the guests cost",
             "localhost, NFS 3",
             "network, gigae mount",
+            "What a second client sees",
+            "network, NFS 3, nconnect 4",
             "times as many",
             "few-repetitions",
         ] {
@@ -177,7 +210,7 @@ repetitions = 1
         }
     }
     let lines = read("results.csv").lines().filter(|line| line.contains(",mount,fio,")).count();
-    assert_eq!(lines, ways.len() * 2);
+    assert_eq!(lines, (ways.len() + 2) * 2);
     assert_eq!(place.left(), [] as [PathBuf; 0]);
 }
 

@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         an_interrupted_or_killed_run_leaves_nothing_of_ssh_and_rsync,
         every_other_service_copies_files_and_trees_both_ways,
         gigae_cp_stands_beside_ftp_in_every_report,
+        a_copy_goes_on_after_its_link_was_down,
         nfs::an_nfs_server_gives_and_takes_files_for_several_clients,
         nfs::reads_and_writes_within_a_file_go_every_way_and_are_compared_once,
         nfs::operations_on_names_stand_beside_the_delay_of_their_link,
@@ -515,6 +516,44 @@ fn all_copied(place: &TestDirectory, services: &[&str]) -> Results {
 fn every_other_service_copies_files_and_trees_both_ways() {
     let services = ["smb", "rsync", "rsync-ssh", "scp"];
     all_copied(&both_ways(&services), &services);
+}
+
+fn a_copy_goes_on_after_its_link_was_down() {
+    let place = TestDirectory::new("1");
+    let files = |service: &str, link: &str, size: u64| {
+        format!(
+            "[[files]]\nservice = \"{service}\"\nlinks = [\"{link}\"]\nsizes = [{size}]\nto = [\"disk\"]\n"
+        )
+    };
+    let text = plan("1");
+    let mut text = text[..text.find("[[files]]").unwrap()].to_owned();
+    // 160 ms for each copy, and 300 more.
+    text += "[link.up]\nrate_mbit = 200\n[link.down]\nrate_mbit = 200\ndown_ms = 300\n";
+    for service in ["ftp", "gigae"] {
+        text += &(files(service, "up", 4_000_000) + &files(service, "down", 4_000_000));
+    }
+    std::fs::write(place.path("plan.toml"), text).unwrap();
+    let output = place.eval().output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let results = place.results();
+    for service in ["ftp", "gigae"] {
+        let on = |link: &str| {
+            let one = results
+                .files
+                .iter()
+                .find(|one| (one.cell.service.as_str(), one.link.as_str()) == (service, link));
+            one.unwrap_or_else(|| panic!("{service} {link}: {:?}", results.skipped))
+        };
+        let down = on("down");
+        assert_eq!((down.verified, down.repetitions.len()), (2, 2), "{service}");
+        // Half of the bytes had to wait.
+        assert!(down.whole_ms.unwrap() > 300.0 && on("up").verified == 2, "{down:?}");
+    }
+    let downs: Vec<_> = results.environment.link.iter().filter_map(|one| one.down_ms).collect();
+    assert_eq!(downs, [300]);
+    let report = std::fs::read_to_string(place.path("out/report.md")).unwrap();
+    assert!(report.contains("Copies over a link that goes down (ground: transfer)"), "{report}");
+    assert_eq!(place.left(), [] as [PathBuf; 0]);
 }
 
 fn gigae_cp_stands_beside_ftp_in_every_report() {

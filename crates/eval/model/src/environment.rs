@@ -82,6 +82,9 @@ pub struct LinkEnvironment {
     /// Microseconds that a frame takes longer from end to end by the virtual switch; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_us: Option<u64>,
+    /// Milliseconds that it was down in the middle of each copy; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_ms: Option<u64>,
     /// MTU in bytes.
     pub mtu: usize,
     /// Bytes that a port of the virtual switch holds; absent on real networks and unshaped links.

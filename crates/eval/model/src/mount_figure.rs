@@ -13,6 +13,9 @@ pub enum MountSystem {
     /// NFS 3, by the kernel: no state.
     #[serde(rename = "nfs-3")]
     Nfs3,
+    /// CIFS by the kernel, from smbd: SMB 3.1.1.
+    #[serde(rename = "cifs")]
+    Cifs,
     /// `gigae mount`, by FUSE.
     #[serde(rename = "gigae")]
     Gigae,
@@ -24,8 +27,14 @@ impl MountSystem {
         match self {
             Self::Nfs42 => "NFS 4.2",
             Self::Nfs3 => "NFS 3",
+            Self::Cifs => "CIFS",
             Self::Gigae => "gigae mount",
         }
+    }
+
+    /// Whether it is NFS.
+    pub fn is_nfs(self) -> bool {
+        matches!(self, Self::Nfs42 | Self::Nfs3)
     }
 }
 
@@ -105,6 +114,15 @@ pub enum MountTest {
         /// How many times 1,024 files; there are as many again for the second figure.
         files: u32,
     },
+    /// Two clients: one writes a file and closes it, then the other one opens it, or only looks at
+    /// its attributes.
+    #[serde(rename = "two-clients")]
+    TwoClients {
+        /// How often the file gets other contents, of the same size, and is opened then.
+        openings: u32,
+        /// How often it gets another size, which is then waited for.
+        looks: u32,
+    },
 }
 
 impl MountTest {
@@ -114,6 +132,7 @@ impl MountTest {
             Self::Fio { .. } => "fio",
             Self::Bonnie { .. } => "bonnie++",
             Self::Stat { .. } => "stat",
+            Self::TwoClients { .. } => "two-clients",
         }
     }
 
@@ -127,6 +146,9 @@ impl MountTest {
                 (mib, files) => format!("bonnie++ {mib} MiB, {files}x1024 files"),
             },
             Self::Stat { files } => format!("stat {files}x1024 files"),
+            Self::TwoClients { openings, looks } => {
+                format!("two clients, {openings} openings, {looks} looks")
+            }
         }
     }
 
@@ -134,17 +156,24 @@ impl MountTest {
     pub fn needs(&self) -> u64 {
         match self {
             Self::Fio { mib, .. } | Self::Bonnie { mib, .. } => *mib,
-            Self::Stat { .. } => 0,
+            Self::Stat { .. } | Self::TwoClients { .. } => 0,
         }
     }
 
     /// How many times 1,024 small files it uses.
     pub fn files(&self) -> u32 {
         match self {
-            Self::Fio { .. } => 0,
+            Self::Fio { .. } | Self::TwoClients { .. } => 0,
             Self::Bonnie { files, .. } | Self::Stat { files } => *files,
         }
     }
+}
+
+fn one() -> u32 {
+    1
+}
+fn is_one(value: &u32) -> bool {
+    *value == 1
 }
 
 /// A test in one place.
@@ -156,15 +185,21 @@ pub struct MountCell {
     /// What mounts them; absent on the server's own file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<MountSystem>,
+    /// TCP connections of an NFS mount.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub nconnect: u32,
     /// What is done.
     pub test: MountTest,
 }
 
 impl MountCell {
-    /// Place and file system in a few words: `network, NFS 4.2`.
+    /// Place and file system in a few words: `network, NFS 4.2, nconnect 4`.
     pub fn way(&self) -> String {
         let system = self.system.map(|system| format!(", {}", system.title()));
-        format!("{}{}", self.place.name(), system.unwrap_or_default())
+        let connections = (self.nconnect > 1).then(|| format!(", nconnect {}", self.nconnect));
+        self.place.name().to_owned()
+            + &system.unwrap_or_default()
+            + &connections.unwrap_or_default()
     }
 
     /// All of it in a few words.
@@ -185,7 +220,7 @@ pub struct MountFigure {
     pub cell: MountCell,
     /// Which figure of the program's, in its words: `read`, `create (sequential)`.
     pub what: String,
-    /// Its unit: `MB/s` (10^6 bytes per second), `/s` or `s`.
+    /// Its unit: `MB/s` (10^6 bytes per second), `/s`, `s` or `openings`.
     pub unit: String,
     /// The figure to quote: median over the repetitions.
     pub median: f64,
@@ -236,18 +271,22 @@ mod tests {
 
     #[test]
     fn titles_say_what_is_done_where() {
+        let of = |place, system, test| MountCell { place, system, nconnect: 1, test };
         let fio = MountTest::Fio { pattern: FioPattern::RandRead, mib: 128 };
-        let cell =
-            MountCell { place: MountPlace::Network, system: Some(MountSystem::Nfs42), test: fio };
+        let cell = of(MountPlace::Network, Some(MountSystem::Nfs42), fio);
         assert_eq!(cell.title(), "fio randread 128 MiB, network, NFS 4.2");
         let files = MountTest::Bonnie { mib: 0, files: 16, bytes: false };
-        let cell = MountCell { place: MountPlace::Disk, system: None, test: files };
+        let cell = of(MountPlace::Disk, None, files);
         assert_eq!(cell.title(), "bonnie++ 16x1024 files, disk");
         let large = MountTest::Bonnie { mib: 4096, files: 0, bytes: true };
         assert_eq!((large.title().as_str(), large.needs()), ("bonnie++ 4096 MiB", 4096));
         let stat = MountTest::Stat { files: 4 };
         let system = Some(MountSystem::Gigae);
-        let cell = MountCell { place: MountPlace::Network, system, test: stat };
+        let cell = of(MountPlace::Network, system, stat);
         assert_eq!(cell.title(), "stat 4x1024 files, network, gigae mount");
+        let clients = MountTest::TwoClients { openings: 20, looks: 3 };
+        let system = Some(MountSystem::Nfs3);
+        let many = MountCell { nconnect: 4, ..of(MountPlace::Network, system, clients) };
+        assert_eq!(many.title(), "two clients, 20 openings, 3 looks, network, NFS 3, nconnect 4");
     }
 }

@@ -111,6 +111,7 @@ fn links(plan: &Plan, part: &[LinkEnvironment]) -> Vec<LinkEnvironment> {
             rate: link.rate_mbit.map(|rate| rate as f64 * 1e6),
             loss: link.loss,
             delay_us: link.delay_us,
+            down_ms: link.down_ms,
             ..known
         }
     };

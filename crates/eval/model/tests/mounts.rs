@@ -95,6 +95,14 @@ fn mounts_that_make_no_sense_are_refused_by_name() {
         ("systems = [\"nfs-4.2\", \"nfs-3\"]", "systems = [\"4.2\"]", "variant"),
         ("systems = [\"nfs-4.2\", \"nfs-3\"]", "systems = [\"gigae\"]", "over the network only"),
         ("pattern = \"randread\"", "pattern = \"write\"", "variant"),
+        ("repetitions = 2", "nconnect = [1, 17]", "nconnect must be from 1 to 16"),
+        ("repetitions = 2", "nconnect = [4]", "NFS over the network"),
+        ("repetitions = 2", "nconnect = []", "empty"),
+        (
+            "tests = [\n",
+            "tests = [{ program = \"two-clients\", openings = 1, looks = 1 },\n",
+            "network",
+        ),
         ("source = \"paper\"", "source = \"other\"", "unknown source"),
         ("program = \"fio\", figure", "program = \"dd\", figure", "measures it"),
     ];
@@ -102,6 +110,31 @@ fn mounts_that_make_no_sense_are_refused_by_name() {
         assert!(PLAN.contains(good), "{good}");
         let error = Plan::parse("test", &PLAN.replacen(good, bad, 1)).unwrap_err().to_string();
         assert!(error.contains(named) && !error.contains('\n'), "{error} does not name {named}");
+    }
+}
+
+#[test]
+fn connections_multiply_cells_of_nfs_and_two_clients_have_bounds() {
+    let plan = |mount: &str| {
+        Plan::parse("test", &format!("{PLAN}\n[[mount]]\nlinks = [\"here\"]\n{mount}"))
+    };
+    let fio = "tests = [{ program = \"fio\", pattern = \"read\", mib = 8 }]";
+    let cells = plan(&format!("nconnect = [1, 4]\n{fio}")).unwrap().mount_cells(None);
+    let read = cells.iter().filter(|(cell, _)| cell.test.title() == "fio read 8 MiB");
+    let ways: Vec<String> = read.map(|(cell, _)| cell.way()).collect();
+    assert_eq!(ways, ["network, NFS 4.2", "network, NFS 4.2, nconnect 4"]);
+    let error = plan(&format!("systems = [\"cifs\"]\nnconnect = [4]\n{fio}")).unwrap_err();
+    assert!(error.to_string().contains("NFS over the network"), "{error}");
+    assert!(plan(&format!("systems = [\"cifs\"]\nplaces = [\"localhost\"]\n{fio}")).is_ok());
+    let two = |openings: u32, looks: u32| {
+        let systems = "systems = [\"nfs-3\", \"cifs\", \"gigae\"]";
+        let test = format!("program = \"two-clients\", openings = {openings}, looks = {looks}");
+        plan(&format!("{systems}\ntests = [{{ {test} }}]"))
+    };
+    assert!(two(1, 1).is_ok());
+    for (openings, looks, named) in [(0, 1, "openings"), (1001, 1, "openings"), (1, 21, "looks")] {
+        let error = two(openings, looks).unwrap_err().to_string();
+        assert!(error.contains(named) && !error.contains('\n'), "{error}");
     }
 }
 
@@ -188,6 +221,19 @@ fn the_shipped_plans_have_a_pair_for_everything_that_is_compared() {
             assert!(cells.iter().any(|(other, _)| *other == nfs), "{name}: {}", cell.title());
         }
         assert!(cells.iter().any(|one| gigae(&one)), "{name}");
+        let title = |start: &str, system| {
+            cells.iter().any(|(cell, _)| {
+                cell.system == Some(system) && cell.test.title().starts_with(start)
+            })
+        };
+        use MountSystem::{Cifs, Gigae, Nfs3, Nfs42};
+        assert!([Nfs42, Nfs3, Cifs, Gigae].iter().all(|&system| title("two clients", system)));
+        assert!(title("bonnie++", Cifs) && title("fio", Cifs), "{name}");
+        for (cell, _) in cells.iter().filter(|(cell, _)| cell.nconnect > 1) {
+            let alone = MountCell { nconnect: 1, ..cell.clone() };
+            assert!(cells.iter().any(|(other, _)| *other == alone), "{name}: {}", cell.title());
+        }
+        assert!(cells.iter().any(|(cell, _)| cell.nconnect > 1), "{name}");
         // As in the paper.
         assert_eq!(plan.guests.raid, name == "nfs-mount-full");
     }

@@ -411,6 +411,12 @@ fn settings_that_make_no_sense_are_named() {
         ("[tcp.plain]", "[tcp.plain]\ncongestion_control = \"vegas\"", "vegas"),
         ("\"go-back-n\"", "\"go-back\"", "go-back"),
         ("[link.here]", "[link.here]\nloss = 0.5", "loss"),
+        ("[link.here]", "[link.here]\ndown_ms = 10001", "10000"),
+        ("[link.here]", "[link.here]\ndown_ms = 0", "down_ms must be"),
+        ("[link.here]", "[link.here]\ndown_ms = 9\ncable = true", "one link"),
+        ("[link.here]", "[link.here]\ndown_ms = 9\ndelay_us = 5", "one link"),
+        ("[link.here]", "[link.here]\ndown_ms = 9\nlinks = 2", "one link"),
+        ("[link.here]", "[link.here]\ndown_ms = 9", "'here' has down_ms"),
         ("[link.here]", "[link.here]\ncable = true\nloss = 0.1", "cable"),
         ("waits =", "gigae = [\"slow\"]\nwaits =", "gigae setting 'slow'"),
     ];

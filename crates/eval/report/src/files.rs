@@ -1,7 +1,7 @@
 //! What file services gave, beside TCP alone and beside what papers printed. Each ground has its
 //! own table, because figures of different grounds do not compare.
 
-use crate::{access, metadata};
+use crate::{access, metadata, outages};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{many, percent, short};
@@ -16,6 +16,7 @@ use gigae_eval_page::table::{Table, words};
 pub fn tables(results: &Results) -> Vec<Table> {
     [
         beside_table(results, Ground::Transfer),
+        outages::table(results),
         table(results, Ground::Transfer),
         paper_table(results),
     ]

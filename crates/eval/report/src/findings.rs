@@ -75,6 +75,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "mounts", find: mounts::mounts },
     Rule { name: "mounts-direct", find: mounts::direct },
     Rule { name: "mounts-gigae", find: mounts::own },
+    Rule { name: "mounts-clients", find: mounts::clients },
     Rule { name: "bufferbloat", find: load::bufferbloat },
 ];
 

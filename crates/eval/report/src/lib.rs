@@ -18,6 +18,7 @@ pub mod machine;
 pub mod markdown;
 mod metadata;
 pub mod mounts;
+mod outages;
 mod overlay;
 mod printed;
 pub mod programs;

@@ -29,7 +29,8 @@ const SMALL: [&str; 6] = [
 
 /// All tables.
 pub fn tables(results: &Results) -> Vec<Table> {
-    [rates(results), small_files(results), paper_table(results), shares(results)]
+    let clients = two_clients(results);
+    [rates(results), small_files(results), clients, paper_table(results), shares(results)]
         .into_iter()
         .flatten()
         .collect()
@@ -41,6 +42,10 @@ fn on_ground(results: &Results) -> impl Iterator<Item = &MountFigure> {
 
 fn is_small(one: &MountFigure) -> bool {
     SMALL.contains(&one.what.as_str())
+}
+
+fn is_of_two_clients(one: &MountFigure) -> bool {
+    matches!(one.cell.test, MountTest::TwoClients { .. })
 }
 
 /// A value with all repetitions behind it, if there are several.
@@ -64,11 +69,14 @@ fn rates(results: &Results) -> Option<Table> {
         row.push(one.cpu.map_or("-".into(), short));
         row
     };
-    let rows: Vec<_> = on_ground(results).filter(|one| !is_small(one)).map(row).collect();
+    let rows: Vec<_> = on_ground(results)
+        .filter(|one| !is_small(one) && !is_of_two_clients(one))
+        .map(row)
+        .collect();
     (!rows.is_empty()).then(|| Table {
         title: format!("Files on mounted file systems ({GROUND})"),
         note: format!(
-            "Server: kernel's nfsd and ext4 on {}. Client: the kernel's NFS, or gigae mount by FUSE. Both are guests, one by each node. {RATES_NOTE}",
+            "Server: kernel's nfsd, smbd or gigae share, and ext4 on {}. Client: the kernel's NFS or CIFS, or gigae mount by FUSE. Both are guests, one by each node. {RATES_NOTE}",
             if results.plan.guests.raid { "a RAID-5 of three disks" } else { "one disk" },
         ),
         header: words(&["test", "figure", "files", "link", "unit", "median", "each", "while", "CPU %"]),
@@ -101,13 +109,49 @@ fn small_files(results: &Results) -> Option<Table> {
     }
     (!rows.is_empty()).then(|| Table {
         title: format!("Small files per second ({GROUND})"),
-        note: "bonnie++ with empty files in one directory, in order and at random. The export is synchronous: the server answers when the change is on its disks. \
+        note: "bonnie++ with empty files in one directory, in order and at random. NFS's export is synchronous: the server answers when the change is on its disks; smbd and gigae share answer before. \
                In brackets: the share of its guest's processor. bonnie++ gives no figure of what is over in less than half a second (-)."
             .into(),
         header: words(&[
             "files", "where", "link", "create", "stat", "delete", "create, random", "stat, random",
             "delete, random",
         ]),
+        rows,
+    })
+}
+
+/// A row for each system on each link.
+fn two_clients(results: &Results) -> Option<Table> {
+    let of = |what: &'static str| {
+        on_ground(results).filter(move |one| is_of_two_clients(one) && one.unit == what)
+    };
+    let row = |old: &MountFigure| {
+        let MountTest::TwoClients { openings, looks } = old.cell.test else { return None };
+        let seen = of("s").find(|one| (&one.link, &one.cell) == (&old.link, &old.cell))?;
+        let [least, most] = seen.range?;
+        // Of all repetitions.
+        let times = old.repetitions.len();
+        let wrong: f64 = old.repetitions.iter().sum();
+        Some(vec![
+            old.cell.way(),
+            old.link.clone(),
+            (u64::from(openings) * times as u64).to_string(),
+            format!("{wrong:.0}"),
+            (u64::from(looks) * times as u64).to_string(),
+            short(seen.median),
+            format!("{} to {}", short(least), short(most)),
+        ])
+    };
+    let rows: Vec<_> = of("openings").filter_map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: format!("What a second client sees ({GROUND})"),
+        note: "One client writes other bytes of the same size over a file, calls fsync and closes it; then the second one, which has the file in its cache, opens and reads it. \
+               Old: openings that read anything but the new bytes; close-to-open means 0. \
+               New size: the first client makes the file longer and closes it; then the second one, which has just looked at it, looks again and again without opening it. \
+               Seconds until it sees the new size, median and the least to the most; they include the start of the program that looks (some 0.1 s). \
+               Both clients are guests of their own. Mount options are the usual ones."
+            .into(),
+        header: words(&["files", "link", "openings", "old", "looks", "new size seen after", "from"]),
         rows,
     })
 }
@@ -193,7 +237,7 @@ mod tests {
         MountFigure {
             ground: Ground::Mount,
             link: link.into(),
-            cell: MountCell { place, system: Some(MountSystem::Nfs42), test },
+            cell: MountCell { place, system: Some(MountSystem::Nfs42), nconnect: 1, test },
             what: what.into(),
             unit: "/s".into(),
             median,
@@ -204,6 +248,31 @@ mod tests {
             command: String::new(),
             doubts: Vec::new(),
         }
+    }
+
+    #[test]
+    fn of_two_clients_old_contents_and_new_sizes_stand_in_one_row() {
+        let mut results = gigae_eval_model::testing::first();
+        let of = |system, what: &str, unit: &str, values: &[f64]| {
+            let mut one = figure("gigabit", MountPlace::Network, what, values[0]);
+            one.cell.test = MountTest::TwoClients { openings: 20, looks: 3 };
+            one.cell.system = Some(system);
+            one.range = (unit == "s").then_some([0.5, 3.5]);
+            MountFigure { unit: unit.into(), repetitions: values.to_vec(), ..one }
+        };
+        results.mounts = vec![
+            of(MountSystem::Nfs3, "old contents", "openings", &[0.0, 2.0]),
+            of(MountSystem::Nfs3, "new attributes seen after", "s", &[3.0, 3.1]),
+            of(MountSystem::Cifs, "old contents", "openings", &[0.0]),
+        ];
+        let all = tables(&results);
+        assert_eq!(all.len(), 1, "no other table has them");
+        assert!(all[0].title.contains(GROUND));
+        let rows = &all[0].rows;
+        assert_eq!(rows.len(), 1, "CIFS has no size: {rows:?}");
+        let row = ["network, NFS 3", "gigabit", "40", "2", "6", "3.00", "0.50 to 3.50"];
+        assert_eq!(rows[0], row);
+        assert_eq!(rows[0].len(), all[0].header.len());
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub fn loss_table(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
     for lossy in links.iter().filter(|link| link.loss > 0.0) {
         let clean = links.iter().find(|link| {
-            link.loss == 0.0
+            (link.loss, link.down_ms) == (0.0, lossy.down_ms)
                 && (link.rate, link.mtu, link.delay_us) == (lossy.rate, lossy.mtu, lossy.delay_us)
                 && link.kind == lossy.kind
         });

@@ -33,7 +33,8 @@ use gigae_eval_services::{ServiceError, answer, by_name, installed};
 use gigae_eval_session::control::Session;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::{Fabric, Node};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// With which a kept connection begins: little enough to be over at once.
 const SMALL: u64 = 1000;
@@ -84,6 +85,8 @@ struct FilesOnLink<'a> {
     cpus: [Option<usize>; 2],
     store: &'a FileStore,
     files: Vec<StoredFile>,
+    /// For how long the measuring node's port is down in the middle of each copy.
+    down: Option<(&'a Fabric, Duration)>,
 }
 
 impl FilesOnLink<'_> {
@@ -135,13 +138,16 @@ impl Running<'_> {
         let files = files.map_err(RunError::Service)?;
         let cpus = [stage.answering_cpu, stage.site.cpu];
         let clients = clients(stage).map_err(RunError::Service)?;
+        let down = planned.and_then(|name| self.plan.link[name].down_ms);
+        let down = down.map(Duration::from_millis);
         self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
         // To a client's node, and what the server's port lets through; and to the server's node.
         let limits = limit_of_tcp(stage, [2, 1]).zip(limit_of_tcp(stage, [2, 2]));
         let sent = limit_of_tcp(stage, [1, 2]);
         let Stage { session, fabric, .. } = stage;
         let fabric = fabric.as_ref();
-        let here = FilesOnLink { fabric, clients, cpus, store: &store, files };
+        let down = fabric.zip(down);
+        let here = FilesOnLink { fabric, clients, cpus, store: &store, files, down };
         let networks = fabric.map_or(1, |fabric| fabric.config().networks);
         for mut group in by_server(cells) {
             let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
@@ -317,6 +323,31 @@ impl Running<'_> {
         client::fetch(server, here.store, file, cell, &clients, self.interrupted)
     }
 
+    /// The same, while the link goes down once: when half of the bytes have passed.
+    fn fetch_by_a_link_that_goes_down(
+        &self,
+        here: &FilesOnLink<'_>,
+        server: &mut dyn ServingEnd,
+        cell: &FileCell,
+        (fabric, down): (&Fabric, Duration),
+    ) -> Result<Fetched, ServiceError> {
+        let (ended, half) = (AtomicBool::new(false), cell.bytes() / 2);
+        let (fetched, was_down) = std::thread::scope(|scope| {
+            let watching = scope.spawn(|| fabric.interrupt(1, half, down, &ended));
+            let fetched = self.fetch(here, server, cell);
+            ended.store(true, Ordering::Relaxed);
+            (fetched, watching.join().expect("it does not panic"))
+        });
+        let fetched = fetched?;
+        match was_down {
+            Ok(true) => Ok(fetched),
+            Ok(false) => Err(ServiceError::Unavailable(
+                "the copy ended before the link went down; plan a larger file".into(),
+            )),
+            Err(error) => Err(ServiceError::Unavailable(error.to_string())),
+        }
+    }
+
     fn file_repetition(
         &self,
         here: &FilesOnLink<'_>,
@@ -333,7 +364,10 @@ impl Running<'_> {
         here.store.settle()?;
         server.begin()?;
         let begin = clients.read(None).map_err(failed)?;
-        let fetched = self.fetch(here, server, &one.cell)?;
+        let fetched = match here.down {
+            None => self.fetch(here, server, &one.cell)?,
+            Some(down) => self.fetch_by_a_link_that_goes_down(here, server, &one.cell, down)?,
+        };
         // The clients' end first: that of the server waits for its processes.
         let end = clients.read(None).map_err(failed)?;
         let spent = server.end()?;

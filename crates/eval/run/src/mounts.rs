@@ -37,7 +37,7 @@ impl Running<'_> {
         if self.plan.mount.is_empty() {
             return Ok(());
         }
-        mount::installed(&self.plan.guests).map_err(RunError::Service)?;
+        mount::installed(self.plan).map_err(RunError::Service)?;
         // Checked before anything is measured.
         let store = FileStore::new(MountLab::needs(&self.plan.guests));
         store.map(drop).map_err(RunError::Service)
@@ -139,7 +139,7 @@ impl Running<'_> {
     fn mount_rounds(
         &mut self,
         link: &str,
-        lab: &mut MountLab,
+        lab: &mut MountLab<'_>,
         gathered: &mut [Gathered],
     ) -> Result<(), ServiceError> {
         let most = gathered.iter().map(|one| one.times).max().unwrap_or(0);
@@ -159,7 +159,7 @@ impl Running<'_> {
     fn mount_repetition(
         &mut self,
         link: &str,
-        lab: &mut MountLab,
+        lab: &mut MountLab<'_>,
         one: &mut Gathered,
     ) -> Result<(), ServiceError> {
         match lab.measure(&one.cell, self.interrupted) {
@@ -235,7 +235,7 @@ mod tests {
 
     fn gathered(times: u32, measured: Vec<MountMeasured>) -> Vec<MountFigure> {
         let test = MountTest::Bonnie { mib: 0, files: 1, bytes: false };
-        let cell = MountCell { place: MountPlace::Disk, system: None, test };
+        let cell = MountCell { place: MountPlace::Disk, system: None, nconnect: 1, test };
         Gathered { cell, times, measured, failures: 0 }.figures("gigabit")
     }
 

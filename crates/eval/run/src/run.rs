@@ -255,6 +255,7 @@ impl Running<'_> {
             links: stage.site.interfaces().count(),
             loss: fabric.map_or(0.0, |fabric| fabric.config().loss),
             delay_us: fabric.and_then(|fabric| Some(fabric.config().delay?.micros())),
+            down_ms: fabric.and(self.plan.link.get(name)).and_then(|link| link.down_ms),
             rate: fabric.and_then(|fabric| Some(fabric.rate()?.bits() as f64)),
             mtu: stage.site.mtu,
             switch_buffer: fabric.and_then(|fabric| fabric.rate().map(|_| fabric.config().buffer)),

@@ -3,19 +3,21 @@
 //!
 //! ```text
 //!   client, node 1                     server, node 2
-//!   fio, bonnie++, stat                nfsd, gigae share
-//!   NFS, FUSE     ── virtual link ──   ext4
+//!   fio, bonnie++, stat                nfsd, smbd, gigae share
+//!   NFS, CIFS, FUSE  ─ virtual link ─  ext4
 //!                                      /dev/loop0, a file; or a RAID-5 over three of them
 //! ```
 //!
 //! - [`fio`], [`bonnie`] and `stat` are the programs that use them, and read what these print.
 //! - `system` is how the files are shared and mounted.
+//! - `clients` has a second client, which sees what the first one writes.
 //! - [`share`] is what guests cost: the same round trip and stream inside and outside.
 //!
 //! A test begins with cold caches: what the client has mounted is mounted again, and the server
 //! drops its page cache. This machine still has the pages of the disks' files.
 
 pub mod bonnie;
+mod clients;
 pub mod fio;
 pub mod share;
 mod stat;
@@ -28,13 +30,14 @@ use crate::error::ServiceError;
 use crate::installed::find;
 use crate::store::FileStore;
 use gigae_eval_model::mount_figure::{MountCell, MountPlace, MountSystem, MountTest};
-use gigae_eval_model::plan::GuestsPlan;
+use gigae_eval_model::plan::{GuestsPlan, Plan};
 use gigae_eval_model::service::OWN;
 use gigae_fabric::Node;
 use gigae_host::{affinity, user};
 use gigae_uml::{Guest, GuestError, GuestLink, Machine};
 use rustix::process::geteuid;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use system::{EXPORT, MOUNTED, Server};
@@ -53,18 +56,22 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("iperf3", "iperf3"),
 ];
 
-/// The program that a RAID-5 needs beside these, and its package.
-const RAID: (&str, &str) = ("mdadm", "mdadm");
+/// The program that a RAID-5 needs beside these, and its package; those that CIFS needs.
+const RAID: &[(&str, &str)] = &[("mdadm", "mdadm")];
+const SAMBA: &[(&str, &str)] = &[("smbd", "samba"), ("pdbedit", "samba")];
 
-/// All that a plan with `[[mount]]` needs, with or without a RAID-5.
-fn programs(raid: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
-    gigae_uml::PROGRAMS.iter().chain(PROGRAMS).copied().chain(raid.then_some(RAID))
+/// All that a plan with `[[mount]]` needs, with or without a RAID-5 and CIFS.
+fn programs(raid: bool, cifs: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let further = [(raid, RAID), (cifs, SAMBA)].into_iter().filter(|(needed, _)| *needed);
+    let further = further.flat_map(|(_, programs)| programs);
+    gigae_uml::PROGRAMS.iter().chain(PROGRAMS).chain(further).copied()
 }
 
-/// Refuses to mount where programs are missing. The error names the packages.
-pub fn installed(guests: &GuestsPlan) -> Result<(), ServiceError> {
+/// Refuses to mount where programs of a plan are missing. The error names the packages.
+pub fn installed(plan: &Plan) -> Result<(), ServiceError> {
+    let cifs = plan.mount.iter().any(|mount| mount.systems.contains(&MountSystem::Cifs));
     let missing: Vec<_> =
-        programs(guests.raid).filter(|(program, _)| find(program).is_none()).collect();
+        programs(plan.guests.raid, cifs).filter(|(program, _)| find(program).is_none()).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -82,11 +89,18 @@ const SERVER_MODULES: &[&str] = &["ext4", "raid456", "nfsd", "nfs", "nfsv4", "nf
 /// Modules of the client's kernel.
 const CLIENT_MODULES: &[&str] = &["nfs", "nfsv4", "nfsv3", "fuse"];
 
-/// Guests' addresses are those of their nodes and this.
-const ABOVE_NODE: u8 = 128;
+/// A guest among those of a node. Its address is that of the node and `above`; `mark` is the fourth
+/// byte of its MAC address. Nodes and ports of switches have less.
+#[derive(Clone, Copy)]
+struct Number {
+    above: u8,
+    mark: u8,
+}
+const FIRST: Number = Number { above: 128, mark: 0x80 };
+const SECOND: Number = Number { above: 192, mark: 0x81 };
 
-/// The fourth byte of guests' MAC addresses. Nodes and ports of switches have less.
-const MAC_MARK: u8 = 0x80;
+/// Memory of the second client in MiB: it opens small files only.
+const SECOND_MIB: u64 = 128;
 
 /// Time for what should take a few seconds.
 const SHORT: Duration = Duration::from_secs(120);
@@ -119,20 +133,32 @@ pub struct MountNodes<'a> {
     pub mtu: u32,
 }
 
-/// A server and a client that run. They end with this value.
-#[derive(Debug)]
-pub struct MountLab {
+/// What is mounted where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mounted {
+    place: MountPlace,
+    system: MountSystem,
+    nconnect: u32,
+}
+
+/// A server and a client that run, and a second client while a test needs it. They end with this
+/// value.
+pub struct MountLab<'a> {
     client: Guest,
     server: Guest,
+    /// The second client. It would take time of the first one's processor.
+    second: Option<Guest>,
+    place: &'a MountNodes<'a>,
+    directory: PathBuf,
     guests: GuestsPlan,
     ips: [Ipv4Addr; 2],
     source: Server,
     /// What the server shares beside NFS.
     shared: Vec<MountSystem>,
-    mounted: Option<(MountPlace, MountSystem)>,
+    mounted: Option<Mounted>,
     /// Files whose hash was compared at the other end.
     pub verified: u64,
-    checked: Vec<(MountPlace, MountSystem)>,
+    checked: Vec<Mounted>,
 }
 
 /// What a test gave.
@@ -145,9 +171,9 @@ pub struct MountMeasured {
 }
 
 /// The address of a node's guest.
-fn guest_ip(node: &Node) -> Ipv4Addr {
+fn guest_ip(node: &Node, guest: Number) -> Ipv4Addr {
     let [a, b, c, number] = node.ipv4.octets();
-    Ipv4Addr::new(a, b, c, number + ABOVE_NODE)
+    Ipv4Addr::new(a, b, c, number + guest.above)
 }
 
 /// The network of a node, which its guest is in, too.
@@ -157,13 +183,38 @@ fn network(node: &Node) -> Ipv4Addr {
 }
 
 /// The MAC address of a node's guest.
-fn guest_mac(node: &Node) -> [u8; 6] {
+fn guest_mac(node: &Node, guest: Number) -> [u8; 6] {
     let mut mac = node.mac;
-    mac[3] = MAC_MARK;
+    mac[3] = guest.mark;
     mac
 }
 
-impl MountLab {
+/// Boots a guest on the link.
+fn boot(
+    machine: Machine<'_>,
+    place: &MountNodes<'_>,
+    (which, number): (usize, Number),
+    interrupted: &AtomicBool,
+) -> Result<Guest, ServiceError> {
+    let node = place.nodes[which];
+    let link = GuestLink {
+        interface: node.interface,
+        mac: guest_mac(node, number),
+        ip: guest_ip(node, number),
+        mtu: place.mtu,
+    };
+    let machine = Machine { link: Some(link), ..machine };
+    let _inside = node.enter().map_err(|error| ServiceError::Unavailable(error.to_string()))?;
+    Ok(affinity::pinned(place.cpus[which], || Guest::boot(&machine, interrupted))?)
+}
+
+/// Makes the directory where files are mounted.
+fn prepare(client: &mut Guest, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+    client.run("make a directory", &format!("mkdir -p {MOUNTED}"), SHORT, interrupted)?;
+    Ok(())
+}
+
+impl<'a> MountLab<'a> {
     /// Bytes that the disks need.
     pub fn needs(guests: &GuestsPlan) -> u64 {
         guests.disks() as u64 * (guests.disk_mib << 20)
@@ -174,44 +225,46 @@ impl MountLab {
     pub fn start(
         store: &FileStore,
         guests: &GuestsPlan,
-        place: &MountNodes<'_>,
+        place: &'a MountNodes<'a>,
         interrupted: &AtomicBool,
     ) -> Result<Self, ServiceError> {
         possible()?;
         let disks = vec![guests.disk_mib << 20; guests.disks()];
-        let boot = |name: &'static str, which: usize, disks, modules| {
-            let node = place.nodes[which];
-            let machine = Machine {
-                name,
-                directory: store.directory(),
-                memory_mib: guests.memory_mib[1 - which],
-                disks,
-                modules,
-                link: Some(GuestLink {
-                    interface: node.interface,
-                    mac: guest_mac(node),
-                    ip: guest_ip(node),
-                    mtu: place.mtu,
-                }),
-            };
-            let _inside =
-                node.enter().map_err(|error| ServiceError::Unavailable(error.to_string()))?;
-            let booted =
-                affinity::pinned(place.cpus[which], || Guest::boot(&machine, interrupted))?;
-            Ok::<_, ServiceError>(booted)
+        let [server, client] = guests.memory_mib;
+        let machine = |name, memory_mib, disks, modules| Machine {
+            name,
+            directory: store.directory(),
+            memory_mib,
+            disks,
+            modules,
+            link: None,
         };
-        let mut server = boot("server", 1, disks, SERVER_MODULES)?;
-        let mut client = boot("client", 0, Vec::new(), CLIENT_MODULES)?;
+        let server = machine("server", server, disks, SERVER_MODULES);
+        let mut server = boot(server, place, (1, FIRST), interrupted)?;
+        let client = machine("client", client, Vec::new(), CLIENT_MODULES);
+        let mut client = boot(client, place, (0, FIRST), interrupted)?;
         let script = system::export_script(guests.raid, network(place.nodes[1]));
         server.run("export a file system", &script, SHORT, interrupted)?;
-        client.run("make a directory", &format!("mkdir -p {MOUNTED}"), SHORT, interrupted)?;
-        let ips = place.nodes.map(guest_ip);
+        prepare(&mut client, interrupted)?;
+        let ips = place.nodes.map(|node| guest_ip(node, FIRST));
         let missing = || ServiceError::Unavailable("this program has no path".into());
         let program = find(OWN).ok_or_else(missing)?;
-        let source = Server { ip: ips[1], mac: guest_mac(place.nodes[1]), program };
+        let source = Server { ip: ips[1], mac: guest_mac(place.nodes[1], FIRST), program };
         let (shared, checked) = (Vec::new(), Vec::new());
-        let (guests, mounted, verified) = (*guests, None, 0);
-        Ok(Self { client, server, guests, ips, source, shared, mounted, verified, checked })
+        Ok(Self {
+            client,
+            server,
+            second: None,
+            place,
+            directory: store.directory().to_owned(),
+            guests: *guests,
+            ips,
+            source,
+            shared,
+            mounted: None,
+            verified: 0,
+            checked,
+        })
     }
 
     /// The release of the guests' kernel.
@@ -247,6 +300,10 @@ impl MountLab {
         cell: &MountCell,
         interrupted: &AtomicBool,
     ) -> Result<MountMeasured, ServiceError> {
+        if let MountTest::TwoClients { openings, looks } = cell.test {
+            return self.two_clients(cell, (openings, looks), interrupted);
+        }
+        self.second = None;
         let directory = self.reach(cell, interrupted)?;
         let words = match &cell.test {
             MountTest::Fio { pattern, mib } => fio::words(directory, *pattern, *mib),
@@ -255,6 +312,7 @@ impl MountLab {
                 bonnie::words(directory, [*mib, memory], *files, *bytes)
             }
             MountTest::Stat { .. } => stat::words(directory),
+            MountTest::TwoClients { .. } => unreachable!("measured above"),
         };
         let command = words.join(" ");
         let most = patience(&cell.test);
@@ -268,9 +326,9 @@ impl MountLab {
                 let script = stat::make_script(*files);
                 self.server.run("make small files", &script, most, interrupted)?;
             }
-            MountTest::Bonnie { .. } => {}
+            MountTest::Bonnie { .. } | MountTest::TwoClients { .. } => {}
         }
-        self.cool(cell.place, interrupted)?;
+        self.cool(interrupted)?;
         let program = cell.test.program();
         let what = format!("run {program}");
         let script = match &cell.test {
@@ -284,6 +342,7 @@ impl MountLab {
             MountTest::Fio { pattern, .. } => fio::read(*pattern, &said),
             MountTest::Bonnie { .. } => bonnie::read(&said),
             MountTest::Stat { files } => stat::read(*files, &said),
+            MountTest::TwoClients { .. } => None,
         };
         let mut values = values.ok_or_else(|| {
             let said = said.chars().filter(|c| !c.is_control()).take(160).collect();
@@ -305,6 +364,7 @@ impl MountLab {
                 let (what, unit) = ("whole run", "s");
                 values.push(MountValue { what, unit, value: seconds, range: None, cpu: None });
             }
+            MountTest::TwoClients { .. } => {}
         }
         Ok(MountMeasured { values, command })
     }
@@ -325,26 +385,25 @@ impl MountLab {
         interrupted: &AtomicBool,
     ) -> Result<&'static str, ServiceError> {
         let wanted = cell.system.filter(|_| cell.place != MountPlace::Disk);
-        let wanted = wanted.map(|system| (cell.place, system));
+        let wanted = wanted.map(|system| {
+            let (place, nconnect) = (cell.place, cell.nconnect);
+            Mounted { place, system, nconnect }
+        });
         if self.mounted != wanted {
             self.leave(interrupted)?;
-            if let Some((place, system)) = wanted {
-                self.mount(place, system, interrupted)?;
-                if !self.checked.contains(&(place, system)) {
-                    self.check(place, system, interrupted)?;
-                    self.checked.push((place, system));
+            if let Some(wanted) = wanted {
+                self.mount(wanted, interrupted)?;
+                if !self.checked.contains(&wanted) {
+                    self.check(wanted, interrupted)?;
+                    self.checked.push(wanted);
                 }
             }
         }
         Ok(if wanted.is_some() { MOUNTED } else { EXPORT })
     }
 
-    fn mount(
-        &mut self,
-        place: MountPlace,
-        system: MountSystem,
-        interrupted: &AtomicBool,
-    ) -> Result<(), ServiceError> {
+    fn mount(&mut self, wanted: Mounted, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+        let Mounted { place, system, nconnect } = wanted;
         if !self.shared.contains(&system)
             && let Some(script) = self.source.share_script(system)
         {
@@ -353,14 +412,14 @@ impl MountLab {
             self.shared.push(system);
         }
         let what = format!("mount files by {}", system.title());
-        let script = self.source.mount_script(system, place != MountPlace::Network);
+        let script = self.source.mount_script(system, nconnect, place != MountPlace::Network);
         self.at(place).run(&what, &script, SHORT, interrupted)?;
-        self.mounted = Some((place, system));
+        self.mounted = Some(wanted);
         Ok(())
     }
 
     fn leave(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
-        let Some((place, system)) = self.mounted else { return Ok(()) };
+        let Some(Mounted { place, system, .. }) = self.mounted else { return Ok(()) };
         let script = system::unmount_script(system);
         match self.at(place).run("unmount files", &script, SHORT, interrupted) {
             Ok(_) => self.mounted = None,
@@ -375,13 +434,13 @@ impl MountLab {
     }
 
     /// Empties the caches: unmounts and mounts again, and the server writes and drops its pages.
-    fn cool(&mut self, place: MountPlace, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+    fn cool(&mut self, interrupted: &AtomicBool) -> Result<(), ServiceError> {
         let mounted = self.mounted;
         self.leave(interrupted)?;
         let script = "sync && echo 3 >/proc/sys/vm/drop_caches";
         self.server.run("drop its page cache", script, SHORT, interrupted)?;
         match mounted {
-            Some((_, system)) => self.mount(place, system, interrupted),
+            Some(mounted) => self.mount(mounted, interrupted),
             None => Ok(()),
         }
     }
@@ -390,8 +449,7 @@ impl MountLab {
     /// as the server has it.
     fn check(
         &mut self,
-        place: MountPlace,
-        system: MountSystem,
+        Mounted { place, system, .. }: Mounted,
         interrupted: &AtomicBool,
     ) -> Result<(), ServiceError> {
         let make =
@@ -408,7 +466,7 @@ impl MountLab {
         self.verified += 1;
         let there = make(format!("{MOUNTED}/back"));
         let there = self.at(place).run("write a mounted file", &there, SHORT, interrupted)?;
-        self.cool(place, interrupted)?;
+        self.cool(interrupted)?;
         let here = hash(format!("{EXPORT}/back"));
         let here = self.server.run("read a file", &here, SHORT, interrupted)?;
         if here != there {
@@ -452,7 +510,7 @@ mod tests {
     #[test]
     fn a_late_test_says_what_to_change_in_the_plan() {
         let test = MountTest::Bonnie { mib: 256, files: 0, bytes: false };
-        let cell = MountCell { place: MountPlace::Disk, system: None, test };
+        let cell = MountCell { place: MountPlace::Disk, system: None, nconnect: 1, test };
         let late = GuestError::Late {
             guest: "server".into(),
             what: "run bonnie++".into(),
@@ -466,6 +524,14 @@ mod tests {
         assert!(!text.contains('\n'), "{text}");
         let other = advised(ServiceError::TooSoon("fio"), &cell);
         assert!(matches!(other, ServiceError::TooSoon("fio")));
+    }
+
+    #[test]
+    fn only_what_a_plan_uses_has_to_be_installed() {
+        let has = |program: &str, raid, cifs| programs(raid, cifs).any(|(name, _)| name == program);
+        assert!(has("smbd", false, true) && has("pdbedit", false, true));
+        assert!(!has("smbd", true, false) && has("mdadm", true, false));
+        assert!(!has("mdadm", false, true) && has("fio", false, false));
     }
 
     #[test]

@@ -11,17 +11,17 @@ use std::time::Duration;
 pub(crate) struct Smb;
 
 /// Its port, without NetBIOS.
-const PORT: u16 = 445;
+pub(crate) const PORT: u16 = 445;
 
 /// Signing and encryption need a key, which comes from a password. Only the nodes of the virtual
 /// network reach the server, so it is no secret.
-const PASSWORD: &str = "gigae";
+pub(crate) const PASSWORD: &str = "gigae";
 
 /// The server has the user that it runs as.
-const USER: &str = "root";
+pub(crate) const USER: &str = "root";
 
 /// The name of the exported directory.
-const SHARE: &str = "files";
+pub(crate) const SHARE: &str = "files";
 
 impl Service for Smb {
     fn spec(&self) -> &'static ServiceSpec {
@@ -129,7 +129,7 @@ fn state(directory: &Path) -> String {
 
 /// Whether copies are signed or encrypted is the client's choice. No printers, no NetBIOS, no
 /// `/etc/samba`.
-fn configuration(place: &ServerPlace<'_>) -> String {
+pub(crate) fn configuration(place: &ServerPlace<'_>) -> String {
     state(place.directory)
         + &format!(
             "server role = standalone server\n\

@@ -69,6 +69,7 @@ mod feature;
 mod impair;
 mod netns;
 mod node;
+mod outage;
 mod state;
 mod status;
 mod tool;

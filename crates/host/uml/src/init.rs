@@ -22,6 +22,9 @@ pub const HERE: &str = "/mnt/here";
 /// A guest's interface.
 pub const INTERFACE: &str = "vec0";
 
+/// Where a guest has its kernel's modules: `modprobe -d`.
+pub const MODULES_AT: &str = "/mnt/modules";
+
 /// Where Debian's package has the modules of its kernel.
 const MODULES: &str = "/usr/lib/uml/modules";
 
@@ -110,16 +113,16 @@ impl Machine<'_> {
              mount -t sysfs sysfs /sys\n\
              mount -t devtmpfs dev /dev 2>/dev/null || [ -e /dev/tty1 ]\n\
              for place in /mnt /run /tmp /var/tmp; do mount -t tmpfs tmpfs $place; done\n\
-             mkdir -p {SCRIPTS} {HERE} /mnt/modules/lib /run/lock\n\
+             mkdir -p {SCRIPTS} {HERE} {MODULES_AT}/lib /run/lock\n\
              mount --bind / {HERE}\n\
              mount -r -t hostfs -o {place} none {SCRIPTS}\n\
-             ln -s {MODULES} /mnt/modules/lib/modules\n\
+             ln -s {MODULES} {MODULES_AT}/lib/modules\n\
              echo 1 >/proc/sys/vm/overcommit_memory\n\
              ip link set lo up\n",
             place = self.place().display(),
         );
         for module in self.modules {
-            let _ = writeln!(text, "modprobe -d /mnt/modules {module}");
+            let _ = writeln!(text, "modprobe -d {MODULES_AT} {module}");
         }
         if let Some(link) = &self.link {
             let (ip, mtu) = (link.ip, link.mtu);
@@ -134,7 +137,7 @@ impl Machine<'_> {
                 text,
                 "mkdir {DISKS}\n\
                  mount -t hostfs -o {} none {DISKS}\n\
-                 modprobe -d /mnt/modules loop",
+                 modprobe -d {MODULES_AT} loop",
                 files.display()
             );
         }

@@ -36,7 +36,7 @@ mod reply;
 
 pub use error::GuestError;
 pub use guest::Guest;
-pub use init::{GuestLink, HERE, INTERFACE, Machine};
+pub use init::{GuestLink, HERE, INTERFACE, MODULES_AT, Machine};
 
 /// The programs that guests need, and Debian's package of each; the kernel is the first.
 pub const PROGRAMS: &[(&str, &str)] = &[

@@ -20,6 +20,9 @@ pub const LONGEST_REPETITION: f64 = 60.0;
 /// Longest delay of a link in microseconds: more than the way around the world.
 const MOST_DELAY_US: u64 = 200_000;
 
+/// Longest time in milliseconds that a link is down: clients wait longer before they give up.
+const MOST_DOWN_MS: u64 = 10_000;
+
 /// Beyond this a link is not one: control connections would break, too.
 const MOST_LOSS: f64 = 0.2;
 
@@ -189,7 +192,14 @@ impl LinkPlan {
         if self.delay_us.is_some() && self.queues > 1 {
             return Err("delay_us needs one queue; leave out queues".into());
         }
-        Ok(())
+        let single = !self.cable && self.delay_us.is_none() && self.links == 1;
+        match self.down_ms {
+            Some(_) if !single => Err("down_ms needs one link with the kernel's switch".into()),
+            Some(down) if !(1..=MOST_DOWN_MS).contains(&down) => {
+                Err(format!("down_ms must be from 1 to {MOST_DOWN_MS}"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -197,7 +207,7 @@ impl LinkPlan {
     /// Whether all but `loopback` is left out.
     fn is_plain(&self) -> bool {
         let shaped = self.rate_mbit.is_some() || self.buffer.is_some() || self.loss > 0.0;
-        !(self.cable || shaped || self.delay_us.is_some())
+        !(self.cable || shaped || self.delay_us.is_some() || self.down_ms.is_some())
             && (self.links, self.nodes, self.mtu, self.queues)
                 == (one_link(), two_nodes(), ethernet_mtu(), one_queue())
     }

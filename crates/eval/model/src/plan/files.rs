@@ -179,6 +179,10 @@ impl FilesPlan {
         if self.links.is_empty() || self.cells().is_empty() {
             return Err("no list may be empty, but for memory_mib".into());
         }
+        let goes_down = |name: &&String| plan.link[*name].down_ms.is_some();
+        if let Some(name) = self.links.iter().find(|name| several && goes_down(name)) {
+            return Err(format!("link '{name}' goes down for one client; leave out clients"));
+        }
         let cells = self.cells();
         cells.iter().try_for_each(|cell| check_size(cell.size, cell.files))?;
         cells.iter().try_for_each(|cell| possible(spec, cell))?;
@@ -275,6 +279,15 @@ impl Plan {
 
     /// Checks services and what papers printed of them; the error names the one that is wrong.
     pub(super) fn check_files(&self) -> Result<(), String> {
+        let used = self.experiment.iter().flat_map(|one| &one.links);
+        let used = used.chain(self.access.iter().flat_map(|one| &one.links));
+        let used = used.chain(self.metadata.iter().flat_map(|one| &one.links));
+        let mut used = used.chain(self.mount.iter().flat_map(|one| &one.links));
+        let goes_down =
+            |name: &&String| self.link.get(*name).is_some_and(|link| link.down_ms.is_some());
+        if let Some(name) = used.find(goes_down) {
+            return Err(format!("link '{name}' has down_ms, so it is for [[files]] only"));
+        }
         for files in &self.files {
             files.check(self).map_err(|why| format!("files '{}': {why}", files.service))?;
         }

@@ -100,7 +100,7 @@ pub struct Plan {
 }
 
 /// A virtual link.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkPlan {
     /// Both nodes back to back, without a switch, as in 003; cannot be shaped.
@@ -138,6 +138,10 @@ pub struct LinkPlan {
     /// absent: none, by the kernel's switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_us: Option<u64>,
+    /// Milliseconds that the port of the first node is down, once in the middle of each copy;
+    /// absent: never. Only `[[files]]` use such a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_ms: Option<u64>,
 }
 
 impl Default for LinkPlan {
@@ -154,6 +158,7 @@ impl Default for LinkPlan {
             buffer: None,
             loss: 0.0,
             delay_us: None,
+            down_ms: None,
         }
     }
 }

@@ -16,6 +16,9 @@ pub struct MountPlan {
     /// What mounts them; absent: NFS 4.2.
     #[serde(default = "newest")]
     pub systems: Vec<MountSystem>,
+    /// TCP connections of each mount, by NFS over the network; absent: one.
+    #[serde(default = "single", skip_serializing_if = "is_single")]
+    pub nconnect: Vec<u32>,
     /// What is done.
     pub tests: Vec<MountTest>,
     /// Repetitions of each cell; absent: the plan's.
@@ -116,7 +119,7 @@ impl MountPaperPlan {
     }
 }
 
-/// The first figure of NFS over the network that has all of these.
+/// The first figure of NFS over the network, by one connection, that has all of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MountSelector {
@@ -134,7 +137,8 @@ impl MountSelector {
         figures.iter().find(|one| {
             (one.cell.place, &one.link, &one.what)
                 == (MountPlace::Network, &self.link, &self.figure)
-                && one.cell.system != Some(MountSystem::Gigae)
+                && one.cell.system.is_some_and(MountSystem::is_nfs)
+                && one.cell.nconnect == 1
                 && one.cell.test.program() == self.program
         })
     }
@@ -142,6 +146,12 @@ impl MountSelector {
 
 fn network() -> Vec<MountPlace> {
     vec![MountPlace::Network]
+}
+fn single() -> Vec<u32> {
+    vec![1]
+}
+fn is_single(nconnect: &[u32]) -> bool {
+    nconnect == [1]
 }
 fn newest() -> Vec<MountSystem> {
     vec![MountSystem::Nfs42]
@@ -157,8 +167,13 @@ impl MountPlan {
                 _ => self.systems.iter().copied().map(Some).collect(),
             };
             for system in systems {
-                let of = |test: &MountTest| MountCell { place, system, test: test.clone() };
-                cells.extend(self.tests.iter().map(of));
+                for &nconnect in &self.nconnect {
+                    let of = |test: &MountTest| {
+                        let test = test.clone();
+                        MountCell { place, system, nconnect, test }
+                    };
+                    cells.extend(self.tests.iter().map(of));
+                }
             }
         }
         cells
@@ -168,6 +183,8 @@ impl MountPlan {
     pub(super) fn measures(&self, of: &MountSelector) -> bool {
         self.links.contains(&of.link)
             && self.places.contains(&MountPlace::Network)
+            && self.systems.iter().any(|system| system.is_nfs())
+            && self.nconnect.contains(&1)
             && self.tests.iter().any(|test| test.program() == of.program)
     }
 }

@@ -16,6 +16,13 @@ const FILES: [u64; 2] = [1, 64 << 10];
 /// How many times 1,024 files.
 const MOST_FILES: u32 = 256;
 
+/// Connections of a mount: the kernel takes no more.
+const CONNECTIONS: [u32; 2] = [1, 16];
+
+/// Openings and looks of two clients.
+const OPENINGS: [u32; 2] = [1, 1000];
+const LOOKS: [u32; 2] = [1, 20];
+
 /// Of the file system, this share is for files; the rest is its own.
 const USABLE: f64 = 0.85;
 
@@ -34,6 +41,18 @@ fn check(mount: &MountPlan, plan: &Plan) -> Result<(), String> {
     }
     if mount.systems.contains(&MountSystem::Gigae) && mount.places != [MountPlace::Network] {
         return Err("gigae mount is measured over the network only".into());
+    }
+    if !mount.nconnect.iter().all(|n| (CONNECTIONS[0]..=CONNECTIONS[1]).contains(n)) {
+        return Err(format!("nconnect must be from {} to {}", CONNECTIONS[0], CONNECTIONS[1]));
+    }
+    let by_network = mount.places == [MountPlace::Network];
+    let by_nfs = by_network && mount.systems.iter().all(|system| system.is_nfs());
+    if mount.nconnect.iter().any(|n| *n > 1) && !by_nfs {
+        return Err("nconnect is for NFS over the network; give it a [[mount]] of its own".into());
+    }
+    let two = |test: &MountTest| matches!(test, MountTest::TwoClients { .. });
+    if mount.tests.iter().any(two) && !by_network {
+        return Err("two-clients are over the network only".into());
     }
     mount.tests.iter().try_for_each(|test| check_test(test, &plan.guests))?;
     mount.cells().iter().try_for_each(|cell| check_memory(cell, &plan.guests))
@@ -66,6 +85,15 @@ fn check_test(test: &MountTest, guests: &GuestsPlan) -> Result<(), String> {
         }
         MountTest::Stat { files } if !(1..=MOST_FILES).contains(&files) => {
             return Err(format!("files of stat must be from 1 to {MOST_FILES}"));
+        }
+        MountTest::TwoClients { openings, looks } => {
+            for (what, value, [least, most]) in
+                [("openings", openings, OPENINGS), ("looks", looks, LOOKS)]
+            {
+                if !(least..=most).contains(&value) {
+                    return Err(format!("{what} must be from {least} to {most}"));
+                }
+            }
         }
         _ => {}
     }

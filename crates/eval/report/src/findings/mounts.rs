@@ -1,8 +1,8 @@
 //! Mounted file systems: what the network makes of creating small files, what a switch does, and
-//! `gigae mount` beside NFS.
+//! `gigae mount` beside NFS; what a second client sees.
 
 use super::access::cables_beside_switches;
-use gigae_eval_model::mount_figure::{MountFigure, MountPlace, MountSystem};
+use gigae_eval_model::mount_figure::{MountFigure, MountPlace, MountSystem, MountTest};
 use gigae_eval_model::number::{percent, short};
 use gigae_eval_model::results::Results;
 
@@ -33,8 +33,8 @@ pub(super) fn mounts(results: &Results) -> Vec<String> {
     let of = |one: &MountFigure| {
         let system = one.cell.system?;
         let local = creates(results, MountPlace::Localhost).find(|other| {
-            (&other.link, other.cell.system, &other.cell.test)
-                == (&one.link, one.cell.system, &one.cell.test)
+            (&other.link, other.cell.system, other.cell.nconnect, &other.cell.test)
+                == (&one.link, one.cell.system, one.cell.nconnect, &one.cell.test)
         })?;
         Some(format!(
             "By {} over the network, a guest creates {} files per second ({}), {} of the {} that the server itself creates by the same without a network, where client and server share a processor ({}).",
@@ -109,10 +109,38 @@ pub(super) fn own(results: &Results) -> Vec<String> {
     by(MountSystem::Gigae).filter_map(of).collect()
 }
 
+/// For each link: whether what one client has closed is what another one opens.
+pub(super) fn clients(results: &Results) -> Vec<String> {
+    let of = |one: &MountFigure| match one.cell.test {
+        MountTest::TwoClients { openings, .. } if one.unit == "openings" => {
+            let all = u64::from(openings) * one.repetitions.len() as u64;
+            let old: f64 = one.repetitions.iter().sum();
+            Some((one.link.clone(), old, format!("{} {old:.0} of {all}", one.cell.system?.title())))
+        }
+        _ => None,
+    };
+    let found: Vec<_> = results.mounts.iter().filter_map(of).collect();
+    let mut links: Vec<&String> = found.iter().map(|(link, ..)| link).collect();
+    links.dedup();
+    let say = |link: &String| {
+        let here = || found.iter().filter(|(other, ..)| other == link);
+        let each: Vec<&str> = here().map(|(.., words)| words.as_str()).collect();
+        let holds = match here().any(|(_, old, _)| *old > 0.0) {
+            true => "so not all of them have close-to-open",
+            false => "so all of them have close-to-open",
+        };
+        format!(
+            "Openings by a second client that read old contents of a file which the first one had closed: {}; {holds} ({link}; ground: mount, User-mode Linux).",
+            each.join(", ")
+        )
+    };
+    links.into_iter().map(say).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_eval_model::mount_figure::{GuestShare, MountCell, MountTest};
+    use gigae_eval_model::mount_figure::{GuestShare, MountCell};
     use gigae_eval_model::plan::LinkPlan;
     use gigae_eval_model::service::Ground;
 
@@ -121,7 +149,7 @@ mod tests {
         MountFigure {
             ground: Ground::Mount,
             link: link.into(),
-            cell: MountCell { place, system: Some(MountSystem::Nfs42), test },
+            cell: MountCell { place, system: Some(MountSystem::Nfs42), nconnect: 1, test },
             what: CREATE.into(),
             unit: "/s".into(),
             median,
@@ -187,6 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn openings_with_old_contents_of_all_systems_are_in_one_sentence() {
+        let mut results = gigae_eval_model::testing::first();
+        let of = |system, old: &[f64], unit: &str| {
+            let mut one = figure("switch", MountPlace::Network, old[0]);
+            one.cell.system = Some(system);
+            one.cell.test = MountTest::TwoClients { openings: 20, looks: 3 };
+            MountFigure { unit: unit.into(), repetitions: old.to_vec(), ..one }
+        };
+        results.mounts = vec![
+            of(MountSystem::Nfs3, &[0.0, 0.0], "openings"),
+            of(MountSystem::Nfs3, &[3.0], "s"),
+            of(MountSystem::Cifs, &[0.0], "openings"),
+        ];
+        let said = clients(&results);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains(": NFS 3 0 of 40, CIFS 0 of 20; so all"), "{said:?}");
+        results.mounts.push(of(MountSystem::Gigae, &[2.0], "openings"));
+        let said = clients(&results);
+        assert!(said[0].contains("gigae mount 2 of 20; so not all"), "{said:?}");
+    }
+
+    #[test]
     fn gigae_mount_is_compared_with_nfs_on_the_same_link_in_the_same_test() {
         let mut results = gigae_eval_model::testing::first();
         let by = |system, link: &str, files, median| {
@@ -194,6 +244,7 @@ mod tests {
             one.cell = MountCell {
                 place: MountPlace::Network,
                 system: Some(system),
+                nconnect: 1,
                 test: MountTest::Stat { files },
             };
             MountFigure { what: "stat, by name".into(), ..one }

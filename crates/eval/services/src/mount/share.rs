@@ -75,7 +75,11 @@ impl Probe {
     }
 
     /// Between both guests.
-    fn inside(&self, lab: &mut MountLab, interrupted: &AtomicBool) -> Result<f64, ServiceError> {
+    fn inside(
+        &self,
+        lab: &mut MountLab<'_>,
+        interrupted: &AtomicBool,
+    ) -> Result<f64, ServiceError> {
         let Self { program, port, answering, measuring, .. } = self;
         let ([client, server], _) = lab.ends();
         let start = format!(
@@ -184,7 +188,7 @@ pub fn outside(place: &MountNodes<'_>, interrupted: &AtomicBool) -> Result<Share
 }
 
 /// Measures all of it between the guests; the system call in the client.
-pub fn inside(lab: &mut MountLab, interrupted: &AtomicBool) -> Result<Share, ServiceError> {
+pub fn inside(lab: &mut MountLab<'_>, interrupted: &AtomicBool) -> Result<Share, ServiceError> {
     let ([..], [_, guest]) = lab.ends();
     let trip_us = trip(guest).inside(lab, interrupted)?;
     let stream = stream(guest).inside(lab, interrupted)?;

@@ -1,11 +1,14 @@
-//! How one guest shares its files and another one mounts them: NFS by their kernels, and
-//! `gigae share` with `gigae mount`.
+//! How one guest shares its files and another one mounts them: NFS by their kernels, smbd with the
+//! kernel's CIFS, and `gigae share` with `gigae mount`.
 
 use gigae_eval_model::mount_figure::MountSystem;
-use gigae_uml::{HERE, INTERFACE};
+use gigae_uml::{HERE, INTERFACE, MODULES_AT};
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use crate::own::{ETHERTYPE, SOCKET};
+use crate::service::ServerPlace;
+use crate::smb;
 
 /// Where the server has its file system.
 pub(super) const EXPORT: &str = "/mnt/disk";
@@ -15,6 +18,12 @@ pub(super) const MOUNTED: &str = "/mnt/files";
 
 /// The port of rpc.mountd, so that clients need not ask for it.
 const MOUNTD: u16 = 20048;
+
+/// Where smbd has its configuration and its state.
+const SAMBA: &str = "/run/smb";
+
+/// The kernel's CIFS, and the algorithms that it asks for: they sign, encrypt and identify.
+const CIFS_MODULES: &str = "hmac cmac ctr gcm ghash-generic sha512_generic cifs";
 
 /// What a script waits for, it looks at ten times a second, and gives up after so many times.
 const LOOKS: u32 = 300;
@@ -75,23 +84,78 @@ impl Server {
 
     /// Starts what shares the files, if that is not the kernel. It runs until the guest ends.
     pub(super) fn share_script(&self, system: MountSystem) -> Option<String> {
-        if system != MountSystem::Gigae {
-            return None;
+        match system {
+            MountSystem::Nfs42 | MountSystem::Nfs3 => None,
+            MountSystem::Cifs => Some(self.samba_script()),
+            MountSystem::Gigae => Some(self.own_script()),
         }
+    }
+
+    /// Starts smbd, configured as on the ground without mounts.
+    fn samba_script(&self) -> String {
+        let place = ServerPlace {
+            directory: Path::new(SAMBA),
+            log: &Path::new(SAMBA).join("log"),
+            export: Path::new(EXPORT),
+            ip: self.ip,
+            port: smb::PORT,
+            password: smb::PASSWORD,
+            interfaces: INTERFACE,
+            writable: true,
+        };
+        let (user, password, port) = (smb::USER, smb::PASSWORD, smb::PORT);
+        let start = format!("smbd --foreground --no-process-group --configfile {SAMBA}/conf");
+        let listens = format!("grep -qi ':{port:04x} 00000000:0000 0A' /proc/net/tcp");
+        format!(
+            "set -e\n\
+             mkdir -p {SAMBA}\n\
+             cat >{SAMBA}/conf <<'END'\n\
+             {configuration}END\n\
+             printf '{password}\\n{password}\\n' | pdbedit --configfile {SAMBA}/conf --create \
+             --password-from-stdin --user {user} >/dev/null\n\
+             {start}",
+            configuration = smb::configuration(&place),
+            start = background(&start, "smbd", &listens)
+        )
+    }
+
+    fn own_script(&self) -> String {
         let arguments = format!("--interface {INTERFACE} --ethertype {ETHERTYPE}");
         let rights = "--writable --trust-every-node";
         let start = format!("{} share {arguments} {rights} {EXPORT}", self.quoted());
-        Some(background(&start, "share", &format!("grep -q '{SOCKET}' /proc/net/unix")))
+        background(&start, "share", &format!("grep -q '{SOCKET}' /proc/net/unix"))
     }
 
-    /// Mounts the files in a guest; `local` is the server itself.
-    pub(super) fn mount_script(&self, system: MountSystem, local: bool) -> String {
+    /// Mounts the files in a guest; `local` is the server itself. Of NFS, the kernel must have made
+    /// all connections. CIFS goes by the server's own address in any case: smbd has no other.
+    pub(super) fn mount_script(&self, system: MountSystem, nconnect: u32, local: bool) -> String {
+        let (options, checked) = match nconnect {
+            1 => (String::new(), String::new()),
+            n => (
+                format!(",nconnect={n}"),
+                format!(
+                    "\nmade=$(grep -c xprt: /proc/self/mountstats)\n\
+                     [ $made -ge {n} ] || {{ echo $made of {n} connections; exit 1; }}"
+                ),
+            ),
+        };
         let ip = if local { Ipv4Addr::LOCALHOST } else { self.ip };
         match system {
-            MountSystem::Nfs42 => format!("mount -t nfs -o vers=4.2 {ip}:/ {MOUNTED}"),
+            MountSystem::Nfs42 => {
+                format!("mount -t nfs -o vers=4.2{options} {ip}:/ {MOUNTED}{checked}")
+            }
             MountSystem::Nfs3 => format!(
-                "mount -t nfs -o vers=3,nolock,proto=tcp,port=2049,mountproto=tcp,mountport={MOUNTD} \
-                 {ip}:{EXPORT} {MOUNTED}"
+                "mount -t nfs -o vers=3,nolock,proto=tcp,port=2049,mountproto=tcp,\
+                 mountport={MOUNTD}{options} {ip}:{EXPORT} {MOUNTED}{checked}"
+            ),
+            MountSystem::Cifs => format!(
+                "[ -e /proc/fs/cifs ] || modprobe -d {MODULES_AT} -a {CIFS_MODULES}\n\
+                 mount -i -t cifs -o ip={ip},username={user},password={password},vers=3.1.1 \
+                 //{ip}/{share} {MOUNTED}",
+                ip = self.ip,
+                user = smb::USER,
+                password = smb::PASSWORD,
+                share = smb::SHARE
             ),
             MountSystem::Gigae => {
                 let mac = self.mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -107,7 +171,7 @@ impl Server {
 /// Unmounts them, and waits for the program that has shown them, if there is one.
 pub(super) fn unmount_script(system: MountSystem) -> String {
     let wait = match system {
-        MountSystem::Nfs42 | MountSystem::Nfs3 => "",
+        MountSystem::Nfs42 | MountSystem::Nfs3 | MountSystem::Cifs => "",
         MountSystem::Gigae => {
             "while kill -0 $(cat /run/mount.pid) 2>/dev/null; do sleep 0.1; done\n"
         }
@@ -148,20 +212,20 @@ mod tests {
     #[test]
     fn version_3_asks_no_portmapper_and_version_4_has_its_own_root() {
         assert_eq!(
-            server().mount_script(MountSystem::Nfs42, false),
+            server().mount_script(MountSystem::Nfs42, 1, false),
             "mount -t nfs -o vers=4.2 198.18.0.130:/ /mnt/files"
         );
-        let third = server().mount_script(MountSystem::Nfs3, false);
+        let third = server().mount_script(MountSystem::Nfs3, 1, false);
         assert!(third.contains("nolock") && third.contains("mountport=20048"), "{third}");
         assert!(third.ends_with("198.18.0.130:/mnt/disk /mnt/files"), "{third}");
-        let local = server().mount_script(MountSystem::Nfs42, true);
+        let local = server().mount_script(MountSystem::Nfs42, 1, true);
         assert!(local.contains(" 127.0.0.1:/ "), "{local}");
         assert_eq!(server().share_script(MountSystem::Nfs3), None);
     }
 
     #[test]
     fn gigae_names_the_server_by_its_address_and_its_program_by_a_path_of_the_guest() {
-        let mount = server().mount_script(MountSystem::Gigae, false);
+        let mount = server().mount_script(MountSystem::Gigae, 1, false);
         let words = "'/mnt/here/opt/it'\\''s/gigae' mount --writable --interface vec0 --ethertype 0x88b5 \
                      02:00:00:80:00:02: /mnt/files ";
         assert!(mount.starts_with(words), "{mount}");
@@ -169,6 +233,35 @@ mod tests {
         assert!(share.contains("/gigae' share ") && share.contains(" /mnt/disk <"), "{share}");
         assert!(unmount_script(MountSystem::Gigae).contains("/run/mount.pid"));
         assert!(!unmount_script(MountSystem::Nfs42).contains("pid"));
+    }
+
+    #[test]
+    fn several_connections_are_asked_for_and_counted() {
+        for system in [MountSystem::Nfs42, MountSystem::Nfs3] {
+            let mount = server().mount_script(system, 4, false);
+            assert!(mount.contains(",nconnect=4 198.18.0.130:/"), "{mount}");
+            assert!(mount.contains("\n[ $made -ge 4 ] ||"), "{mount}");
+            assert!(!server().mount_script(system, 1, false).contains("connect"));
+        }
+    }
+
+    #[test]
+    fn samba_is_configured_as_without_mounts_and_the_kernel_mounts_it_by_itself() {
+        let share = server().share_script(MountSystem::Cifs).unwrap();
+        for line in [
+            "\npath = /mnt/disk\nread only = no\nEND\n",
+            "\ninterfaces = 198.18.0.130\n",
+            "\nprivate dir = /run/smb\n",
+            "\nprintf 'gigae\\ngigae\\n' | pdbedit ",
+            "grep -qi ':01bd 00000000:0000 0A' /proc/net/tcp",
+        ] {
+            assert!(share.contains(line), "{line}: {share}");
+        }
+        for local in [false, true] {
+            let mount = server().mount_script(MountSystem::Cifs, 1, local);
+            assert!(mount.contains("mount -i -t cifs -o ip=198.18.0.130,"), "{mount}");
+            assert!(mount.ends_with(" //198.18.0.130/files /mnt/files"), "{mount}");
+        }
     }
 
     #[test]
