@@ -186,6 +186,11 @@ fn config(args: &ServeArgs, file: &File) -> Result<ServeConfig, String> {
         let why = "--allow-files starts servers, which must not be root's, and with --allow-tuning this server stays root; leave out one of them";
         return Err(why.into());
     }
+    let one_port = args.one_port || file.one_port;
+    if files.is_some() && (one_port || limits.rate.is_some()) {
+        let why = "file servers keep to no rate and need ports of their own; start one 'gigae serve' with --allow-files and another one with --max-rate or --one-port";
+        return Err(why.into());
+    }
     let found = |named: &PathBuf| {
         let real = named.canonicalize().and_then(|real| real.read_dir().map(|_| real));
         let named = named.display();
@@ -200,7 +205,7 @@ fn config(args: &ServeArgs, file: &File) -> Result<ServeConfig, String> {
 fn can_keep_files(directory: &Path, confined: &Confined) -> Result<(), String> {
     let shown = directory.display();
     let place =
-        Place::lent(directory).map_err(|error| format!("--allow-files {shown}: {error}"))?;
+        Place::shared(directory).map_err(|error| format!("--allow-files {shown}: {error}"))?;
     place.sweep();
     FileStore::at(place, 0).map(drop).map_err(|error| match error {
         ServiceError::Store { source, .. } => format!(

@@ -5,7 +5,9 @@
 use gigae_confine::{Kernel, Landlock};
 use gigae_eval_model::results::Results;
 use gigae_eval_model::service::{Direction, OWN};
-use gigae_eval_session::control::{self, FilesReply, FilesRequest, Key, Reply, Request, Session};
+use gigae_eval_session::control::{
+    self, FilesReply, FilesRequest, FilesServing, Key, Reply, Request, Session,
+};
 use gigae_fabric::{Fabric, testing, tests};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -26,7 +28,10 @@ fn main() {
         another_machine_serves_files_only_if_its_owner_allows_it,
         a_server_says_what_is_wrong_with_its_directory,
         jobs_that_ask_for_too_much_are_refused_and_the_session_goes_on,
-        a_client_that_fills_the_disk_ends_its_server,
+        a_client_that_fills_the_disk_is_sent_away_even_if_it_never_pauses,
+        what_was_measured_counts_when_the_time_of_a_client_is_over,
+        a_network_without_ipv4_leaves_file_services_out,
+        what_a_client_sends_is_removed_whatever_its_permissions,
         only_the_run_logs_in_and_it_reads_nothing_outside_of_its_directory,
         a_client_that_is_killed_leaves_no_server_and_no_file,
         a_server_that_is_interrupted_or_ended_leaves_no_file
@@ -128,9 +133,12 @@ impl Machines {
     }
 
     fn eval(&self) -> Command {
+        self.eval_with(&self.fabric.node(2).ipv4.to_string())
+    }
+
+    fn eval_with(&self, peer: &str) -> Command {
         let mut command = self.command(1);
-        let peer = self.fabric.node(2).ipv4.to_string();
-        command.args(["eval", "--nic", "eth0", "--peer", &peer, "--key"]).arg(self.path("key"));
+        command.args(["eval", "--nic", "eth0", "--peer", peer, "--key"]).arg(self.path("key"));
         command.arg("--plan").arg(self.path("plan.toml")).arg("--out").arg(self.path("out"));
         command.env("TMPDIR", self.place.path());
         command
@@ -147,6 +155,18 @@ impl Machines {
         let key = Key::read(&self.path("key")).unwrap();
         let _inside = self.fabric.node(1).enter().unwrap();
         control::connect(&self.fabric.node(2).ipv4.to_string(), &key, &mut |_| true).unwrap()
+    }
+
+    /// Whether a file can be sent to a server of files by FTP.
+    fn sends(&self, at: &FilesServing, file: &str, to: &str) -> bool {
+        self.curl(at, file, to).status().unwrap().success()
+    }
+
+    fn curl(&self, at: &FilesServing, file: &str, to: &str) -> Command {
+        let mut curl = self.fabric.node(1).command("curl").unwrap();
+        curl.args(["--silent", "--user", &format!("anonymous:{}", at.password), "--upload-file"]);
+        curl.arg(file).arg(format!("ftp://{}:{}/{to}", at.ip, at.port)).stdout(Stdio::null());
+        curl
     }
 
     /// What is in the lent directory.
@@ -224,21 +244,15 @@ fn services_of_another_machine_are_measured_and_every_copy_is_compared() {
 fn another_machine_serves_files_only_if_its_owner_allows_it() {
     let machines = Machines::new("peer_refused", &plan(&files("ftp", "sizes = [1000]")));
     let lent = machines.lent();
-    for (options, words) in [
-        (&[][..], "start 'gigae serve --allow-files DIR' on 198.18.0.2"),
-        (&["--allow-files", &lent, "--max-rate", "100mbit"], "--max-rate"),
-        (&["--allow-files", &lent, "--one-port"], "--one-port"),
-    ] {
-        let serving = machines.serve(options);
-        serving.wait_for_line("confined to");
-        let results = machines.results(&machines.eval().output().unwrap());
-        assert!(results.files.is_empty());
-        let skipped = results.skipped.iter().find(|one| one.transport == "ftp").unwrap();
-        assert!(skipped.reason.contains(words), "{skipped:?}");
-        assert_eq!(skipped.reason.lines().count(), 1, "{skipped:?}");
-        machines.wait_for_nothing(&serving);
-        std::fs::remove_dir_all(machines.path("out")).unwrap();
-    }
+    let serving = machines.serve(&[]);
+    serving.wait_for_line("confined to");
+    let results = machines.results(&machines.eval().output().unwrap());
+    assert!(results.files.is_empty());
+    let skipped = results.skipped.iter().find(|one| one.transport == "ftp").unwrap();
+    let words = "start 'gigae serve --allow-files DIR' on 198.18.0.2";
+    assert!(skipped.reason.contains(words), "{skipped:?}");
+    assert_eq!(skipped.reason.lines().count(), 1, "{skipped:?}");
+    drop(serving);
     let serving = machines.serve(&["--allow-files", &lent]);
     serving.wait_for_line("confined to");
     std::fs::remove_file(machines.path("key")).unwrap();
@@ -272,6 +286,9 @@ fn a_server_says_what_is_wrong_with_its_directory() {
     let config = machines.path("serve.toml").display().to_string();
     std::fs::write(&config, format!("allow_tuning = true\nallow_files = \"{lent}\"\n")).unwrap();
     fails(&["--config", &config], "--allow-tuning");
+    for other in [&["--one-port"][..], &["--max-rate", "100mbit"]] {
+        fails(&[&["--allow-files", &lent], other].concat(), "start one 'gigae serve' with");
+    }
 }
 
 fn ask(session: &mut Session, request: FilesRequest) -> Reply {
@@ -344,6 +361,11 @@ fn only_the_run_logs_in_and_it_reads_nothing_outside_of_its_directory() {
     let outside = machines.path("plan.toml");
     std::fs::set_permissions(&outside, PermissionsExt::from_mode(0o644)).unwrap();
     let outside = outside.display().to_string();
+    // The server's user owns it, and it is in the directory that the server may write to.
+    let owners = machines.path("lent/owners");
+    std::fs::write(&owners, "private").unwrap();
+    chown(&owners, Some(NOBODY), None).unwrap();
+    let owners = owners.display().to_string();
     for service in ["ftp", "rsync"] {
         let reply = ask(&mut session, serve_request(service, &[(1000, 1)], None));
         let Reply::Files(FilesReply::Serving(at)) = reply else { panic!("{reply:?}") };
@@ -374,12 +396,29 @@ fn only_the_run_logs_in_and_it_reads_nothing_outside_of_its_directory() {
             for file in [format!("/{outside}"), "../../../plan.toml".into()] {
                 assert!(!fetch(&at.password, &file).1, "{service}: {file}");
             }
+            for file in [format!("/{owners}"), "/proc/self/status".into(), "/etc/hostname".into()] {
+                assert!(!fetch(&at.password, &format!("/{file}")).1, "{service}: {file}");
+            }
+        } else {
+            serving.wait_for_line("without Landlock");
+        }
+        if service == "ftp" {
+            assert!(!machines.sends(&at, &outside, "in/1000"), "the job sends nothing");
+            assert_eq!(session.ask(&Request::Cancel, PATIENCE).unwrap(), Reply::Cancelled);
+            let reply = ask(&mut session, serve_request("ftp", &[(1000, 1)], Some(1000)));
+            let Reply::Files(FilesReply::Serving(at)) = reply else { panic!("{reply:?}") };
+            assert!(machines.sends(&at, &outside, "in/1000"));
+            if Kernel::look().landlock >= Landlock::Files {
+                let elsewhere = machines.path("lent/elsewhere").display().to_string();
+                let sent = machines.sends(&at, &outside, &format!("/{elsewhere}"));
+                assert!(!sent && !Path::new(&elsewhere).exists());
+            }
         }
         assert_eq!(session.ask(&Request::Cancel, PATIENCE).unwrap(), Reply::Cancelled);
     }
 }
 
-fn a_client_that_fills_the_disk_ends_its_server() {
+fn a_client_that_fills_the_disk_is_sent_away_even_if_it_never_pauses() {
     let machines = Machines::new("peer_full", &plan(""));
     // A disk that only the server sees, and that goes with it.
     let script = "mount -t tmpfs -o size=64m,uid=65534 gigae \"$1\"; shift; exec \"$@\"";
@@ -388,25 +427,90 @@ fn a_client_that_fills_the_disk_ends_its_server() {
     command.arg(machines.path("gigae")).stderr(Stdio::piped());
     let serving = machines.serve_by(command, &["--allow-files", &machines.lent()]);
     serving.wait_for_line("confined to");
-    let mut session = machines.session();
-    let much = serve_request("ftp", &[(1000, 1)], Some(60_000_000));
-    assert!(refusal(ask(&mut session, much)).contains("make room"));
-    let reply = ask(&mut session, serve_request("ftp", &[(1000, 1)], Some(1000)));
-    let Reply::Files(FilesReply::Serving(at)) = reply else { panic!("{reply:?}") };
-    // It sends far more than it has said.
     let large = machines.path("large");
     std::fs::write(&large, vec![1; 60_000_000]).unwrap();
-    let mut curl = machines.fabric.node(1).command("curl").unwrap();
-    curl.args(["--silent", "--user", &format!("anonymous:{}", at.password), "--upload-file"]);
-    curl.arg(large).arg(format!("ftp://{}:{}/in/large", at.ip, at.port)).stdout(Stdio::null());
-    let mut curl = curl.spawn().unwrap();
-    // Nobody has asked.
-    let why = refusal(session.receive(PATIENCE).unwrap());
-    assert!(why.contains("has room for") && why.lines().count() == 1, "{why}");
-    until("the server's end", || machines.servers(&serving).is_empty());
-    curl.wait().unwrap();
-    drop(session);
-    serving.wait_for_line("client ");
+    let large = large.display().to_string();
+    for pauses in [true, false] {
+        let mut session = machines.session();
+        let much = serve_request("ftp", &[(1000, 1)], Some(60_000_000));
+        assert!(refusal(ask(&mut session, much)).contains("make room"));
+        let reply = ask(&mut session, serve_request("ftp", &[(1000, 1)], Some(1000)));
+        let Reply::Files(FilesReply::Serving(at)) = reply else { panic!("{reply:?}") };
+        // It sends far more than it has said.
+        let mut curl = machines.curl(&at, &large, "in/large").spawn().unwrap();
+        let reply = loop {
+            if !pauses {
+                session.send(&Request::Files(FilesRequest::End)).unwrap();
+            }
+            match session.receive(PATIENCE).unwrap() {
+                Reply::Failed { reason, .. } => assert!(reason.contains("has begun"), "{reason}"),
+                other => break other,
+            }
+        };
+        let Reply::Over { reason } = reply else { panic!("{reply:?}") };
+        assert!(reason.contains("filled the disk") && reason.lines().count() == 1, "{reason}");
+        until("the server's end", || machines.servers(&serving).is_empty());
+        curl.wait().unwrap();
+        drop(session);
+        serving.wait_for_line("filled the disk");
+    }
+}
+
+fn what_was_measured_counts_when_the_time_of_a_client_is_over() {
+    let machines = Machines::new("peer_time", &long_plan());
+    let more = ["--allow-files", &machines.lent(), "--max-duration", "15s"];
+    let serving = machines.serve(&more);
+    serving.wait_for_line("confined to");
+    let results = machines.results(&machines.eval().output().unwrap());
+    assert!(!results.series.is_empty() && results.files.is_empty(), "{results:?}");
+    let over = results.skipped.iter().find(|one| one.reason.contains("--max-duration")).unwrap();
+    assert_eq!(over.reason.lines().count(), 1, "{over:?}");
+    machines.wait_for_nothing(&serving);
+}
+
+fn a_network_without_ipv4_leaves_file_services_out() {
+    let machines = Machines::new("peer_v6", &plan(&files("ftp", "sizes = [1000]")));
+    for node in [1, 2] {
+        let mut ip = machines.fabric.node(node).command("ip").unwrap();
+        assert!(ip.args("-4 address flush dev eth0".split(' ')).status().unwrap().success());
+    }
+    let serving = machines.serve(&["--allow-files", &machines.lent()]);
+    serving.wait_for_line("confined to");
+    let peer = machines.fabric.node(2).ipv6.to_string();
+    let results = machines.results(&machines.eval_with(&peer).output().unwrap());
+    assert!(!results.series.is_empty() && results.files.is_empty(), "{results:?}");
+    let skipped = results.skipped.iter().find(|one| one.reason.contains("IPv4")).unwrap();
+    assert_eq!(skipped.reason.lines().count(), 1, "{skipped:?}");
+}
+
+fn what_a_client_sends_is_removed_whatever_its_permissions() {
+    let machines = Machines::new("peer_modes", &plan(""));
+    let serving = machines.serve(&["--allow-files", &machines.lent()]);
+    serving.wait_for_line("confined to");
+    let tree = machines.path("tree");
+    std::fs::create_dir_all(tree.join("closed/below")).unwrap();
+    std::fs::write(tree.join("closed/below/file"), "x").unwrap();
+    for directory in ["closed/below", "closed"] {
+        let closed = PermissionsExt::from_mode(0o000);
+        std::fs::set_permissions(tree.join(directory), closed).unwrap();
+    }
+    for ends in ["cancelled", "dropped"] {
+        let mut session = machines.session();
+        let reply = ask(&mut session, serve_request("rsync", &[(1000, 1)], Some(1000)));
+        let Reply::Files(FilesReply::Serving(at)) = reply else { panic!("{reply:?}") };
+        let mut rsync = machines.fabric.node(1).command("rsync").unwrap();
+        rsync.env("RSYNC_PASSWORD", &at.password).args(["--recursive", "--perms"]);
+        rsync.arg(&tree).arg(format!("rsync://gigae@{}:{}/files/in/", at.ip, at.port));
+        assert!(rsync.status().unwrap().success());
+        let there = |kept: &PathBuf| kept.join("export/in/tree").exists();
+        assert!(machines.kept().iter().any(there), "{:?}", machines.kept());
+        if ends == "cancelled" {
+            assert_eq!(session.ask(&Request::Cancel, PATIENCE).unwrap(), Reply::Cancelled);
+            assert!(!machines.kept().iter().any(there), "{:?}", machines.kept());
+        }
+        drop(session);
+        machines.wait_for_nothing(&serving);
+    }
 }
 
 /// Starts a run whose transfer takes long, and waits for its server.

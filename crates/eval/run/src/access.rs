@@ -135,7 +135,7 @@ impl Running<'_> {
     ) -> Result<Served, ServiceError> {
         let code = by_name(service).expect("the plan was checked");
         let [node, client] = &here.nodes;
-        let rights = Rights { limit: None, writable: true };
+        let rights = Rights { writable: true, ..Rights::default() };
         let mut server = FileServer::start(
             code,
             (&node.clone().into(), here.cpus[0]),

@@ -29,7 +29,7 @@ use gigae_eval_services::peer::PeerServer;
 use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_services::store::{FileStore, Place, StoredFile, is_kept};
-use gigae_eval_services::{ServiceError, answer, by_name, installed};
+use gigae_eval_services::{ServiceError, by_name, installed};
 use gigae_eval_session::control::Session;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::{Fabric, Node};
@@ -96,7 +96,7 @@ impl FilesOnLink<'_> {
     }
 }
 
-impl Running<'_> {
+impl<'run> Running<'run> {
     /// Before anything is measured: removes what killed runs have left, and refuses to begin
     /// without the programs and the room that the plan needs. Between machines, a service whose
     /// programs are missing is left out later.
@@ -137,7 +137,14 @@ impl Running<'_> {
             sizes.iter().map(|&(size, files)| store.create(size, files)).collect();
         let files = files.map_err(RunError::Service)?;
         let cpus = [stage.answering_cpu, stage.site.cpu];
-        let clients = clients(stage).map_err(RunError::Service)?;
+        let clients = match clients(stage) {
+            Ok(clients) => clients,
+            Err(error) => {
+                self.skip_service(link, "file services", None, &error.to_string());
+                self.store = Some(store);
+                return Ok(());
+            }
+        };
         let down = planned.and_then(|name| self.plan.link[name].down_ms);
         let down = down.map(Duration::from_millis);
         self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
@@ -167,6 +174,13 @@ impl Running<'_> {
                     self.keep_files(link, group, &about, &own);
                 }
                 Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
+                // What was measured before counts.
+                Err(error) if error.is_lost() => {
+                    let why = format!("the other machine ended the run: {error}");
+                    self.skip_service(link, "file services, the rest", None, &why);
+                    self.lost = true;
+                    break;
+                }
                 Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
                 Err(error) => {
                     let first = &group[0].cell;
@@ -247,7 +261,7 @@ impl Running<'_> {
             here.files.iter().try_for_each(|file| here.store.forget(file))?;
         }
         let node = fabric.node(2);
-        let rights = Rights { limit, writable: sends(group) };
+        let rights = Rights { limit, writable: sends(group), fenced: false };
         let at = (&node.clone().into(), here.cpus[0]);
         let server = FileServer::start(service, at, here.store, rights, self.interrupted)?;
         self.same_congestion_control(link, &node, &client_nodes(fabric));
@@ -261,7 +275,10 @@ impl Running<'_> {
         here: &FilesOnLink<'_>,
         session: &'a mut Session,
         group: &[Gathered],
-    ) -> Result<Box<dyn ServingEnd + 'a>, ServiceError> {
+    ) -> Result<Box<dyn ServingEnd + 'a>, ServiceError>
+    where
+        'run: 'a,
+    {
         let first = &group[0].cell;
         let service = by_name(&first.service).expect("the plan was checked");
         if first.memory.is_some() {
@@ -273,11 +290,14 @@ impl Running<'_> {
             let puts: Vec<_> = puts.map(|one| (one.cell.clone(), one.times)).collect();
             kept(&puts) + puts.iter().map(|(cell, _)| copies(cell)).max().unwrap_or(0)
         });
-        let server = PeerServer::start(session, service, here.store, &here.files, sent)?;
-        self.skip_service(link, "file services, TCP as ours", None, ROUTES);
         // A client that is missing costs its service only.
-        client::client_version(service, self.interrupted)
-            .map_err(|error| ServiceError::Unavailable(error.to_string()))?;
+        client::client_version(service, self.interrupted).map_err(|error| {
+            let missing = matches!(error, ServiceError::Missing { .. });
+            if missing { ServiceError::Unavailable(error.to_string()) } else { error }
+        })?;
+        let (store, files, interrupted) = (here.store, &here.files, self.interrupted);
+        let server = PeerServer::start(session, service, store, files, sent, interrupted)?;
+        self.skip_service(link, "file services, TCP as ours", None, ROUTES);
         Ok(Box::new(server))
     }
 
@@ -521,7 +541,7 @@ fn client_nodes(fabric: &Fabric) -> Vec<Node> {
 fn clients(stage: &Stage) -> Result<Vec<Host>, ServiceError> {
     match &stage.fabric {
         Some(fabric) => Ok(client_nodes(fabric).into_iter().map(Host::from).collect()),
-        None => Ok(vec![answer::this_host(&stage.site, "file services")?]),
+        None => Ok(vec![Host::this(&stage.site)?]),
     }
 }
 

@@ -96,7 +96,7 @@ impl Running<'_> {
         let code = by_name(service).expect("the plan was checked");
         let (node, client) = (here.fabric.node(2), here.fabric.node(1));
         let [serving, asking] = here.cpus;
-        let rights = Rights { limit: None, writable: true };
+        let rights = Rights { writable: true, ..Rights::default() };
         let mut server = FileServer::start(
             code,
             (&node.clone().into(), serving),

@@ -47,6 +47,8 @@ pub(crate) struct Running<'a> {
     pub(crate) guests: Vec<GuestShare>,
     /// The files of file services, once a link has needed them.
     pub(crate) store: Option<FileStore>,
+    /// Whether the other machine has ended the session.
+    pub(crate) lost: bool,
     pub(crate) timer: TimerCost,
     pub(crate) overhead: Overhead,
     pub(crate) random: oorandom::Rand32,

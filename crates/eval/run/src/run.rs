@@ -46,6 +46,7 @@ pub fn run(
         mounts: Vec::new(),
         guests: Vec::new(),
         store: None,
+        lost: false,
         plan: &config.plan,
         timer: clock::timer_cost(),
         overhead: clock::overhead(),
@@ -215,7 +216,7 @@ impl Running<'_> {
             .and_then(|()| self.access(&stage, name, planned))
             .and_then(|()| self.metadata(&stage, name, planned))
             .and_then(|()| self.mounts(&stage, name, planned));
-        if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok()) {
+        if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok() && !self.lost) {
             outcome = self.tuned(name, &mut stage, tune, tuned);
         }
         drop(saved);

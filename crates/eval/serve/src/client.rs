@@ -24,7 +24,7 @@ use gigae_eval_session::tune::Tuner;
 use gigae_eval_soak::answer;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tracing::trace;
@@ -50,7 +50,7 @@ pub(super) struct ServeContext<'a> {
     /// Whether settings may be changed.
     pub(super) tuning: bool,
     /// Where clients may have files, if they may.
-    pub(super) files: Option<&'a PathBuf>,
+    pub(super) files: Option<&'a Path>,
     pub(super) counts: &'a Counts,
     pub(super) interrupted: &'a AtomicBool,
 }
@@ -62,7 +62,6 @@ pub(super) fn serve(session: &mut Session, context: &ServeContext<'_>) -> Result
     let begin = Instant::now();
     let files_policy = FilesPolicy {
         directory: context.files,
-        limited: limits.rate.is_some(),
         until: limits.seconds.map(|most| begin + Duration::from_secs_f64(most)),
     };
     // All are the client's: what it changes of them, and its files, end with it.

@@ -88,7 +88,7 @@ pub fn serve(
     let (sender, events) = channel();
     let ServeConfig { limits, programs, tuning, ref files, .. } = config;
     let files = files.clone();
-    let files = files.as_ref();
+    let files = files.as_deref();
     let context = ServeContext { site, limits, programs, tuning, files, counts, interrupted };
     let event_sender = EventSender { sender, waker };
     std::thread::scope(|scope| {

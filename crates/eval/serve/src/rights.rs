@@ -2,10 +2,10 @@
 
 use super::ServeConfig;
 use gigae_confine::{CapabilitySet, Confined, Confinement, Ports, lift_limits};
+use gigae_eval_services::fence::{self, PROGRAMS};
 use gigae_eval_session::programs;
 use gigae_eval_session::programs::process;
 use std::io;
-use std::path::PathBuf;
 
 /// What measuring takes: attaching an XDP program, raw frames and ICMP, loading the program. What
 /// the process does not have it cannot keep; it measures without it.
@@ -14,22 +14,6 @@ const MEASURING: CapabilitySet =
 
 /// Who a server of root's becomes: this user if the machine has it, else `nobody`.
 const USER: &str = "gigae-serve";
-
-/// What file servers and the C library read about this machine. Not all of `/etc`: a client that
-/// has logged in may read what its server may read.
-const ABOUT_THIS_MACHINE: [&str; 8] = [
-    "/etc/group",
-    "/etc/hosts",
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
-    "/etc/protocols",
-    "/etc/services",
-];
-
-/// Where the libraries of other programs lie, and the shell that ends them.
-const LIBRARIES: [&str; 5] = ["/bin", "/usr", "/lib", "/lib64", "/nix/store"];
 
 /// Confines this process, which must have one thread, for good. `one_port` as in `--one-port`.
 pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
@@ -59,17 +43,13 @@ pub fn confine(config: &ServeConfig, one_port: bool) -> io::Result<Confined> {
     }
     if config.programs {
         let files = programs::all().iter().filter_map(|one| process::find(one.form().files[1]));
-        let places = files.chain(LIBRARIES.map(Into::into));
+        let places = files.chain(PROGRAMS.map(Into::into));
         needs = places.fold(needs, Confinement::run);
         // iperf3 and netperf make files there.
         needs = needs.read("/etc").read("/dev").write("/dev/null").write("/tmp");
     }
     if let Some(directory) = &config.files {
-        let own = std::env::current_exe()?;
-        let places = LIBRARIES.iter().map(PathBuf::from).chain([own]);
-        needs = places.fold(needs, Confinement::run);
-        needs = ABOUT_THIS_MACHINE.iter().fold(needs, Confinement::read);
-        needs = needs.read("/dev/urandom").write("/dev/null").write(directory);
+        needs = fence::needs(needs, directory)?;
     }
     let has = rustix::thread::capabilities(None)?.permitted;
     needs.keep(kept & has).apply()

@@ -1,5 +1,5 @@
 //! The answering end of file services: one server at a time, from the closed list of services, in a
-//! directory that the machine's owner lends.
+//! directory that the machine's owner names.
 
 use crate::by_name;
 use crate::error::ServiceError;
@@ -9,28 +9,25 @@ use crate::serving::ServingEnd;
 use crate::store::{FileStore, Place};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::file_job::{FileJob, room};
-use gigae_eval_session::control::answering::{failed, next};
+use gigae_eval_session::control::answering::failed;
 use gigae_eval_session::control::{
     ControlError, FilesReply, FilesRequest, FilesServing, Reply, Request, Session,
 };
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the disk and the server are looked at while clients transfer.
 const WATCH: Duration = Duration::from_millis(200);
 
-/// No transfer takes longer: 1.8 GB at the rate that clients give up at.
-const LONGEST_TRANSFER: Duration = Duration::from_secs(3600);
+/// Time for the rest of a request whose beginning is there.
+const REST: Duration = Duration::from_secs(4);
 
-/// What the server's owner allows, and what keeps a file server from being reached.
+/// What the server's owner allows.
 #[derive(Clone, Copy, Debug)]
 pub struct FilesPolicy<'a> {
     /// The directory for the files, if there is one.
-    pub directory: Option<&'a PathBuf>,
-    /// A rate, which servers of files do not keep.
-    pub limited: bool,
+    pub directory: Option<&'a Path>,
     /// When the session has to end.
     pub until: Option<Instant>,
 }
@@ -44,19 +41,10 @@ impl FilesPolicy<'_> {
                 "its owner allows no file services; start 'gigae serve --allow-files DIR' on {host}"
             ));
         };
-        let why = match &site.shared_port {
-            _ if self.limited => "file services keep to no rate (--max-rate)",
-            Some(_) => "file services need ports of their own (--one-port)",
-            None => {
-                return Place::lent(directory).map_err(|error| {
-                    let directory = directory.display();
-                    format!(
-                        "cannot use '{directory}': {error}; start 'gigae serve --allow-files' on {host} again"
-                    )
-                });
-            }
-        };
-        Err(format!("{why}; start another 'gigae serve --allow-files DIR' on {host}"))
+        Place::shared(directory).map_err(|error| {
+            let directory = directory.display();
+            format!("cannot use '{directory}': {error}; start 'gigae serve --allow-files' on {host} again")
+        })
     }
 }
 
@@ -83,16 +71,20 @@ pub fn answer(
         Err(error) => return Ok(reply_to(&error)),
     };
     session.send(&Reply::Files(FilesReply::Serving(Box::new(serving))))?;
-    loop {
+    let ended = loop {
         let request = match watch(session, &place, policy.until, interrupted)? {
             Watched::Request(request) => request,
-            Watched::Refused(why) => return Ok(Some(failed(&why))),
+            // A client that has filled the disk is not asked to go on.
+            Watched::Refused(reason) => {
+                session.send(&Reply::Over { reason: reason.clone() })?;
+                return Err(ControlError::Over(reason));
+            }
             Watched::Interrupted => return Ok(None),
         };
         let reply = match request {
             Request::Files(request) => step(&mut server, store, request),
-            Request::Cancel => return Ok(Some(Reply::Cancelled)),
-            _ => return Ok(Some(failed("a file server is running; end it first"))),
+            Request::Cancel => break Reply::Cancelled,
+            _ => break failed("a file server is running; end it first"),
         };
         match reply {
             Ok(reply) => session.send(&Reply::Files(reply))?,
@@ -101,6 +93,12 @@ pub fn answer(
                 None => return Ok(None),
             },
         }
+    };
+    drop(server);
+    // The next server needs the room.
+    match store.clear_uploads() {
+        Ok(()) => Ok(Some(ended)),
+        Err(error) => Ok(reply_to(&error)),
     }
 }
 
@@ -117,8 +115,12 @@ fn prepare(
     interrupted: &AtomicBool,
 ) -> Result<(), ServiceError> {
     let there = |file: &(u64, u32)| kept.as_ref().is_some_and(|store| store.made(*file).is_some());
-    let present = job.files.iter().filter(|file| there(file));
-    let present = present.map(|&(size, files)| room(size, files)).sum();
+    let (present, new): (Vec<_>, Vec<_>) = job.files.iter().copied().partition(there);
+    // What an earlier job has made stays.
+    let kept_files = kept.as_ref().map_or_else(Vec::new, FileStore::sizes);
+    let all = FileJob { files: [kept_files, new].concat(), ..job.clone() };
+    all.check().map_err(ServiceError::Unavailable)?;
+    let present = present.iter().map(|&(size, files)| room(size, files)).sum();
     place.has_room(job.bytes().saturating_sub(present))?;
     if kept.is_none() {
         *kept = Some(FileStore::at(place.clone(), 0)?);
@@ -147,8 +149,8 @@ fn start<'a>(
             "{title}: {program} {why}, and 'gigae serve' has given up root; leave out --peer for it"
         )));
     }
-    let host = this_host(site, title)?;
-    let rights = Rights { limit: None, writable: job.sent.is_some() };
+    let host = Host::this(site)?;
+    let rights = Rights { limit: None, writable: job.sent.is_some(), fenced: true };
     let server = FileServer::start(service, (&host, site.cpu), store, rights, interrupted)?;
     let hashes = job.files.iter().filter_map(|file| Some(store.made(*file)?.hash())).collect();
     let (version, file_system) = server.about();
@@ -157,48 +159,35 @@ fn start<'a>(
     Ok((server, FilesServing { ip, mac, port, password, version, file_system, hashes }))
 }
 
-/// This machine as an end of file services.
-pub fn this_host(site: &Site, title: &str) -> Result<Host, ServiceError> {
-    match site.ip {
-        IpAddr::V4(ip) => {
-            Ok(Host::this(ip, site.mac, site.interfaces().map(str::to_owned).collect()))
-        }
-        IpAddr::V6(_) => Err(ServiceError::Unavailable(format!(
-            "{title}: file services need IPv4; give {} an address",
-            site.interface
-        ))),
-    }
-}
-
 /// What came while the client was waited for.
 enum Watched {
     Request(Request),
-    /// The server has to end, for this reason.
+    /// The session has to end, for this reason.
     Refused(String),
     Interrupted,
 }
 
-/// Waits for a request, and looks after the disk meanwhile: whoever has the password can fill it.
+/// Waits for a request, and looks after time and disk, also between two requests that follow at
+/// once: a client can send more than it has said.
 fn watch(
     session: &mut Session,
     place: &Place,
     until: Option<Instant>,
     interrupted: &AtomicBool,
 ) -> Result<Watched, ControlError> {
-    let begun = Instant::now();
     loop {
-        match next(session, WATCH, interrupted) {
-            Ok(Some(request)) => return Ok(Watched::Request(request)),
-            Ok(None) => return Ok(Watched::Interrupted),
-            Err(ControlError::Silent(_)) if begun.elapsed() < LONGEST_TRANSFER => {}
-            Err(error) => return Err(error),
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(Watched::Interrupted);
         }
         if until.is_some_and(|until| Instant::now() > until) {
             let why = "its owner allows no more time for a client (--max-duration)";
             return Ok(Watched::Refused(why.into()));
         }
         if let Err(error) = place.has_room(0) {
-            return Ok(Watched::Refused(error.to_string()));
+            return Ok(Watched::Refused(format!("clients have filled the disk: {error}")));
+        }
+        if session.readable(WATCH)? {
+            return session.receive(REST).map(Watched::Request);
         }
     }
 }

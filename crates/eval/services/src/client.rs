@@ -12,7 +12,7 @@ use gigae_eval_model::service::{Connection, Direction, Sink};
 use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::programs::process::{ProgramProcess, last_line};
 use gigae_host::affinity;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ pub fn fetch(
             (0..cell.clients).map(copy).collect::<Result<_, ServiceError>>()?
         }
     };
-    let (null, source) = (Path::new("/dev/null"), store.export().join(&file.name));
+    let source = store.export().join(&file.name);
     let sends = (cell.direction == Direction::Put).then_some(source.as_path());
     let at_server = if sends.is_some() { format!("{UPLOADS}/{sent}") } else { file.name.clone() };
     let interfaces: Vec<String> =
@@ -109,7 +109,7 @@ pub fn fetch(
             files: file.files,
             sends,
             before: (cell.connection == Connection::Kept).then_some(clients.small.name.as_str()),
-            to: copies.get(number).map_or(null, PathBuf::as_path),
+            to: copies.get(number).map(PathBuf::as_path),
             protection: cell.protection,
         })
         .collect();

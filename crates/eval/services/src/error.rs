@@ -44,6 +44,14 @@ pub enum ServiceError {
         /// What else to do.
         advice: &'static str,
     },
+    /// There is no room for names of files.
+    #[error("{directory} has too little room for new files (inodes); remove some, or {advice}")]
+    ManyFiles {
+        /// Where.
+        directory: String,
+        /// What else to do.
+        advice: &'static str,
+    },
     /// The server ended although it was needed.
     #[error("{program} ended with {status}; its last lines: {last}")]
     Died {
@@ -125,6 +133,11 @@ impl ServiceError {
         )
     }
 
+    /// Whether the other machine serves this run no longer.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Control(_))
+    }
+
     /// Whether the whole run has to end: the same would happen to every service, or the figures of
     /// the others could not be trusted.
     pub fn is_fatal(&self) -> bool {
@@ -134,6 +147,7 @@ impl ServiceError {
                 | Self::Missing { .. }
                 | Self::Store { .. }
                 | Self::Full { .. }
+                | Self::ManyFiles { .. }
                 | Self::Wrong { .. }
                 | Self::Differs { .. }
         )

@@ -56,7 +56,7 @@ impl Service for Ftp {
         if let Some(before) = fetch.before {
             all.extend(words(["--output", "/dev/null", &url(before)]));
         }
-        let to = fetch.to.to_string_lossy();
+        let to = fetch.target();
         match (fetch.sends, fetch.files) {
             (Some(file), _) => {
                 all.extend(words(["--upload-file", &file.to_string_lossy(), &url(fetch.file)]));
@@ -134,6 +134,7 @@ fn configuration(place: &ServerPlace<'_>) -> String {
          isolate_network=NO\n\
          anonymous_enable=YES\n\
          local_enable=NO\n\
+         port_enable=NO\n\
          secure_email_list_enable=YES\n\
          email_password_file={passwords}\n\
          anon_root={export}\n\

@@ -1,8 +1,10 @@
 //! Where an end is: in a node of a virtual network, or on this machine as it is.
 
+use crate::error::ServiceError;
+use gigae_eval_measure::site::Site;
 use gigae_fabric::{FabricError, Node};
 use gigae_host::netns::NetnsGuard;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// A place for servers or clients.
 #[derive(Clone, Debug)]
@@ -17,9 +19,18 @@ pub struct Host {
 }
 
 impl Host {
-    /// This machine, by these of its interfaces; the addresses are the first one's.
-    pub fn this(ip: Ipv4Addr, mac: [u8; 6], interfaces: Vec<String>) -> Self {
-        Self { ip, mac, interfaces, node: None }
+    /// This machine, by its measured interfaces.
+    pub fn this(site: &Site) -> Result<Self, ServiceError> {
+        match site.ip {
+            IpAddr::V4(ip) => {
+                let interfaces = site.interfaces().map(str::to_owned).collect();
+                Ok(Self { ip, mac: site.mac, interfaces, node: None })
+            }
+            IpAddr::V6(_) => Err(ServiceError::Unavailable(format!(
+                "file services need IPv4; give {} an address",
+                site.interface
+            ))),
+        }
     }
 
     /// The names of its interfaces.

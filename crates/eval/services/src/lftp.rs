@@ -42,7 +42,7 @@ impl Service for Lftp {
     }
 
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
-        let (file, to) = (fetch.file, fetch.to.display());
+        let (file, to) = (fetch.file, fetch.target());
         let copy = match (fetch.sends, fetch.files) {
             (None, 1) => format!("pget -n {OF_FILE} {file} -o \"{to}\""),
             (None, _) => format!("mirror --parallel={OF_TREE} --no-perms {file} \"{to}\""),

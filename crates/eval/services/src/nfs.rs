@@ -102,7 +102,7 @@ impl Service for Nfs {
     fn fetch(&self, fetch: &Fetch<'_>) -> Vec<String> {
         let url = |file: &str| self.url(fetch.server, file, Export::Async).unwrap_or_default();
         match fetch.sends {
-            None => words([&url(fetch.file), &fetch.to.to_string_lossy()]),
+            None => words([&url(fetch.file), &fetch.target()]),
             Some(from) => words([&from.to_string_lossy(), &url(fetch.file)]),
         }
     }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_file_comes_from_the_export_and_an_own_one_goes_there() {
-        let copy = Fetch { to: Path::new("/copies/0/20"), ..fetch() };
+        let copy = Fetch { to: Some(Path::new("/copies/0/20")), ..fetch() };
         assert_eq!(Nfs.fetch(&copy), ["nfs://198.18.0.2/files/20", "/copies/0/20"]);
         let words = Nfs.fetch(&sent());
         assert_eq!(words, ["/export/20", "nfs://198.18.0.2/files/in/20"]);

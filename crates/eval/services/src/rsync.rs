@@ -106,6 +106,7 @@ fn configuration(place: &ServerPlace<'_>) -> io::Result<String> {
          log file = {log}\n\
          [{MODULE}]\n\
          path = {export}\n\
+         incoming chmod = Du+rwx\n\
          read only = {read_only}\n",
         ip = place.ip,
         port = place.port,

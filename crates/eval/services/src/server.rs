@@ -2,6 +2,7 @@
 //! or on this machine for clients on others.
 
 use crate::error::ServiceError;
+use crate::fence;
 use crate::host::Host;
 use crate::installed::find;
 use crate::memory::MemoryLimit;
@@ -10,6 +11,7 @@ use crate::rights;
 use crate::service::{ServerPlace, Service, words};
 use crate::serving::{ServerAddress, ServingEnd};
 use crate::store::{FileStore, StoredFile};
+use gigae_confine::Fence;
 use gigae_eval_model::service::OWN;
 use gigae_eval_session::control::{Key, Spent};
 use gigae_eval_session::programs::ProgramError;
@@ -19,7 +21,9 @@ use gigae_fabric::FabricError;
 use gigae_host::{affinity, user};
 use rustix::process::geteuid;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,6 +32,9 @@ const START: Duration = Duration::from_secs(30);
 
 /// The pause between two looks at the port.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Time for a former server to be gone, which was killed.
+const FORMER: Duration = Duration::from_secs(5);
 
 /// Time for a server to say its version.
 const VERSION: Duration = Duration::from_secs(10);
@@ -42,6 +49,8 @@ pub struct Rights {
     pub limit: Option<MemoryLimit>,
     /// Clients send files.
     pub writable: bool,
+    /// For a server that other machines reach: it has no files but its own.
+    pub fenced: bool,
 }
 
 /// A server that runs. It ends with this value, with all that it has started.
@@ -72,7 +81,7 @@ impl<'a> FileServer<'a> {
         service: &'static dyn Service,
         (host, cpu): (&Host, Option<usize>),
         store: &'a FileStore,
-        Rights { limit, writable }: Rights,
+        Rights { limit, writable, fenced }: Rights,
         interrupted: &AtomicBool,
     ) -> Result<Self, ServiceError> {
         let (program, _) = service.spec().programs[0];
@@ -101,6 +110,7 @@ impl<'a> FileServer<'a> {
             interfaces: &host.interfaces().join(","),
             writable,
         };
+        wait_for_former(service, port, &log)?;
         let arguments = service.configure(&place).map_err(|error| {
             let title = service.spec().title;
             ServiceError::Unavailable(format!("{title}: cannot configure {program}: {error}"))
@@ -113,7 +123,11 @@ impl<'a> FileServer<'a> {
             let joins = words(["sh", "-c", limit.script(), "sh"]).into_iter().chain(groups);
             line = joins.chain(line).collect();
         }
-        let start = || ProgramProcess::start(program, &line[0], &line[1..]);
+        let fence = match fenced {
+            true => fence::of(service.spec().name, store.directory()).map_err(failed)?,
+            false => None,
+        };
+        let start = || ProgramProcess::start_command(program, command(&line, fence));
         // gigae's own programs need for frames what this one needs.
         let start = || if program == OWN { rights::kept(start) } else { start() };
         let process = affinity::pinned(cpu, start)?;
@@ -204,6 +218,37 @@ impl ServingEnd for FileServer<'_> {
     fn is_same(&mut self, sent: &str, file: &StoredFile) -> Result<bool, ServiceError> {
         self.store.verify(file, &self.store.uploads().join(sent))
     }
+}
+
+/// What another server has told this one would be taken for its own answer.
+fn wait_for_former(
+    service: &'static dyn Service,
+    port: u16,
+    log: &Path,
+) -> Result<(), ServiceError> {
+    let deadline = Instant::now() + FORMER;
+    while service.is_ready(port, log) {
+        if Instant::now() > deadline {
+            let (title, program) = (service.spec().title, service.spec().programs[0].0);
+            return Err(ServiceError::Unavailable(format!(
+                "{title}: another {program} answers here already; end it first"
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// A command that closes the fence around itself before the program runs.
+fn command(line: &[String], fence: Option<Fence>) -> Command {
+    let mut command = Command::new(&line[0]);
+    command.args(&line[1..]);
+    if let Some(fence) = fence {
+        // SAFETY: `close` makes two system calls and allocates nothing, as is needed after fork(2)
+        // in a process with threads.
+        unsafe { command.pre_exec(move || fence.close()) };
+    }
+    command
 }
 
 fn unreadable(error: FabricError) -> ServiceError {

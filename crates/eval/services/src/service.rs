@@ -114,9 +114,9 @@ pub struct Fetch<'a> {
     pub sends: Option<&'a Path>,
     /// A file that the same connection brings before; its copy is dropped.
     pub before: Option<&'a str>,
-    /// The path of a copy that is fetched. Its directory is there. If it is not the null device, it
-    /// has the same name as the file.
-    pub to: &'a Path,
+    /// The path of a copy that is fetched: its directory is there, and it has the same name as the
+    /// file. Absent: what is fetched goes to the null device.
+    pub to: Option<&'a Path>,
     /// What protects it on its way.
     pub protection: Protection,
 }
@@ -127,9 +127,15 @@ impl Fetch<'_> {
         self.size * u64::from(self.files)
     }
 
-    /// The directory of the copy.
+    /// Where the copy goes.
+    pub(crate) fn target(&self) -> Cow<'_, str> {
+        self.to.unwrap_or(Path::new("/dev/null")).to_string_lossy()
+    }
+
+    /// The directory of the copy, for clients that only copy into one.
     pub(crate) fn into(&self) -> Cow<'_, str> {
-        self.to.parent().unwrap_or(self.to).to_string_lossy()
+        let copy = self.to.expect("the plan was checked: this client makes copies only");
+        copy.parent().unwrap_or(copy).to_string_lossy()
     }
 
     /// What is to be said of a client that says nothing: it has ended well, so everything was
@@ -182,24 +188,19 @@ pub(crate) mod testing {
             files: 1,
             sends: None,
             before: None,
-            to: Path::new("/dev/null"),
+            to: None,
             protection: Protection::Off,
         }
     }
 
     /// A tree of 200 files into a directory.
     pub(crate) fn tree<'a>() -> Fetch<'a> {
-        Fetch { file: "200x20", files: 200, to: Path::new("/copies/0/200x20"), ..fetch() }
+        Fetch { file: "200x20", files: 200, to: Some(Path::new("/copies/0/200x20")), ..fetch() }
     }
 
     /// The same tree, sent.
     pub(crate) fn sent_tree<'a>() -> Fetch<'a> {
-        Fetch {
-            file: "in/200x20",
-            sends: Some(Path::new("/export/200x20")),
-            to: Path::new("/dev/null"),
-            ..tree()
-        }
+        Fetch { file: "in/200x20", sends: Some(Path::new("/export/200x20")), to: None, ..tree() }
     }
 
     /// A file, sent.

@@ -101,7 +101,7 @@ impl Service for Smb {
 fn commands(fetch: &Fetch<'_>, get: impl Fn(&str, &Path) -> String) -> String {
     let all = "recurse ON; prompt OFF; ";
     match (fetch.sends, fetch.files) {
-        (None, 1) => get(fetch.file, fetch.to),
+        (None, 1) => get(fetch.file, Path::new(&*fetch.target())),
         (None, _) => format!("{all}lcd \"{}\"; mget {}", fetch.into(), fetch.file),
         (Some(file), 1) => format!("put \"{}\" {}", file.display(), fetch.file),
         (Some(tree), _) => {

@@ -2,19 +2,22 @@
 //! with it.
 //!
 //! The directory is in `TMPDIR` or else in `/var/tmp`, because `/tmp` is memory on many systems; a
-//! server for other machines has it where its owner says ([`Place`]). Its name has the number of
-//! this process, which holds a lock on it. Those of processes that are gone are removed at the next
-//! start ([`Place::sweep`]). The lock tells a process of another PID namespace from one that is
-//! gone.
+//! server for other machines has it where its owner says ([`Place`]). Its process holds a lock on
+//! it. Those without a lock are of processes that are gone, and are removed at the next start
+//! ([`Place::sweep`]).
 
 use crate::error::ServiceError;
+use crate::removal;
 use crate::service::UPLOADS;
-use gigae_host::proc::process;
-use rustix::fs::{Advice, FlockOperation, fadvise, flock, statvfs, syncfs};
+use rustix::fs::{
+    Advice, CWD, FlockOperation, OFlags, RenameFlags, fadvise, flock, renameat_with, statvfs,
+    syncfs,
+};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,8 +26,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Place {
     directory: PathBuf,
     advice: &'static str,
-    /// Room that stays free.
+    /// Room that stays free, and new files that others can still make.
     spare: u64,
+    spare_files: u64,
 }
 
 /// What the names of these directories begin with.
@@ -45,7 +49,7 @@ pub(crate) const EXPORT: &str = "export";
 /// Beside the files, for configuration and logs.
 const SPARE: u64 = 16 << 20;
 
-/// Of a disk that is lent, one part of so many stays free, and no more bytes than these.
+/// Of a disk for other machines, one part of so many stays free, and no more bytes than these.
 const STAYS_FREE: u64 = 20;
 const MOST_STAYS_FREE: u64 = 1 << 30;
 
@@ -84,7 +88,7 @@ pub struct StoredFile {
 impl Drop for FileStore {
     fn drop(&mut self) {
         // What cannot be removed now goes at the next start.
-        let _ = fs::remove_dir_all(&self.directory);
+        let _ = removal::remove(&self.directory);
     }
 }
 
@@ -94,18 +98,23 @@ impl Place {
         let named = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from(PLACE), PathBuf::from);
         // Servers have other working directories.
         let directory = std::path::absolute(&named).unwrap_or(named);
-        Self { directory, advice: "set TMPDIR to a directory on a disk", spare: SPARE }
+        Self {
+            directory,
+            advice: "set TMPDIR to a directory on a disk",
+            spare: SPARE,
+            spare_files: 0,
+        }
     }
 
-    /// One that this machine's owner lends to clients on other machines: a part of the disk stays
-    /// free for others.
-    pub fn lent(directory: &Path) -> io::Result<Self> {
+    /// One for clients on other machines: a part of the disk stays free.
+    pub fn shared(directory: &Path) -> io::Result<Self> {
         let stat = statvfs(directory)?;
         let size = stat.f_blocks.saturating_mul(stat.f_frsize);
         Ok(Self {
             directory: directory.to_owned(),
             advice: "name another directory with 'gigae serve --allow-files'",
             spare: (size / STAYS_FREE).clamp(SPARE, MOST_STAYS_FREE),
+            spare_files: stat.f_files / STAYS_FREE,
         })
     }
 
@@ -121,6 +130,11 @@ impl Place {
             let (directory, advice) = (self.say(), self.advice);
             return Err(ServiceError::Full { directory, free, needed, advice });
         }
+        // File systems without a limit say 0 of 0.
+        if stat.f_favail < self.spare_files {
+            let (directory, advice) = (self.say(), self.advice);
+            return Err(ServiceError::ManyFiles { directory, advice });
+        }
         Ok(())
     }
 
@@ -128,17 +142,14 @@ impl Place {
     pub fn sweep(&self) {
         let own = rustix::process::geteuid().as_raw();
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
-            let gone =
-                pid.and_then(|pid| pid.parse().ok()).is_some_and(|pid| !process::exists(pid));
+            let named = entry.file_name().to_string_lossy().starts_with(PREFIX);
             // Anyone may make directories there; another user's are not ours.
             let ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == own);
             let free = || -> io::Result<()> {
                 Ok(flock(File::open(entry.path())?, FlockOperation::NonBlockingLockExclusive)?)
             };
-            if gone && ours && free().is_ok() {
-                let _ = fs::remove_dir_all(entry.path());
+            if named && ours && free().is_ok() {
+                let _ = removal::remove(&entry.path());
             }
         }
     }
@@ -172,15 +183,25 @@ impl FileStore {
         let made = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         let new = || loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let directory =
-                place.directory.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            match made(&directory) {
+            let name = format!("{PREFIX}{}-{number}", std::process::id());
+            let directory = place.directory.join(&name);
+            // It has the lock before it has the name by which others look for it.
+            let unnamed = place.directory.join(format!(".{name}"));
+            match made(&unnamed) {
                 // A process of another PID namespace may have this one's number.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made?,
+            }
+            let lock = File::open(&unnamed)?;
+            flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+            match renameat_with(CWD, &unnamed, CWD, &directory, RenameFlags::NOREPLACE) {
+                Err(error) => {
+                    fs::remove_dir(&unnamed)?;
+                    if error != Errno::EXIST {
+                        return Err(error.into());
+                    }
+                }
                 Ok(()) => {
-                    let lock = File::open(&directory)?;
-                    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
                     let (place, files) = (place.clone(), Vec::new());
                     return Ok(Self { directory, place, files, _lock: lock });
                 }
@@ -203,7 +224,7 @@ impl FileStore {
     /// had says nothing to this one.
     pub(crate) fn directory_of(&self, name: &str) -> Result<PathBuf, ServiceError> {
         let directory = self.directory.join(name);
-        let _ = fs::remove_dir_all(&directory);
+        let _ = removal::remove(&directory);
         let made = DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(|source| self.failed("make a directory", source))?;
         Ok(directory)
@@ -237,6 +258,11 @@ impl FileStore {
         self.find(&name_of(size, files))
     }
 
+    /// Sizes and numbers of all files and trees.
+    pub(crate) fn sizes(&self) -> Vec<(u64, u32)> {
+        self.files.iter().map(|file| (file.size, file.files)).collect()
+    }
+
     /// The file of this name, if it was made.
     pub(crate) fn find(&self, name: &str) -> Option<&StoredFile> {
         self.files.iter().find(|file| file.name == name)
@@ -264,7 +290,11 @@ impl FileStore {
         }
         let path = self.export().join(&name);
         let made = if files == 1 { write(&path, size) } else { write_tree(&path, size, files) };
-        let hash = made.map_err(|source| self.failed("write a file", source))?;
+        let hash = made.map_err(|source| {
+            // Its name is free for the next attempt.
+            let _ = removal::remove(&path);
+            self.failed("write a file", source)
+        })?;
         let file = StoredFile { name, size, files, hash };
         self.files.push(file.clone());
         Ok(file)
@@ -294,14 +324,17 @@ impl FileStore {
 
     /// Whether a copy is the file; removes the copy, or puts it aside if it is a large tree.
     pub fn verify(&self, file: &StoredFile, copy: &Path) -> Result<bool, ServiceError> {
-        let hash = || if file.files == 1 { hash_of(copy) } else { hash_of_tree(copy) };
+        let hash = || match file.files {
+            1 => hash_of(copy, file.size),
+            _ => hash_of_tree(copy, file),
+        };
         let hash = hash().map_err(|source| self.failed("read a copy", source))?;
         if is_kept(file.files) {
             self.put_aside(copy)?;
         } else {
             self.remove(copy)?;
         }
-        Ok(hash == file.hash)
+        Ok(hash == Some(file.hash))
     }
 
     /// Moves a copy to where it stays until the end.
@@ -322,13 +355,7 @@ impl FileStore {
 
     /// Removes a copy, or what a failed client has left of it.
     pub(crate) fn remove(&self, copy: &Path) -> Result<(), ServiceError> {
-        let removed = match fs::symlink_metadata(copy) {
-            Ok(data) if data.is_dir() => fs::remove_dir_all(copy),
-            Ok(_) => fs::remove_file(copy),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-        };
-        removed.map_err(|source| self.failed("remove a copy", source))
+        removal::remove(copy).map_err(|source| self.failed("remove a copy", source))
     }
 
     /// Says what failed here.
@@ -413,42 +440,68 @@ fn write_tree(path: &Path, size: u64, files: u32) -> io::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-fn hash_of(path: &Path) -> io::Result<[u8; 32]> {
+/// `None`: that is no file of this size. Others may have put anything there.
+fn hash_of(path: &Path, size: u64) -> io::Result<Option<[u8; 32]>> {
     let mut hasher = Sha256::new();
-    add(&mut File::open(path)?, &mut vec![0; PIECE], &mut hasher)?;
-    Ok(hasher.finalize().into())
+    let same = add(path, size, &mut vec![0; PIECE], &mut hasher)?;
+    Ok(same.then(|| hasher.finalize().into()))
 }
 
-fn hash_of_tree(path: &Path) -> io::Result<[u8; 32]> {
+/// `None`: that is no tree of so many files of this size.
+fn hash_of_tree(path: &Path, tree: &StoredFile) -> io::Result<Option<[u8; 32]>> {
     let (mut hasher, mut piece) = (Sha256::new(), vec![0; PIECE]);
-    let sorted = |path: &Path| -> io::Result<Vec<PathBuf>> {
-        let entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
+    let is_directory = |path: &Path| Ok::<_, io::Error>(fs::symlink_metadata(path)?.is_dir());
+    if !is_directory(path)? {
+        return Ok(None);
+    }
+    let sorted = |path: &Path, most: u32| -> io::Result<Option<Vec<PathBuf>>> {
+        let entries = fs::read_dir(path)?.take(most as usize + 1).map(|entry| Ok(entry?.path()));
         let mut entries = entries.collect::<io::Result<Vec<PathBuf>>>()?;
         entries.sort();
-        Ok(entries)
+        Ok((entries.len() <= most as usize).then_some(entries))
     };
-    for directory in sorted(path)? {
-        // The tree has no file here, and no directory below this one: with either it is another.
-        if !directory.is_dir() {
-            hasher.update(directory.as_os_str().as_encoded_bytes());
-            continue;
-        }
-        for file in sorted(&directory)? {
+    let Some(directories) = sorted(path, tree.files.div_ceil(OF_DIRECTORY))? else {
+        return Ok(None);
+    };
+    for directory in directories {
+        let files =
+            if is_directory(&directory)? { sorted(&directory, OF_DIRECTORY)? } else { None };
+        let Some(files) = files else { return Ok(None) };
+        for file in files {
             let name = file.strip_prefix(path).unwrap_or(&file);
             hasher.update(name.as_os_str().as_encoded_bytes());
-            if !file.is_dir() {
-                add(&mut File::open(file)?, &mut piece, &mut hasher)?;
+            if !add(&file, tree.size, &mut piece, &mut hasher)? {
+                return Ok(None);
             }
         }
     }
-    Ok(hasher.finalize().into())
+    Ok(Some(hasher.finalize().into()))
 }
 
-fn add(file: &mut File, piece: &mut [u8], hasher: &mut Sha256) -> io::Result<()> {
+/// Adds the bytes of a file. `false`: it is none, or has another size. It is opened in a way that
+/// waits for nobody and follows no link.
+fn add(path: &Path, size: u64, piece: &mut [u8], hasher: &mut Sha256) -> io::Result<bool> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        // A link, or a socket.
+        Err(error) if [Some(libc::ELOOP), Some(libc::ENXIO)].contains(&error.raw_os_error()) => {
+            return Ok(false);
+        }
+        file => file?,
+    };
+    let data = file.metadata()?;
+    if !data.is_file() || data.len() != size {
+        return Ok(false);
+    }
+    // It may grow meanwhile.
+    let (mut file, mut left) = (file.take(size), size);
     loop {
         match file.read(piece)? {
-            0 => return Ok(()),
-            some => hasher.update(&piece[..some]),
+            0 => return Ok(left == 0),
+            some => {
+                hasher.update(&piece[..some]);
+                left -= some as u64;
+            }
         }
     }
 }
@@ -474,6 +527,32 @@ mod tests {
         flipped[300_000] ^= 1;
         fs::write(&copy, flipped).unwrap();
         assert!(!store.verify(&file, &copy).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_file_of_its_size_is_no_copy_and_nobody_is_waited_for() {
+        use rustix::fs::{FileType, Mode, mknodat};
+        let mut store = FileStore::new(1 << 20).unwrap();
+        let (file, tree) = (store.create(1000, 1).unwrap(), store.create(1000, 100).unwrap());
+        let copy = store.copies().join("copy");
+        let put: [fn(&Path); 5] = [
+            |copy| std::os::unix::fs::symlink("/dev/zero", copy).unwrap(),
+            |copy| mknodat(CWD, copy, FileType::Fifo, Mode::RUSR, 0).unwrap(),
+            |copy| drop(std::os::unix::net::UnixListener::bind(copy).unwrap()),
+            |copy| File::create(copy).unwrap().set_len(1 << 40).unwrap(),
+            |copy| fs::create_dir(copy).unwrap(),
+        ];
+        for put in put {
+            put(&copy);
+            assert!(!store.verify(&file, &copy).unwrap());
+            // And the same in a tree.
+            fs::create_dir_all(copy.join("00")).unwrap();
+            put(&copy.join("00/00"));
+            assert!(!store.verify(&tree, &copy).unwrap() && !copy.exists());
+        }
+        std::os::unix::fs::symlink(store.export().join(&tree.name), &copy).unwrap();
+        assert!(!store.verify(&tree, &copy).unwrap() && !copy.exists());
+        assert!(store.export().join(&tree.name).exists());
     }
 
     #[test]
@@ -528,13 +607,12 @@ mod tests {
         store.create(10, 1).unwrap();
         Place::own().sweep();
         assert!(directory.exists(), "its process is alive");
-        // The number of no process of this PID namespace.
-        let foreign = directory.with_file_name(format!("{PREFIX}4999999-{}", std::process::id()));
+        let foreign = directory.with_file_name(format!("{PREFIX}1-of-{}", std::process::id()));
         fs::create_dir(&foreign).unwrap();
         let lock = File::open(&foreign).unwrap();
         flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
         Place::own().sweep();
-        assert!(foreign.exists(), "another process holds it");
+        assert!(foreign.exists(), "a process holds it");
         drop(lock);
         Place::own().sweep();
         assert!(!foreign.exists());
@@ -562,7 +640,10 @@ mod tests {
         let place = Place { spare: u64::MAX, ..Place::own() };
         let error = place.has_room(0).unwrap_err().to_string();
         assert!(error.contains("has room for 0 MB and the files need 0"), "{error}");
-        assert!(Place { spare: 0, ..place }.has_room(0).is_ok());
+        let enough = Place { spare: 0, ..place };
+        assert!(enough.has_room(0).is_ok());
+        let error = Place { spare_files: u64::MAX, ..enough }.has_room(0).unwrap_err().to_string();
+        assert!(error.contains("new files") && !error.contains('\n'), "{error}");
     }
 
     #[test]

@@ -248,7 +248,8 @@ fn start<'a>(
     service: &'static dyn Service,
     store: &'a FileStore,
 ) -> Result<FileServer<'a>, ServiceError> {
-    let (host, rights) = (shared.fabric.node(1).into(), Rights { limit: None, writable: true });
+    let (host, rights) =
+        (shared.fabric.node(1).into(), Rights { writable: true, ..Rights::default() });
     let server = FileServer::start(service, (&host, None), store, rights, &shared.stop)?;
     let client_version = client::client_version(service, &shared.stop)?;
     let mut state = shared.state();

@@ -7,6 +7,7 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
 };
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// The newest rights that we ask for: ioctl(2) on devices. An older kernel enforces what it knows.
 const NEWEST: ABI = ABI::V5;
@@ -19,6 +20,38 @@ pub(crate) fn restrict(needs: &Confinement) -> io::Result<Landlock> {
         _ => rules(needs).and_then(RulesetCreated::restrict_self).map(drop).map_err(to_io)?,
     }
     Ok(has)
+}
+
+/// Rules for a program that this process starts, in addition to its own ones: files, TCP ports and
+/// signals. Only [`Confinement::fence`] makes one.
+#[derive(Debug)]
+pub struct Fence {
+    rules: OwnedFd,
+}
+
+impl Fence {
+    /// `None`: this kernel has no Landlock.
+    pub(crate) fn new(needs: &Confinement) -> io::Result<Option<Self>> {
+        match Kernel::look().landlock {
+            Landlock::Absent | Landlock::Disabled => Ok(None),
+            _ => {
+                let rules: Option<OwnedFd> = rules(needs).map_err(to_io)?.into();
+                Ok(rules.map(|rules| Self { rules }))
+            }
+        }
+    }
+
+    /// Restricts the calling thread for good. It makes two system calls and nothing else, so a
+    /// process may call it between fork(2) and execve(2).
+    pub fn close(&self) -> io::Result<()> {
+        rustix::thread::set_no_new_privs(true)?;
+        // SAFETY: the descriptor is a set of rules, which the kernel only reads.
+        match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.rules.as_raw_fd(), 0) }
+        {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 fn rules(needs: &Confinement) -> Result<RulesetCreated, RulesetError> {

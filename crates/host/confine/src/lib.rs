@@ -26,6 +26,7 @@ mod landlock_rules;
 
 pub use identity::{is_local_user, lift_limits, names, require};
 pub use kernel::{Kernel, Landlock, Seccomp};
+pub use landlock_rules::Fence;
 pub use rustix::thread::CapabilitySet;
 
 use std::fmt;
@@ -124,6 +125,12 @@ impl Confinement {
     pub fn call(mut self, number: libc::c_long) -> Self {
         self.calls.push(number);
         self
+    }
+
+    /// The files, ports and signals of this for one program that this process will start. Its user,
+    /// capabilities and system calls are the caller's. `None` where the kernel has no Landlock.
+    pub fn fence(&self) -> io::Result<Option<Fence>> {
+        Fence::new(self)
     }
 
     /// Gives up everything else, for good. Fails if the process has another thread, or lacks a

@@ -7,7 +7,7 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -338,6 +338,30 @@ fn a_process_with_two_threads_or_without_a_capability_gets_an_error() {
     assert!(said.contains("lacks CAP_NET_RAW, CAP_BPF; run it as root"), "{said}");
 }
 
+fn a_program_has_the_files_of_its_fence_and_its_starter_keeps_all() {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["inside", "outside"] {
+        fs::create_dir(place.path().join(name)).unwrap();
+        fs::write(place.path().join(name).join("file"), "x").unwrap();
+    }
+    let fixture = Fixture { directory: place.path().to_owned(), port: 0 };
+    let reads = |name: &str| {
+        let fence = with_programs(&fixture).fence().unwrap();
+        let is_there = fence.is_some();
+        let mut cat = Command::new("cat");
+        cat.arg(place.path().join(name).join("file"));
+        if let Some(fence) = fence {
+            // SAFETY: `close` only makes system calls.
+            unsafe { cat.pre_exec(move || fence.close()) };
+        }
+        (cat.output().unwrap().status.success(), is_there)
+    };
+    let can = Kernel::look().landlock >= Landlock::Files;
+    assert_eq!(reads("inside"), (true, can));
+    assert_eq!(reads("outside"), (!can, can));
+    assert_eq!(fs::read(place.path().join("outside/file")).unwrap(), b"x");
+}
+
 fn main() {
     let Ok(case) = std::env::var(CASE) else {
         gigae_fabric::testing::run(&[
@@ -355,6 +379,10 @@ fn main() {
             (
                 "a_process_with_two_threads_or_without_a_capability_gets_an_error",
                 a_process_with_two_threads_or_without_a_capability_gets_an_error,
+            ),
+            (
+                "a_program_has_the_files_of_its_fence_and_its_starter_keeps_all",
+                a_program_has_the_files_of_its_fence_and_its_starter_keeps_all,
             ),
         ]);
     };

@@ -156,11 +156,16 @@ impl ProgramProcess {
         arguments: &[String],
         environment: &[(&'static str, String)],
     ) -> Result<Self, ProgramError> {
+        let mut command = Command::new(file);
+        command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        Self::start_command(name, command)
+    }
+
+    /// The same, of a command with words and environment. Its streams and its group are set here.
+    pub fn start_command(name: &'static str, mut command: Command) -> Result<Self, ProgramError> {
         let failed = |source| ProgramError::Start { program: name, source };
         let group = Group::new().map_err(failed)?;
-        let mut command = Command::new(file);
-        command.args(arguments).env("LC_ALL", "C");
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(i32::try_from(group.0.id()).unwrap_or(0));
         ends_with_parent(&mut command);
