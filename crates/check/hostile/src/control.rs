@@ -4,7 +4,9 @@
 use crate::meter::within;
 use crate::script::Script;
 use gigae_eval_session::ControlError;
-use gigae_eval_session::control::{Key, Limits, Reply, Request, Session, accept, connect};
+use gigae_eval_session::control::{
+    FilesRequest, Key, Limits, Reply, Request, Session, accept, connect,
+};
 use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -43,7 +45,10 @@ pub fn control(input: &[u8]) {
             3 => stranger(&mut script, false),
             4..=5 => {
                 let bytes = script.rest();
-                let _ = serde_json::from_slice::<Request>(bytes);
+                if let Ok(Request::Files(FilesRequest::Serve(job))) = serde_json::from_slice(bytes)
+                {
+                    let _ = job.check();
+                }
                 let _ = serde_json::from_slice::<Reply>(bytes);
             }
             _ => between(&mut script),
