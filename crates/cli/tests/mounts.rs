@@ -6,13 +6,17 @@
 
 mod program;
 
-use gigae_eval_model::mount_figure::{MountFigure, MountPlace, MountSystem};
+use gigae_eval_model::mount_figure::{MountCell, MountFigure, MountPlace, MountSystem, MountTest};
+use gigae_eval_model::plan::GuestsPlan;
 use gigae_eval_model::results::Results;
+use gigae_eval_services::mount::{MountLab, MountNodes};
+use gigae_eval_services::store::FileStore;
 use gigae_fabric::{Fabric, testing, tests};
 use gigae_host::proc::process::{command, is_alive};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; nothing is concluded from how long it really takes.
@@ -24,6 +28,7 @@ fn main() -> ExitCode {
     }
     testing::run(tests![
         guests_share_verified_files_by_each_system_and_every_report_names_the_ground,
+        a_second_client_that_does_not_ask_opens_what_is_old,
         a_test_that_fails_in_the_guest_costs_its_cell_alone,
         guests_are_in_a_network_that_has_nothing_but_the_run,
         an_interrupted_or_killed_run_leaves_no_guest,
@@ -212,6 +217,31 @@ repetitions = 1
     let lines = read("results.csv").lines().filter(|line| line.contains(",mount,fio,")).count();
     assert_eq!(lines, (ways.len() + 2) * 2);
     assert_eq!(place.left(), [] as [PathBuf; 0]);
+}
+
+/// The measurement finds what it looks for.
+fn a_second_client_that_does_not_ask_opens_what_is_old() {
+    let fabric = testing::fabric("two clients", |_| ());
+    let guests = GuestsPlan { memory_mib: [192, 128], disk_mib: 48, raid: false };
+    let store = FileStore::new(MountLab::needs(&guests)).unwrap();
+    let nodes = [fabric.node(1), fabric.node(2)];
+    let mtu = fabric.config().mtu;
+    let place = MountNodes { nodes: [&nodes[0], &nodes[1]], cpus: [None, None], mtu };
+    let interrupted = AtomicBool::new(false);
+    let mut lab = MountLab::start(&store, &guests, &place, &interrupted).unwrap();
+    let cell = MountCell {
+        place: MountPlace::Network,
+        system: Some(MountSystem::Nfs3),
+        nconnect: 1,
+        test: MountTest::TwoClients { openings: 3, looks: 1 },
+    };
+    let mut old = |options| {
+        lab.mount_second_with(options);
+        let measured = lab.measure(&cell, &interrupted).unwrap();
+        measured.values.iter().find(|one| one.what == "old contents").unwrap().value
+    };
+    assert_eq!(old(""), 0.0);
+    assert_eq!(old("nocto,actimeo=60"), 3.0);
 }
 
 fn a_test_that_fails_in_the_guest_costs_its_cell_alone() {

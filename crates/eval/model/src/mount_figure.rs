@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What mounts the files of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MountSystem {
-    /// NFS 4.2, by the kernel: one connection, state, delegations.
+    /// NFS 4.2, by the kernel: it has state and delegations.
     #[serde(rename = "nfs-4.2")]
     Nfs42,
     /// NFS 3, by the kernel: no state.
@@ -169,10 +169,10 @@ impl MountTest {
     }
 }
 
-fn one() -> u32 {
+fn one_connection() -> u32 {
     1
 }
-fn is_one(value: &u32) -> bool {
+fn is_one_connection(value: &u32) -> bool {
     *value == 1
 }
 
@@ -186,20 +186,23 @@ pub struct MountCell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<MountSystem>,
     /// TCP connections of an NFS mount.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[serde(default = "one_connection", skip_serializing_if = "is_one_connection")]
     pub nconnect: u32,
     /// What is done.
     pub test: MountTest,
 }
 
 impl MountCell {
+    /// What mounts it, and how: `NFS 4.2, nconnect 4`. `None`: it is not mounted.
+    pub fn by(&self) -> Option<String> {
+        let connections = (self.nconnect > 1).then(|| format!(", nconnect {}", self.nconnect));
+        Some(self.system?.title().to_owned() + &connections.unwrap_or_default())
+    }
+
     /// Place and file system in a few words: `network, NFS 4.2, nconnect 4`.
     pub fn way(&self) -> String {
-        let system = self.system.map(|system| format!(", {}", system.title()));
-        let connections = (self.nconnect > 1).then(|| format!(", nconnect {}", self.nconnect));
-        self.place.name().to_owned()
-            + &system.unwrap_or_default()
-            + &connections.unwrap_or_default()
+        let by = self.by().map(|by| format!(", {by}"));
+        self.place.name().to_owned() + &by.unwrap_or_default()
     }
 
     /// All of it in a few words.

@@ -1,7 +1,7 @@
 //! Plans: the shipped ones are sound, the parser is strict, cells are what was planned.
 
 use gigae_eval_model::plan::{
-    Backend, BusyPoll, BusyPollOn, CongestionControl, Experiment, Plan, SHIPPED, Wait,
+    Backend, BusyPoll, BusyPollOn, CongestionControl, Experiment, LinkPlan, Plan, SHIPPED, Wait,
 };
 
 const SMALL: &str = r#"
@@ -170,6 +170,10 @@ fn settings_to_try_multiply_the_cells_that_ask_for_it_and_mistakes_are_named() {
         let error = refused(&changed);
         assert!(error.contains(named), "{error} does not name {named}");
     }
+    let down = text.replace("[link.here]", "[link.down]\ndown_ms = 9\n[link.here]");
+    assert!(Plan::parse("test", &down).is_ok());
+    let down = down.replace("by = \"tcp\"", "by = \"tcp\"\nlinks = [\"down\"]");
+    assert!(refused(&down).contains("'down' has down_ms"));
 }
 
 #[test]
@@ -413,7 +417,7 @@ fn settings_that_make_no_sense_are_named() {
         ("[link.here]", "[link.here]\nloss = 0.5", "loss"),
         ("[link.here]", "[link.here]\ndown_ms = 10001", "10000"),
         ("[link.here]", "[link.here]\ndown_ms = 0", "down_ms must be"),
-        ("[link.here]", "[link.here]\ndown_ms = 9\ncable = true", "one link"),
+        ("[link.here]", "[link.here]\ndown_ms = 9\ncable = true", "leave out cable"),
         ("[link.here]", "[link.here]\ndown_ms = 9\ndelay_us = 5", "one link"),
         ("[link.here]", "[link.here]\ndown_ms = 9\nlinks = 2", "one link"),
         ("[link.here]", "[link.here]\ndown_ms = 9", "'here' has down_ms"),
@@ -544,6 +548,24 @@ fn files_give_a_cell_for_each_of_their_product_and_belong_to_their_link() {
     assert_eq!((here.file_cells(None), here.file_paper.len()), (cells, 1));
     let udp = part("link=here,transport=udp");
     assert!(udp.files.is_empty() && udp.file_paper.is_empty());
+}
+
+#[test]
+fn copies_over_a_link_that_goes_down_have_their_pairs_over_the_same_link_that_stays_up() {
+    for (name, _) in SHIPPED {
+        let plan = Plan::load(name).unwrap();
+        for (down, link) in plan.link.iter().filter(|(_, link)| link.goes_down()) {
+            let up = LinkPlan { down_ms: None, ..link.clone() };
+            let (up, _) = plan.link.iter().find(|(_, link)| **link == up).unwrap();
+            let pairs = plan.file_cells(Some(up));
+            let cells = plan.file_cells(Some(down));
+            assert!(cells.iter().all(|one| pairs.contains(one)), "{name}: {down} {up}");
+            // Half of a copy takes some time, even if nothing limits its rate.
+            assert!(cells.iter().all(|(cell, _)| cell.bytes() >= 64_000_000), "{name}: {down}");
+        }
+    }
+    let files = Plan::load("files").unwrap();
+    assert!(!files.file_cells(Some("gigabit-down")).is_empty());
 }
 
 const PUT_TREE: &str = "files = [100]\ndirections = [\"put\"]\nto = [\"disk\"]";

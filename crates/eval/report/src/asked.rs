@@ -176,6 +176,18 @@ pub fn delay_of(results: &Results, link: &str) -> Option<u64> {
     results.environment.link.iter().find(|one| one.name == link)?.delay_us
 }
 
+/// For how long a link goes down, behind what else it is.
+pub fn goes_down(millis: Option<u64>) -> String {
+    millis.map_or(String::new(), |millis| {
+        format!(", goes down for {millis} ms in the middle of each copy")
+    })
+}
+
+/// For how many milliseconds a link went down in the middle of each copy, if it did.
+pub fn down_of(results: &Results, link: &str) -> Option<u64> {
+    results.environment.link.iter().find(|one| one.name == link)?.down_ms
+}
+
 /// The conditions under which the figures hold.
 pub fn conditions(results: &Results) -> Vec<NamedValue> {
     let environment = &results.environment;
@@ -189,13 +201,14 @@ pub fn conditions(results: &Results) -> Vec<NamedValue> {
         rows.push(NamedValue::new(
             format!("link {}", link.name),
             format!(
-                "{}{}, MTU {}, {}, frames lost {}{}, TCP segmentation offload {}",
+                "{}{}, MTU {}, {}, frames lost {}{}{}, TCP segmentation offload {}",
                 side_by_side(link.links),
                 link.local.driver,
                 link.mtu,
                 number::rate(link.rate),
                 set_share(link.loss),
                 delayed(link.delay_us),
+                goes_down(link.down_ms),
                 offload.map_or("not known".into(), plain)
             ),
         ));

@@ -1,7 +1,7 @@
 //! What file services gave, beside TCP alone and beside what papers printed. Each ground has its
 //! own table, because figures of different grounds do not compare.
 
-use crate::{access, metadata, outages};
+use crate::{access, asked, metadata, outages};
 use gigae_eval_model::experiment::Experiment;
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{many, percent, short};
@@ -145,7 +145,7 @@ fn table(results: &Results, ground: Ground) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: format!("Files by programs (ground: {})", ground.name()),
         note: "Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms, where the client says it; \
-               the rate is that of the transfer after it, in Mbit/s. Short transfers have none. An interval of fewer than six copies covers what stands behind it. The table sets TCP's own stream and the link's \
+               the rate is that of the transfer after it, in Mbit/s. Short transfers have none, nor have those over a link that goes down. An interval of fewer than six copies covers what stands behind it. The table sets TCP's own stream and the link's \
                limit beside it. To disk: into a new file, which the kernel may write to the disk later. A kept \
                connection has brought another file before; all others are new. Put: a file of the client's goes to the server; an NFS client waits until the \
                server has it on its disk. Frames are those of the nodes' devices, CPU is that of \
@@ -160,6 +160,8 @@ fn table(results: &Results, ground: Ground) -> Option<Table> {
 
 fn row(results: &Results, one: &FileFigure) -> Vec<String> {
     let cell = &one.cell;
+    // A rate over an outage is that of no link.
+    let steady = asked::down_of(results, &one.link).is_none();
     let reads = one.disk_reads.as_ref().map(|reads| {
         let all: Vec<String> = reads.iter().map(|bytes| short(*bytes as f64 / 1e6)).collect();
         all.join(" ")
@@ -169,13 +171,18 @@ fn row(results: &Results, one: &FileFigure) -> Vec<String> {
         one.link.clone(),
         one.before_ms.map_or("-".into(), short),
         short(one.transfer_ms),
-        one.mbit().map_or("-".into(), short),
+        one.mbit().filter(|_| steady).map_or("-".into(), short),
         interval(
-            one.ci95.filter(|_| one.repetitions.len() > 1).map(|ends| ends.map(|end| end * 8.0)),
+            one.ci95
+                .filter(|_| steady && one.repetitions.len() > 1)
+                .map(|ends| ends.map(|end| end * 8.0)),
             one.coverage,
         ),
         one.repetitions.len().to_string(),
-        one.median.zip(one.limit).map_or("-".into(), |(rate, limit)| percent(rate / limit)),
+        one.median
+            .zip(one.limit)
+            .filter(|_| steady)
+            .map_or("-".into(), |(rate, limit)| percent(rate / limit)),
         stream_beside(results, &one.link).map_or("-".into(), |tcp| short(tcp.median * 8.0)),
         one.cpu_per_gigabyte().map_or("-".into(), short),
         many(one.server.tx_frames as f64),

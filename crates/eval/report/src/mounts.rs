@@ -129,7 +129,7 @@ fn two_clients(results: &Results) -> Option<Table> {
         let MountTest::TwoClients { openings, looks } = old.cell.test else { return None };
         let seen = of("s").find(|one| (&one.link, &one.cell) == (&old.link, &old.cell))?;
         let [least, most] = seen.range?;
-        // Of all repetitions.
+        // Openings of all repetitions, looks of the middle one.
         let times = old.repetitions.len();
         let wrong: f64 = old.repetitions.iter().sum();
         Some(vec![
@@ -137,7 +137,7 @@ fn two_clients(results: &Results) -> Option<Table> {
             old.link.clone(),
             (u64::from(openings) * times as u64).to_string(),
             format!("{wrong:.0}"),
-            (u64::from(looks) * times as u64).to_string(),
+            looks.to_string(),
             short(seen.median),
             format!("{} to {}", short(least), short(most)),
         ])
@@ -145,10 +145,10 @@ fn two_clients(results: &Results) -> Option<Table> {
     let rows: Vec<_> = of("openings").filter_map(row).collect();
     (!rows.is_empty()).then(|| Table {
         title: format!("What a second client sees ({GROUND})"),
-        note: "One client writes other bytes of the same size over a file, calls fsync and closes it; then the second one, which has the file in its cache, opens and reads it. \
-               Old: openings that read anything but the new bytes; close-to-open means 0. \
+        note: "One client writes other bytes of the same size over a file and closes it, without fsync; then the second one, which has the file in its cache, opens and reads it. \
+               Old: openings of all repetitions that read anything but the new bytes; where a system promises close-to-open, it is 0. \
                New size: the first client makes the file longer and closes it; then the second one, which has just looked at it, looks again and again without opening it. \
-               Seconds until it sees the new size, median and the least to the most; they include the start of the program that looks (some 0.1 s). \
+               Seconds until it sees the new size, from the end of the program that wrote, median over the repetitions; looks and the least to the most are those of the middle repetition. They include the start of the program that looks (some 0.1 s). \
                Both clients are guests of their own. Mount options are the usual ones."
             .into(),
         header: words(&["files", "link", "openings", "old", "looks", "new size seen after", "from"]),
@@ -270,7 +270,7 @@ mod tests {
         assert!(all[0].title.contains(GROUND));
         let rows = &all[0].rows;
         assert_eq!(rows.len(), 1, "CIFS has no size: {rows:?}");
-        let row = ["network, NFS 3", "gigabit", "40", "2", "6", "3.00", "0.50 to 3.50"];
+        let row = ["network, NFS 3", "gigabit", "40", "2", "3", "3.00", "0.50 to 3.50"];
         assert_eq!(rows[0], row);
         assert_eq!(rows[0].len(), all[0].header.len());
     }

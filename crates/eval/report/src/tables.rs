@@ -440,7 +440,7 @@ pub fn environment_rows(results: &Results) -> Vec<NamedValue> {
             0.0 => String::new(),
             loss => format!(", {} of the frames lost", set_share(loss)),
         };
-        let delay = asked::delayed(link.delay_us);
+        let delay = asked::delayed(link.delay_us) + &asked::goes_down(link.down_ms);
         let buffer =
             link.switch_buffer.map_or(String::new(), |bytes| format!(", switch buffer {bytes} B"));
         let mut text = format!(

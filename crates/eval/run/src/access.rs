@@ -1,15 +1,14 @@
 //! Reads and writes within a file of a server, on the link that is being measured: the server in
 //! its second node, the client in the first one.
 //!
-//! Cells of one service have one server. They come in rounds, in a new random order for each round.
-//! Before anything is measured, a part of the file is written over the link, read back and
-//! compared.
+//! Cells of one service have one server, and come in rounds. Before anything is measured, a part of
+//! the file is written over the link, read back and compared.
 
 use crate::error::RunError;
-use crate::files::FABRIC_ONLY;
 use crate::gather::{cpu_doubts, few_repetitions};
 use crate::repetition::limit_of_tcp;
-use crate::rounds::{MOST_FAILURES, Running};
+use crate::rounds::Running;
+use crate::services::{FABRIC_ONLY, Repeated, repetitions};
 use gigae_eval_model::access::{AccessCell, AccessFigure, AccessRate, Export, Latency, Way};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::doubt;
@@ -21,21 +20,14 @@ use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_services::store::{FileStore, StoredFile};
 use gigae_eval_services::{ServiceError, by_name};
-use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::Node;
-use std::sync::atomic::Ordering;
 
 /// More than this share of the bytes from the disk, and the figure is the disk's.
 const FROM_DISK: f64 = 0.01;
 
 /// A cell and what it has brought so far.
-struct Gathered {
-    cell: AccessCell,
-    times: u32,
-    accessed: Vec<Accessed>,
-    failures: u32,
-}
+type Gathered = Repeated<AccessCell, Accessed>;
 
 /// The files, nodes and CPUs of a link: of the server and of the client.
 struct AccessOnLink<'a> {
@@ -100,25 +92,14 @@ impl Running<'_> {
         let limit = limit_of_tcp(stage, [2, 1]);
         for service in services {
             let of = cells.iter().filter(|(cell, _)| cell.service == service);
-            let new = |(cell, times): &(AccessCell, u32)| Gathered {
-                cell: cell.clone(),
-                times: *times,
-                accessed: Vec::new(),
-                failures: 0,
-            };
-            let mut group: Vec<Gathered> = of.map(new).collect();
-            let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
+            let mut group: Vec<Gathered> = of.cloned().map(Gathered::new).collect();
+            let done = self.done + repetitions(&group);
             let outcome = self.access_of_server(link, &here, &service, &mut group);
             self.done = done;
-            match outcome {
-                Ok(server) => {
-                    let one_cpu = here.cpus[0].is_some() && here.cpus[0] == here.cpus[1];
-                    let of = |one: Gathered| one.figure(link, &server, limit, one_cpu);
-                    self.access.extend(group.into_iter().filter_map(of));
-                }
-                Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
-                Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
-                Err(error) => self.skip_service(link, &service, None, &error.to_string()),
+            if let Some(server) = self.or_skipped(link, &service, outcome)? {
+                let one_cpu = here.cpus[0].is_some() && here.cpus[0] == here.cpus[1];
+                let of = |one: Gathered| one.figure(link, &server, limit, one_cpu);
+                self.access.extend(group.into_iter().filter_map(of));
             }
         }
         self.store = Some(store);
@@ -159,44 +140,15 @@ impl Running<'_> {
             file_system: here.store.file_system(),
             verified,
         };
-        for round in 0.. {
-            let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
-            let mut order: Vec<usize> =
-                (0..group.len()).filter(|&index| wanted(&group[index])).collect();
-            if order.is_empty() {
-                break;
-            }
-            self.shuffle(&mut order);
-            for index in order {
-                let one = &mut group[index];
-                self.progress.step(self.done, self.total, &format!("{link} {}", one.cell.title()));
-                self.done += 1;
-                if self.interrupted.load(Ordering::Relaxed) {
-                    return Err(ProgramError::Interrupted.into());
-                }
-                match here.place(&server, one.cell.size).measure(&one.cell, self.interrupted) {
-                    Ok(accessed) => one.accessed.push(accessed),
-                    Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
-                    Err(error) => {
-                        // Without the server there is no further repetition; earlier ones count.
-                        if let Err(error) = server.alive() {
-                            self.skip_service(link, service, None, &error.to_string());
-                            return Ok(served);
-                        }
-                        one.failures += 1;
-                        if one.failures == MOST_FAILURES.min(one.times) {
-                            let what = Some(one.cell.title());
-                            self.skip_service(link, service, what, &error.to_string());
-                        }
-                    }
-                }
-            }
-        }
+        let interrupted = self.interrupted;
+        self.service_rounds(link, &mut server, group, |server, cell| {
+            here.place(server, cell.size).measure(cell, interrupted)
+        })?;
         Ok(served)
     }
 }
 
-/// What is known of a server after all of its cells.
+/// What is known of a server.
 struct Served {
     version: String,
     client_versions: Vec<String>,
@@ -214,11 +166,11 @@ impl Gathered {
         one_cpu: bool,
     ) -> Option<AccessFigure> {
         let sides = |of: fn(&Accessed) -> Option<FioSide>| -> Vec<FioSide> {
-            self.accessed.iter().filter_map(of).collect()
+            self.brought.iter().filter_map(of).collect()
         };
         let (reads, writes) = (sides(|one| one.run.read), sides(|one| one.run.write));
         let waited: Vec<&FioRun> =
-            self.accessed.iter().map(|one| &one.run).filter(|run| run.fsync.is_some()).collect();
+            self.brought.iter().map(|one| &one.run).filter(|run| run.fsync.is_some()).collect();
         let waits: Vec<[f64; 3]> = waited.iter().filter_map(|run| run.fsync).collect();
         let block = self.cell.block;
         let (read, write) = (rate(&reads, block), rate(&writes, block));
@@ -228,12 +180,12 @@ impl Gathered {
             doubts.push(few_repetitions(coverage));
         }
         let (mut server, mut client) = (Cost::default(), Cost::default());
-        for one in &self.accessed {
+        for one in &self.brought {
             server.add(&one.server);
             client.add(&one.client);
         }
         let bytes = reads.iter().chain(&writes).map(|side| side.bytes).sum();
-        let disk_read = self.accessed.iter().map(|one| one.disk).sum::<Option<u64>>();
+        let disk_read = self.brought.iter().map(|one| one.disk).sum::<Option<u64>>();
         if let Some(read) = disk_read.filter(|read| *read as f64 > FROM_DISK * bytes as f64) {
             doubts.push(doubt!(
                 Disk,
@@ -271,7 +223,7 @@ impl Gathered {
             file_system: served.file_system.clone(),
             version: served.version.clone(),
             client_versions: served.client_versions.clone(),
-            command: self.accessed.last()?.command.clone(),
+            command: self.brought.last()?.command.clone(),
             cell: self.cell,
             doubts,
         })

@@ -9,57 +9,37 @@
 //! has no such copies, and from every server with little memory, one copy is compared before
 //! anything is measured.
 
+mod copy;
+mod figure;
+mod room;
+
 use crate::access::scratch_sizes;
 use crate::error::RunError;
-use crate::gather::{cpu_doubts, few_repetitions};
-use crate::programs::route_as_ours;
 use crate::repetition::limit_of_tcp;
-use crate::rounds::{MOST_FAILURES, Running};
-use gigae_eval_model::cost::Cost;
-use gigae_eval_model::file_figure::{FileCell, FileFigure};
-use gigae_eval_model::file_job::room;
-use gigae_eval_model::results::Skipped;
-use gigae_eval_model::service::{Connection, Direction, Ground, OWN, Protection, Sink};
-use gigae_eval_model::stats;
-use gigae_eval_services::client::{self, Clients, Fetched};
+use crate::rounds::Running;
+use crate::services::Repeated;
+use copy::{Copied, DISTURBED};
+use gigae_eval_model::file_figure::FileCell;
+use gigae_eval_model::service::{Connection, Direction, OWN, Protection, Sink};
+use gigae_eval_services::client;
 use gigae_eval_services::host::Host;
 use gigae_eval_services::memory::{self, MemoryLimit};
-use gigae_eval_services::meter::EndMeter;
 use gigae_eval_services::peer::PeerServer;
 use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::serving::ServingEnd;
-use gigae_eval_services::store::{FileStore, Place, StoredFile, is_kept};
+use gigae_eval_services::store::{FileStore, Place, StoredFile};
 use gigae_eval_services::{ServiceError, by_name, installed};
 use gigae_eval_session::control::Session;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::{Fabric, Node};
-use std::sync::atomic::{AtomicBool, Ordering};
+use room::{copies, kept, needed, sizes};
 use std::time::Duration;
-
-/// With which a kept connection begins: little enough to be over at once.
-const SMALL: u64 = 1000;
-
-/// Why there are no reads, writes and operations on names within files of a server on a link.
-pub(super) const FABRIC_ONLY: &str =
-    "this is measured on virtual links only; leave out --peer for it";
 
 /// What is said of the congestion control between machines.
 const ROUTES: &str = "between machines no route is changed; each machine's own setting of net.ipv4.tcp_congestion_control counts";
 
 /// A cell and what it has brought so far.
-struct Gathered {
-    cell: FileCell,
-    times: u32,
-    fetched: Vec<Fetched>,
-    disk: Vec<Option<u64>>,
-    server: Cost,
-    client: Cost,
-    one_cpu: bool,
-    /// Compared copies of this cell, and of all cells of its kind.
-    verified: u64,
-    verified_of_kind: u64,
-    failures: u32,
-}
+type Gathered = Repeated<FileCell, Copied>;
 
 /// What all cells of a server have in common.
 struct About {
@@ -68,6 +48,9 @@ struct About {
     client_version: Option<String>,
     /// That of the store.
     file_system: Option<String>,
+    one_cpu: bool,
+    /// Copies of each cell that were compared before all repetitions.
+    compared: Vec<u64>,
 }
 
 /// Copies of a size that are protected alike come the same way.
@@ -172,6 +155,9 @@ impl<'run> Running<'run> {
                         )
                     };
                     self.keep_files(link, group, &about, &own);
+                    if self.lost {
+                        break;
+                    }
                 }
                 Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
                 // What was measured before counts.
@@ -208,41 +194,23 @@ impl<'run> Running<'run> {
             None => self.server_of_peer(link, here, session, group)?,
         };
         let server = &mut *server;
-        self.compare(here, server, group)?;
+        // An earlier outage may have left it down.
+        if let Some((fabric, _)) = here.down {
+            fabric.bring_up(DISTURBED).map_err(ServiceError::Outage)?;
+        }
+        let compared = self.compare(here, server, group)?;
         if let Some(rate) = first.disk_rate {
             server.slow_disk(rate)?;
         }
-        for round in 0.. {
-            let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
-            let mut order: Vec<usize> =
-                (0..group.len()).filter(|&index| wanted(&group[index])).collect();
-            if order.is_empty() {
-                break;
-            }
-            self.shuffle(&mut order);
-            for index in order {
-                let one = &mut group[index];
-                self.progress.step(self.done, self.total, &format!("{link} {}", one.cell.title()));
-                self.done += 1;
-                match self.file_repetition(here, server, one) {
-                    Ok(()) => {}
-                    Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
-                    Err(error) => {
-                        // Without the server there is no further repetition.
-                        server.alive()?;
-                        one.failures += 1;
-                        if one.failures == MOST_FAILURES.min(one.times) {
-                            let what = Some(one.cell.title());
-                            let service = one.cell.service.clone();
-                            self.skip_service(link, &service, what, &error.to_string());
-                        }
-                    }
-                }
-            }
-        }
         let (version, file_system) = server.about();
         let client_version = client::client_version(service, self.interrupted)?;
-        Ok(About { version, client_version, file_system })
+        let [serving, fetching] = here.cpus;
+        let one_cpu = serving.is_some() && serving == fetching;
+        let interrupted = self.interrupted;
+        self.service_rounds(link, server, group, |server, cell| {
+            here.copy(server, cell, interrupted)
+        })?;
+        Ok(About { version, client_version, file_system, one_cpu, compared })
     }
 
     /// Starts the server of these cells in its node.
@@ -301,229 +269,56 @@ impl<'run> Running<'run> {
         Ok(Box::new(server))
     }
 
-    /// Fetches one copy of every kind and compares it. A server with little memory has read every
-    /// file once then.
+    /// Fetches one copy of every kind and compares it; the compared copies of each cell. A server
+    /// with little memory has read every file once then.
     fn compare(
-        &mut self,
+        &self,
         here: &FilesOnLink<'_>,
         server: &mut dyn ServingEnd,
-        group: &mut [Gathered],
-    ) -> Result<(), ServiceError> {
-        for index in 0..group.len() {
-            let of = kind(&group[index].cell);
+        group: &[Gathered],
+    ) -> Result<Vec<u64>, ServiceError> {
+        let mut compared = vec![0; group.len()];
+        for (index, one) in group.iter().enumerate() {
+            let of = kind(&one.cell);
             let is_first = !group[..index].iter().any(|one| kind(&one.cell) == of);
             let mut same = group.iter().filter(|one| kind(&one.cell) == of);
             let compared_anyway = same.any(|one| one.cell.to == Sink::Disk);
-            let first = &mut group[index];
-            if !is_first || (first.cell.memory.is_none() && compared_anyway) {
+            if !is_first || (one.cell.memory.is_none() && compared_anyway) {
                 continue;
             }
             let cell = FileCell {
                 to: Sink::Disk,
                 connection: Connection::New,
                 clients: 1,
-                ..first.cell.clone()
+                ..one.cell.clone()
             };
-            let fetched = self.fetch(here, server, &cell)?;
+            let fetched = here.fetch(server, &cell, self.interrupted)?;
             let file = here.file(cell.size, cell.files);
-            first.verified += client::verify(server, here.store, file, &fetched)?;
+            compared[index] = client::verify(server, here.store, file, &fetched)?;
         }
-        Ok(())
-    }
-
-    fn fetch(
-        &self,
-        here: &FilesOnLink<'_>,
-        server: &mut dyn ServingEnd,
-        cell: &FileCell,
-    ) -> Result<Fetched, ServiceError> {
-        let (hosts, [_, cpu]) = (&here.clients, here.cpus);
-        let clients = Clients { hosts, cpu, small: here.file(SMALL, 1) };
-        let file = here.file(cell.size, cell.files);
-        client::fetch(server, here.store, file, cell, &clients, self.interrupted)
-    }
-
-    /// The same, while the link goes down once: when half of the bytes have passed.
-    fn fetch_by_a_link_that_goes_down(
-        &self,
-        here: &FilesOnLink<'_>,
-        server: &mut dyn ServingEnd,
-        cell: &FileCell,
-        (fabric, down): (&Fabric, Duration),
-    ) -> Result<Fetched, ServiceError> {
-        let (ended, half) = (AtomicBool::new(false), cell.bytes() / 2);
-        let (fetched, was_down) = std::thread::scope(|scope| {
-            let watching = scope.spawn(|| fabric.interrupt(1, half, down, &ended));
-            let fetched = self.fetch(here, server, cell);
-            ended.store(true, Ordering::Relaxed);
-            (fetched, watching.join().expect("it does not panic"))
-        });
-        let fetched = fetched?;
-        match was_down {
-            Ok(true) => Ok(fetched),
-            Ok(false) => Err(ServiceError::Unavailable(
-                "the copy ended before the link went down; plan a larger file".into(),
-            )),
-            Err(error) => Err(ServiceError::Unavailable(error.to_string())),
-        }
-    }
-
-    fn file_repetition(
-        &self,
-        here: &FilesOnLink<'_>,
-        server: &mut dyn ServingEnd,
-        one: &mut Gathered,
-    ) -> Result<(), ServiceError> {
-        if self.interrupted.load(Ordering::Relaxed) {
-            return Err(gigae_eval_session::programs::ProgramError::Interrupted.into());
-        }
-        let [serving, fetching] = here.cpus;
-        let clients = EndMeter::clients(here.clients.clone(), fetching);
-        let failed =
-            |error: gigae_fabric::FabricError| ServiceError::Unavailable(error.to_string());
-        here.store.settle()?;
-        server.begin()?;
-        let begin = clients.read(None).map_err(failed)?;
-        let fetched = match here.down {
-            None => self.fetch(here, server, &one.cell)?,
-            Some(down) => self.fetch_by_a_link_that_goes_down(here, server, &one.cell, down)?,
-        };
-        // The clients' end first: that of the server waits for its processes.
-        let end = clients.read(None).map_err(failed)?;
-        let spent = server.end()?;
-        one.server.add(&spent.cost);
-        one.client.add(&begin.until(&end));
-        one.disk.push(spent.disk);
-        one.one_cpu = serving.is_some() && serving == fetching;
-        let file = here.file(one.cell.size, one.cell.files);
-        one.verified += client::verify(server, here.store, file, &fetched)?;
-        one.fetched.push(fetched);
-        Ok(())
-    }
-
-    /// Gives both ends the congestion control of our TCP.
-    pub(super) fn same_congestion_control(&mut self, link: &str, server: &Node, clients: &[Node]) {
-        let route = |from: &Node, to: &Node| {
-            let _inside = from.enter().map_err(|error| error.to_string())?;
-            route_as_ours(from.interface, &from.ipv4.to_string(), &to.ipv4.to_string())
-        };
-        let routes = || -> Result<(), String> {
-            clients.iter().try_for_each(|client| {
-                route(server, client)?;
-                route(client, server)
-            })
-        };
-        if let Err(why) = routes() {
-            self.skip_service(link, "file services, TCP as ours", None, &why);
-        }
-    }
-
-    pub(super) fn skip_service(
-        &mut self,
-        link: &str,
-        service: &str,
-        what: Option<String>,
-        reason: &str,
-    ) {
-        let skip = Skipped {
-            link: link.to_owned(),
-            transport: service.to_owned(),
-            what,
-            reason: reason.to_owned(),
-        };
-        if !self.skipped.contains(&skip) {
-            self.skipped.push(skip);
-        }
+        Ok(compared)
     }
 
     /// Takes the figures of a server into the results.
     fn keep_files(
         &mut self,
         link: &str,
-        mut group: Vec<Gathered>,
+        group: Vec<Gathered>,
         about: &About,
         limit: &dyn Fn(&FileCell) -> Option<f64>,
     ) {
-        for index in 0..group.len() {
-            let same = group.iter().filter(|one| kind(&one.cell) == kind(&group[index].cell));
-            group[index].verified_of_kind = same.map(|one| one.verified).sum();
-        }
+        let of = |(one, compared): (&Gathered, &u64)| {
+            (kind(&one.cell), compared + one.brought.iter().map(|one| one.verified).sum::<u64>())
+        };
+        let verified: Vec<_> = group.iter().zip(&about.compared).map(of).collect();
         let figures = group.into_iter().filter_map(|one| {
+            let same = verified.iter().filter(|(of, _)| *of == kind(&one.cell));
+            let verified = same.map(|(_, copies)| copies).sum();
             let limit = limit(&one.cell);
-            one.figure(link, about, limit)
+            one.figure(link, about, verified, limit)
         });
         self.files.extend(figures);
     }
-}
-
-impl Gathered {
-    fn new((cell, times): (FileCell, u32)) -> Self {
-        Self {
-            cell,
-            times,
-            fetched: Vec::new(),
-            disk: Vec::new(),
-            server: Cost::default(),
-            client: Cost::default(),
-            one_cpu: false,
-            verified: 0,
-            verified_of_kind: 0,
-            failures: 0,
-        }
-    }
-
-    /// `None` if no repetition brought anything.
-    fn figure(self, link: &str, about: &About, limit: Option<f64>) -> Option<FileFigure> {
-        let each = |of: fn(&Fetched) -> f64| self.fetched.iter().map(of).collect::<Vec<f64>>();
-        let (rates, times) = (each(|one| one.rate() / 1e6), each(|one| one.seconds * 1e3));
-        let (interval, transfer_ms) = (stats::median_interval(&rates)?, stats::median(&times)?);
-        let whole = stats::median_interval(&each(|one| one.whole * 1e3))?;
-        let has_rate = self.cell.has_rate(transfer_ms);
-        let before = self.fetched.iter().filter_map(Fetched::before);
-        let before: Vec<f64> = before.map(|seconds| seconds * 1e3).collect();
-        let mut doubts = Vec::new();
-        if interval.coverage < stats::CONFIDENCE {
-            doubts.push(few_repetitions(interval.coverage));
-        }
-        for (end, cost) in [("server's", &self.server), ("clients'", &self.client)] {
-            cpu_doubts(end, cost, self.one_cpu, &mut doubts);
-        }
-        let middle = middle(&times)?;
-        let shares = self.fetched[middle].transfers.iter().filter(|_| has_rate);
-        Some(FileFigure {
-            ground: Ground::Transfer,
-            link: link.to_owned(),
-            unit: "MB/s".to_owned(),
-            median: stats::median(&rates).filter(|_| has_rate),
-            ci95: has_rate.then_some([interval.low, interval.high]),
-            coverage: interval.coverage,
-            before_ms: stats::median(&before),
-            whole_ms: stats::median(&each(|one| one.whole * 1e3)),
-            whole_ci95: Some([whole.low, whole.high]),
-            transfer_ms,
-            shares: shares.map(|one| one.bytes as f64 / one.seconds / 1e6).collect(),
-            disk_reads: self.disk.into_iter().collect(),
-            repetitions: times,
-            server: self.server,
-            client: self.client,
-            one_cpu: self.one_cpu,
-            limit,
-            verified: self.verified_of_kind,
-            version: about.version.clone(),
-            client_version: about.client_version.clone(),
-            file_system: about.file_system.clone(),
-            command: self.fetched.last()?.command.clone(),
-            cell: self.cell,
-            doubts,
-        })
-    }
-}
-
-/// Which of these values is in the middle.
-fn middle(values: &[f64]) -> Option<usize> {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
-    order.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// Whether clients send files in any of these cells.
@@ -543,34 +338,6 @@ fn clients(stage: &Stage) -> Result<Vec<Host>, ServiceError> {
         Some(fabric) => Ok(client_nodes(fabric).into_iter().map(Host::from).collect()),
         None => Ok(vec![Host::this(&stage.site)?]),
     }
-}
-
-/// The sizes of all files and trees, with their numbers of files; that of kept connections' first
-/// one included.
-fn sizes(cells: &[(FileCell, u32)]) -> Vec<(u64, u32)> {
-    let own = cells.iter().map(|(cell, _)| (cell.size, cell.files));
-    let mut sizes: Vec<(u64, u32)> = own.chain([(SMALL, 1)]).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
-}
-
-/// Bytes of all files and of the most copies that there are at once.
-fn needed(cells: &[(FileCell, u32)]) -> u64 {
-    let files: u64 = sizes(cells).into_iter().map(|(size, files)| room(size, files)).sum();
-    files + cells.iter().map(|(cell, _)| copies(cell)).max().unwrap_or(0)
-}
-
-/// Bytes of the copies on a link that stay until the end.
-fn kept(cells: &[(FileCell, u32)]) -> u64 {
-    let kept = cells.iter().filter(|(cell, _)| is_kept(cell.files));
-    kept.map(|(cell, times)| copies(cell) * u64::from(*times)).sum()
-}
-
-/// Bytes of the copies of one repetition. To null, one copy is compared.
-fn copies(cell: &FileCell) -> u64 {
-    let at_once = if cell.to == Sink::Disk { cell.clients } else { 1 };
-    room(cell.size, cell.files) * u64::from(at_once)
 }
 
 /// The cells of each server, in the plan's order, but gigae's own last.
@@ -593,7 +360,6 @@ fn by_server(cells: Vec<(FileCell, u32)>) -> Vec<Vec<Gathered>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gigae_eval_model::file_job::BLOCK;
     use gigae_eval_model::plan::Plan;
 
     #[test]
@@ -613,28 +379,5 @@ mod tests {
             by_server(cells).iter().map(|group| group[0].cell.service.clone()).collect();
         let all = ["ftp", "lftp", "smb", "nfs", "rsync", "rsync-ssh", "scp", OWN];
         assert_eq!(services, all);
-    }
-
-    #[test]
-    fn room_is_needed_for_all_files_and_the_copies_of_one_repetition() {
-        let plan = Plan::load("ftp").unwrap();
-        let cells = plan.file_cells(Some(&plan.files[0].links[0]));
-        let sizes = sizes(&cells);
-        assert!(sizes.contains(&(SMALL, 1)));
-        assert!(needed(&cells) > sizes.iter().map(|(size, _)| size).sum::<u64>());
-        let (mut null, times) = cells[0].clone();
-        (null.size, null.to, null.clients) = (4 << 30, Sink::Null, 16);
-        assert_eq!(needed(&[(null.clone(), times)]), SMALL + (8 << 30));
-        let tree = FileCell { size: 1, files: 100, to: Sink::Disk, clients: 1, ..null };
-        assert_eq!(needed(&[(tree.clone(), times)]), SMALL + 2 * 100 * BLOCK);
-        assert_eq!(kept(&[(tree.clone(), 3)]), 0);
-        assert_eq!(kept(&[(FileCell { files: 1000, ..tree }, 3)]), 3 * 1000 * BLOCK);
-    }
-
-    #[test]
-    fn the_middle_repetition_is_that_of_the_median() {
-        assert_eq!(middle(&[3.0, 1.0, 2.0]), Some(2));
-        assert_eq!(middle(&[3.0, 1.0]), Some(1));
-        assert_eq!(middle(&[]), None);
     }
 }

@@ -20,6 +20,7 @@ mod progress;
 mod repetition;
 mod rounds;
 mod run;
+mod services;
 mod threads;
 mod tuned;
 

@@ -1,32 +1,24 @@
 //! Operations on the names of a server's files, on the link that is being measured: the server in
 //! its second node, the client in the first one.
 //!
-//! Cells of one service have one server. They come in rounds, in a new random order for each round.
+//! Cells of one service have one server, and come in rounds.
 
 use crate::error::RunError;
-use crate::files::FABRIC_ONLY;
 use crate::gather::few_repetitions;
-use crate::rounds::{MOST_FAILURES, Running};
+use crate::rounds::Running;
+use crate::services::{FABRIC_ONLY, Repeated, repetitions};
 use gigae_eval_model::metadata::{MetadataCell, MetadataFigure, Operation, OperationRate};
 use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
 use gigae_eval_services::metadata::{self, NamesMeasured, OperationTimes};
 use gigae_eval_services::server::{FileServer, Rights};
-use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_services::store::FileStore;
 use gigae_eval_services::{ServiceError, by_name};
-use gigae_eval_session::programs::ProgramError;
 use gigae_eval_session::stage::Stage;
 use gigae_fabric::Fabric;
-use std::sync::atomic::Ordering;
 
 /// A cell and what it has brought so far.
-struct Gathered {
-    cell: MetadataCell,
-    times: u32,
-    measured: Vec<NamesMeasured>,
-    failures: u32,
-}
+type Gathered = Repeated<MetadataCell, NamesMeasured>;
 
 /// Where it is measured: the CPUs are those of the server and of the client.
 struct NamesOnLink<'a> {
@@ -61,24 +53,13 @@ impl Running<'_> {
         self.total += cells.iter().map(|(_, times)| u64::from(*times)).sum::<u64>();
         for service in services {
             let of = cells.iter().filter(|(cell, _)| cell.service == service);
-            let new = |(cell, times): &(MetadataCell, u32)| Gathered {
-                cell: cell.clone(),
-                times: *times,
-                measured: Vec::new(),
-                failures: 0,
-            };
-            let mut group: Vec<Gathered> = of.map(new).collect();
-            let done = self.done + group.iter().map(|one| u64::from(one.times)).sum::<u64>();
+            let mut group: Vec<Gathered> = of.cloned().map(Gathered::new).collect();
+            let done = self.done + repetitions(&group);
             let outcome = self.names_of_server(link, &here, &service, &mut group);
             self.done = done;
-            match outcome {
-                Ok(version) => {
-                    let of = |one: Gathered| one.figure(link, &version);
-                    self.metadata.extend(group.into_iter().filter_map(of));
-                }
-                Err(error) if error.is_interruption() => return Err(RunError::Interrupted),
-                Err(error) if error.is_fatal() => return Err(RunError::Service(error)),
-                Err(error) => self.skip_service(link, &service, None, &error.to_string()),
+            if let Some(version) = self.or_skipped(link, &service, outcome)? {
+                let of = |one: Gathered| one.figure(link, &version);
+                self.metadata.extend(group.into_iter().filter_map(of));
             }
         }
         self.store = Some(store);
@@ -105,37 +86,10 @@ impl Running<'_> {
             self.interrupted,
         )?;
         self.same_congestion_control(link, &node, std::slice::from_ref(&client));
-        for round in 0.. {
-            let wanted = |one: &Gathered| round < one.times && one.failures < MOST_FAILURES;
-            let mut order: Vec<usize> =
-                (0..group.len()).filter(|&index| wanted(&group[index])).collect();
-            if order.is_empty() {
-                break;
-            }
-            self.shuffle(&mut order);
-            for index in order {
-                let one = &mut group[index];
-                self.progress.step(self.done, self.total, &format!("{link} {}", one.cell.title()));
-                self.done += 1;
-                if self.interrupted.load(Ordering::Relaxed) {
-                    return Err(ProgramError::Interrupted.into());
-                }
-                let (at, from) = ((&server, here.store), (&client, asking));
-                match metadata::measure(at, from, &one.cell, self.interrupted) {
-                    Ok(measured) => one.measured.push(measured),
-                    Err(error) if error.is_interruption() || error.is_fatal() => return Err(error),
-                    Err(error) => {
-                        // Without the server there is no further repetition.
-                        server.alive()?;
-                        one.failures += 1;
-                        if one.failures == MOST_FAILURES.min(one.times) {
-                            let what = Some(one.cell.title());
-                            self.skip_service(link, service, what, &error.to_string());
-                        }
-                    }
-                }
-            }
-        }
+        let interrupted = self.interrupted;
+        self.service_rounds(link, &mut server, group, |server, cell| {
+            metadata::measure((server, here.store), (&client, asking), cell, interrupted)
+        })?;
         Ok(server.version.clone())
     }
 }
@@ -143,7 +97,7 @@ impl Running<'_> {
 impl Gathered {
     /// `None` if no repetition brought anything.
     fn figure(self, link: &str, version: &str) -> Option<MetadataFigure> {
-        let of = |operation| rate(operation, &self.measured);
+        let of = |operation| rate(operation, &self.brought);
         let operations: Vec<OperationRate> = Operation::ALL.into_iter().filter_map(of).collect();
         let coverage = operations.first()?.coverage;
         let few = (coverage < stats::CONFIDENCE).then(|| few_repetitions(coverage));
@@ -153,7 +107,7 @@ impl Gathered {
             cell: self.cell,
             unit: "1/s".to_owned(),
             operations,
-            verified: self.measured.iter().map(|one| one.verified).sum(),
+            verified: self.brought.iter().map(|one| one.verified).sum(),
             version: version.to_owned(),
             doubts: few.into_iter().collect(),
         })

@@ -5,7 +5,7 @@ use crate::error::{RepetitionError, RunError};
 use crate::gather::{self, CellRepetitions};
 use crate::progress::{FinishedRepetition, RunProgress, title};
 use crate::repetition::BothEnds;
-use gigae_eval_measure::environment;
+use gigae_eval_measure::{clock, environment};
 use gigae_eval_model::access::AccessFigure;
 use gigae_eval_model::doubt;
 use gigae_eval_model::doubt::Doubt;
@@ -68,6 +68,43 @@ pub(crate) struct Running<'a> {
 
 /// Carries out one repetition of a cell.
 pub(crate) type Repetition<'a> = dyn FnMut(&Cell) -> Result<BothEnds, RepetitionError> + 'a;
+
+impl<'a> Running<'a> {
+    /// A run that has measured nothing yet, without programs beside.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        interrupted: &'a AtomicBool,
+        progress: &'a mut dyn RunProgress,
+    ) -> Self {
+        Self {
+            plan,
+            with: Vec::new(),
+            with_any: false,
+            pairs: 0,
+            programs: Vec::new(),
+            files: Vec::new(),
+            access: Vec::new(),
+            metadata: Vec::new(),
+            mounts: Vec::new(),
+            guests: Vec::new(),
+            store: None,
+            lost: false,
+            timer: clock::timer_cost(),
+            overhead: clock::overhead(),
+            random: oorandom::Rand32::new(plan.seed),
+            interrupted,
+            progress,
+            done: 0,
+            total: 0,
+            limited: None,
+            links: Vec::new(),
+            series: Vec::new(),
+            tuning: Vec::new(),
+            skipped: Vec::new(),
+            doubts: Vec::new(),
+        }
+    }
+}
 
 impl Running<'_> {
     /// Round after round over all cells that still need repetitions.

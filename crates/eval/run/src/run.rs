@@ -7,7 +7,7 @@ use crate::progress::{MeasuredLink, RunProgress, about, titles};
 use crate::repetition::{gather, in_memory, repetition};
 use crate::rounds::Running;
 use crate::threads::Processors;
-use gigae_eval_measure::{clock, cost, environment};
+use gigae_eval_measure::{cost, environment};
 use gigae_eval_model::cost::Baseline;
 use gigae_eval_model::duration;
 use gigae_eval_model::environment::{EndEnvironment, LinkEnvironment, MEMORY, NETWORK};
@@ -35,33 +35,10 @@ pub fn run(
         [] => Vec::new(),
         names => others::chosen(names).map_err(RunError::Program)?,
     };
-    let mut running = Running {
-        with,
-        with_any: config.with.names.iter().any(|name| name == others::ALL),
-        pairs: config.with.pairs,
-        programs: Vec::new(),
-        files: Vec::new(),
-        access: Vec::new(),
-        metadata: Vec::new(),
-        mounts: Vec::new(),
-        guests: Vec::new(),
-        store: None,
-        lost: false,
-        plan: &config.plan,
-        timer: clock::timer_cost(),
-        overhead: clock::overhead(),
-        random: oorandom::Rand32::new(config.plan.seed),
-        interrupted,
-        progress,
-        done: 0,
-        total: 0,
-        limited: None,
-        links: Vec::new(),
-        series: Vec::new(),
-        tuning: Vec::new(),
-        skipped: Vec::new(),
-        doubts: Vec::new(),
-    };
+    let mut running = Running::new(&config.plan, interrupted, progress);
+    running.with = with;
+    running.with_any = config.with.names.iter().any(|name| name == others::ALL);
+    running.pairs = config.with.pairs;
     running.begin_files(config.peer.is_some())?;
     if config.peer.is_none() {
         running.begin_mounts()?;

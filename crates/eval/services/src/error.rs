@@ -2,6 +2,7 @@
 
 use gigae_eval_session::ControlError;
 use gigae_eval_session::programs::ProgramError;
+use gigae_fabric::FabricError;
 use gigae_uml::GuestError;
 use std::io;
 
@@ -92,6 +93,9 @@ pub enum ServiceError {
     /// A guest could not unmount files, and was ended.
     #[error("the rest of the link was given up; repeat the run; {0}")]
     StaysMounted(GuestError),
+    /// The second client of a test could not be used. The other guests can.
+    #[error("the second client was given up: {0}")]
+    SecondClient(GuestError),
     /// A program in a guest printed no figure.
     #[error("{program} printed no figure that gigae can read; it said: {said}")]
     NoFigure {
@@ -119,6 +123,9 @@ pub enum ServiceError {
         /// The name of the file, which is its size, or of the tree.
         name: String,
     },
+    /// A port of the virtual network cannot be taken down, or does not come up again.
+    #[error("a link that should go down and up again did not: {0}; repeat the run")]
+    Outage(FabricError),
     /// This host cannot do what the plan wants.
     #[error("{0}")]
     Unavailable(String),

@@ -19,6 +19,7 @@
 pub mod bonnie;
 mod clients;
 pub mod fio;
+mod job;
 pub mod share;
 mod stat;
 mod system;
@@ -35,6 +36,7 @@ use gigae_eval_model::service::OWN;
 use gigae_fabric::Node;
 use gigae_host::{affinity, user};
 use gigae_uml::{Guest, GuestError, GuestLink, Machine};
+use job::{Job, Step};
 use rustix::process::geteuid;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -89,15 +91,15 @@ const SERVER_MODULES: &[&str] = &["ext4", "raid456", "nfsd", "nfs", "nfsv4", "nf
 /// Modules of the client's kernel.
 const CLIENT_MODULES: &[&str] = &["nfs", "nfsv4", "nfsv3", "fuse"];
 
-/// A guest among those of a node. Its address is that of the node and `above`; `mark` is the fourth
-/// byte of its MAC address. Nodes and ports of switches have less.
+/// What a guest's addresses add to those of its node: `above` to the last byte of the IP address,
+/// and `mark` is the fourth byte of the MAC address. Nodes and ports of switches have less.
 #[derive(Clone, Copy)]
-struct Number {
+struct GuestAddress {
     above: u8,
     mark: u8,
 }
-const FIRST: Number = Number { above: 128, mark: 0x80 };
-const SECOND: Number = Number { above: 192, mark: 0x81 };
+const FIRST: GuestAddress = GuestAddress { above: 128, mark: 0x80 };
+const SECOND: GuestAddress = GuestAddress { above: 192, mark: 0x81 };
 
 /// Memory of the second client in MiB: it opens small files only.
 const SECOND_MIB: u64 = 128;
@@ -108,6 +110,9 @@ const SHORT: Duration = Duration::from_secs(120);
 /// Beside that, a test has so many seconds for each MiB, and for each 1,024 files.
 const PER_MIB: u64 = 2;
 const PER_FILES: u64 = 240;
+
+/// What a script that counts connections is for.
+const COUNT: &str = "use all connections of nconnect";
 
 /// Bytes of the files that are compared.
 const CHECKED: u32 = 4 << 20;
@@ -148,6 +153,8 @@ pub struct MountLab<'a> {
     server: Guest,
     /// The second client. It would take time of the first one's processor.
     second: Option<Guest>,
+    /// Further options of the second client's NFS mounts.
+    second_options: &'static str,
     place: &'a MountNodes<'a>,
     directory: PathBuf,
     guests: GuestsPlan,
@@ -171,7 +178,7 @@ pub struct MountMeasured {
 }
 
 /// The address of a node's guest.
-fn guest_ip(node: &Node, guest: Number) -> Ipv4Addr {
+fn guest_ip(node: &Node, guest: GuestAddress) -> Ipv4Addr {
     let [a, b, c, number] = node.ipv4.octets();
     Ipv4Addr::new(a, b, c, number + guest.above)
 }
@@ -183,7 +190,7 @@ fn network(node: &Node) -> Ipv4Addr {
 }
 
 /// The MAC address of a node's guest.
-fn guest_mac(node: &Node, guest: Number) -> [u8; 6] {
+fn guest_mac(node: &Node, guest: GuestAddress) -> [u8; 6] {
     let mut mac = node.mac;
     mac[3] = guest.mark;
     mac
@@ -193,14 +200,14 @@ fn guest_mac(node: &Node, guest: Number) -> [u8; 6] {
 fn boot(
     machine: Machine<'_>,
     place: &MountNodes<'_>,
-    (which, number): (usize, Number),
+    (which, address): (usize, GuestAddress),
     interrupted: &AtomicBool,
 ) -> Result<Guest, ServiceError> {
     let node = place.nodes[which];
     let link = GuestLink {
         interface: node.interface,
-        mac: guest_mac(node, number),
-        ip: guest_ip(node, number),
+        mac: guest_mac(node, address),
+        ip: guest_ip(node, address),
         mtu: place.mtu,
     };
     let machine = Machine { link: Some(link), ..machine };
@@ -209,7 +216,7 @@ fn boot(
 }
 
 /// Makes the directory where files are mounted.
-fn prepare(client: &mut Guest, interrupted: &AtomicBool) -> Result<(), ServiceError> {
+fn make_mount_point(client: &mut Guest, interrupted: &AtomicBool) -> Result<(), ServiceError> {
     client.run("make a directory", &format!("mkdir -p {MOUNTED}"), SHORT, interrupted)?;
     Ok(())
 }
@@ -245,7 +252,7 @@ impl<'a> MountLab<'a> {
         let mut client = boot(client, place, (0, FIRST), interrupted)?;
         let script = system::export_script(guests.raid, network(place.nodes[1]));
         server.run("export a file system", &script, SHORT, interrupted)?;
-        prepare(&mut client, interrupted)?;
+        make_mount_point(&mut client, interrupted)?;
         let ips = place.nodes.map(|node| guest_ip(node, FIRST));
         let missing = || ServiceError::Unavailable("this program has no path".into());
         let program = find(OWN).ok_or_else(missing)?;
@@ -255,6 +262,7 @@ impl<'a> MountLab<'a> {
             client,
             server,
             second: None,
+            second_options: "",
             place,
             directory: store.directory().to_owned(),
             guests: *guests,
@@ -270,6 +278,12 @@ impl<'a> MountLab<'a> {
     /// The release of the guests' kernel.
     pub fn kernel(&self) -> &str {
         self.server.kernel()
+    }
+
+    /// Has the second client mount NFS with further options. Without them, its mounts are the
+    /// usual ones; with `nocto`, it may open what is old.
+    pub fn mount_second_with(&mut self, options: &'static str) {
+        self.second_options = options;
     }
 
     /// Both guests, the client first, and their addresses.
@@ -300,73 +314,56 @@ impl<'a> MountLab<'a> {
         cell: &MountCell,
         interrupted: &AtomicBool,
     ) -> Result<MountMeasured, ServiceError> {
-        if let MountTest::TwoClients { openings, looks } = cell.test {
-            return self.two_clients(cell, (openings, looks), interrupted);
-        }
-        self.second = None;
         let directory = self.reach(cell, interrupted)?;
-        let words = match &cell.test {
-            MountTest::Fio { pattern, mib } => fio::words(directory, *pattern, *mib),
+        let job = match cell.test {
+            MountTest::Fio { pattern, mib } => Job::fio(directory, pattern, mib),
             MountTest::Bonnie { mib, files, bytes } => {
                 let memory = self.guests.memory_of(cell.place);
-                bonnie::words(directory, [*mib, memory], *files, *bytes)
+                Job::bonnie(directory, [mib, memory], files, bytes)
             }
-            MountTest::Stat { .. } => stat::words(directory),
-            MountTest::TwoClients { .. } => unreachable!("measured above"),
+            MountTest::Stat { files } => Job::stat(directory, files),
+            MountTest::TwoClients { openings, looks } => {
+                return self.two_clients(cell, (openings, looks), interrupted);
+            }
         };
-        let command = words.join(" ");
+        self.second = None;
         let most = patience(&cell.test);
-        // Files that a test finds are made first, and then they are in no cache.
-        match &cell.test {
-            MountTest::Fio { .. } => {
-                let script = format!("{command} --create_only=1 >/dev/null && sync");
-                self.at(cell.place).run("make a file for fio", &script, most, interrupted)?;
-            }
-            MountTest::Stat { files } => {
-                let script = stat::make_script(*files);
-                self.server.run("make small files", &script, most, interrupted)?;
-            }
-            MountTest::Bonnie { .. } | MountTest::TwoClients { .. } => {}
+        if let Some(step) = &job.make {
+            self.step(cell.place, step, most, interrupted)?;
         }
         self.cool(interrupted)?;
         let program = cell.test.program();
-        let what = format!("run {program}");
-        let script = match &cell.test {
-            MountTest::Stat { files } => &stat::script(directory, *files),
-            _ => &command,
-        };
+        let script = job.script.as_ref().unwrap_or(&job.command);
         let begin = Instant::now();
+        let what = format!("run {program}");
         let said = self.at(cell.place).run(&what, script, most, interrupted)?;
         let seconds = begin.elapsed().as_secs_f64();
-        let values = match &cell.test {
-            MountTest::Fio { pattern, .. } => fio::read(*pattern, &said),
-            MountTest::Bonnie { .. } => bonnie::read(&said),
-            MountTest::Stat { files } => stat::read(*files, &said),
-            MountTest::TwoClients { .. } => None,
-        };
-        let mut values = values.ok_or_else(|| {
+        let values = (job.read)(&said, seconds).ok_or_else(|| {
             let said = said.chars().filter(|c| !c.is_control()).take(160).collect();
             ServiceError::NoFigure { program, said }
         })?;
         if values.is_empty() {
             return Err(ServiceError::TooSoon(program));
         }
-        match &cell.test {
-            MountTest::Fio { .. } => {
-                let script = format!("rm -f {directory}/{}", fio::FILE);
-                self.at(cell.place).run("remove a file", &script, most, interrupted)?;
-            }
-            MountTest::Stat { .. } => {
-                let script = stat::remove_script();
-                self.server.run("remove small files", &script, most, interrupted)?;
-            }
-            MountTest::Bonnie { .. } => {
-                let (what, unit) = ("whole run", "s");
-                values.push(MountValue { what, unit, value: seconds, range: None, cpu: None });
-            }
-            MountTest::TwoClients { .. } => {}
+        if let Some(script) = system::count_script(cell.nconnect) {
+            self.at(cell.place).run(COUNT, &script, SHORT, interrupted)?;
         }
-        Ok(MountMeasured { values, command })
+        if let Some(step) = &job.remove {
+            self.step(cell.place, step, most, interrupted)?;
+        }
+        Ok(MountMeasured { values, command: job.command })
+    }
+
+    fn step(
+        &mut self,
+        place: MountPlace,
+        step: &Step,
+        most: Duration,
+        interrupted: &AtomicBool,
+    ) -> Result<(), ServiceError> {
+        let guest = if step.at_server { &mut self.server } else { self.at(place) };
+        guest.run(step.what, &step.script, most, interrupted)?;
+        Ok(())
     }
 
     /// The guest in which programs run.
@@ -412,7 +409,8 @@ impl<'a> MountLab<'a> {
             self.shared.push(system);
         }
         let what = format!("mount files by {}", system.title());
-        let script = self.source.mount_script(system, nconnect, place != MountPlace::Network);
+        let options = system::connections(nconnect);
+        let script = self.source.mount_script(system, &options, place != MountPlace::Network);
         self.at(place).run(&what, &script, SHORT, interrupted)?;
         self.mounted = Some(wanted);
         Ok(())
@@ -498,7 +496,9 @@ fn advised(error: ServiceError, cell: &MountCell) -> ServiceError {
 pub fn leaves_guests(error: &ServiceError) -> bool {
     match error {
         ServiceError::Guest(error) => GuestError::leaves_guest(error),
-        ServiceError::NoFigure { .. } | ServiceError::TooSoon(_) => true,
+        ServiceError::NoFigure { .. }
+        | ServiceError::TooSoon(_)
+        | ServiceError::SecondClient(_) => true,
         _ => false,
     }
 }

@@ -38,7 +38,7 @@ impl Service for Smb {
         fs::write(client_file(place.directory), state(place.directory))?;
         add_user(&file)?;
         let file = file.to_string_lossy();
-        Ok(words(["--foreground", "--no-process-group", "--configfile", &file]))
+        Ok(server_words(&file))
     }
 
     fn version(&self) -> &'static str {
@@ -156,12 +156,23 @@ pub(crate) fn configuration(place: &ServerPlace<'_>) -> String {
         )
 }
 
+/// The server's arguments.
+pub(crate) fn server_words(configuration: &str) -> Vec<String> {
+    words(["--foreground", "--no-process-group", "--configfile", configuration])
+}
+
+/// The arguments of `pdbedit`, which reads the password twice.
+pub(crate) fn user_words(configuration: &str) -> Vec<String> {
+    let create = ["--create", "--password-from-stdin", "--user", USER];
+    let all = ["--configfile", configuration].into_iter().chain(create);
+    all.map(str::to_owned).collect()
+}
+
 /// Gives the user a password, in a file of its own.
 fn add_user(configuration: &Path) -> io::Result<()> {
     let path = crate::installed::find("pdbedit").unwrap_or_else(|| "pdbedit".to_owned());
     let mut command = Command::new(path);
-    command.arg("--configfile").arg(configuration).args(["--create", "--password-from-stdin"]);
-    command.args(["--user", USER]).stdin(Stdio::piped());
+    command.args(user_words(&configuration.to_string_lossy())).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let twice = format!("{PASSWORD}\n{PASSWORD}\n");
     // Dropping the pipe ends the input.

@@ -87,6 +87,7 @@ pub use gigae_host::netns::NetnsGuard;
 pub use impair::ImpairmentCounters;
 pub use netns::leave_network;
 pub use node::Node;
+pub use outage::Outage;
 pub use state::OwnerProcess;
 pub use status::{NodeStatus, PortCounters, Status};
 pub use userns::gain_privileges;

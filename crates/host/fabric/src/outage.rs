@@ -4,40 +4,96 @@ use crate::{Fabric, FabricError, netns, tool, topology};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How often the port's counters are read.
+/// How often the port's counters are read, and whether the watched work has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// An outage that is to come. Its bytes count from [`Fabric::outage`] on.
+#[derive(Debug)]
+pub struct Outage {
+    switch: String,
+    port: String,
+    /// Bytes that had passed the port before.
+    begin: u64,
+}
+
 impl Fabric {
-    /// Waits until so many bytes have passed the port of node `number`, both ways together, and
-    /// takes it down for a time. The node's interface stays up and has no carrier meanwhile; frames
-    /// to it are lost. `false`: the work that was watched ended before that, and the port was not
-    /// down.
+    /// Prepares an outage of the port of node `number`. Begin the work that it is to disturb after
+    /// this.
     ///
     /// Only of a fabric with a bridge: a cable has no ports.
-    pub fn interrupt(
-        &self,
-        number: u16,
+    pub fn outage(&self, number: u16) -> Result<Outage, FabricError> {
+        let (switch, port) = (topology::switch_name(&self.config().prefix), topology::port(number));
+        let begin = netns::inside(&switch, || passed(&port))?;
+        Ok(Outage { switch, port, begin })
+    }
+
+    /// Brings the port of node `number` up. Nothing happens to one that is up.
+    pub fn bring_up(&self, number: u16) -> Result<(), FabricError> {
+        let port = topology::port(number);
+        netns::inside(&topology::switch_name(&self.config().prefix), || set(&port, "up"))
+    }
+}
+
+impl Outage {
+    /// Waits until so many bytes have passed the port, both ways together, and takes it down for a
+    /// time. The node's interface stays up and has no carrier meanwhile; frames to it are lost.
+    ///
+    /// `false`: the work ended before the port was down or while it was, so it was not disturbed.
+    /// Then the outage ends early. After an error the port may be down: see [`Fabric::bring_up`].
+    pub fn disturb(
+        self,
         bytes: u64,
         time: Duration,
         ended: &AtomicBool,
     ) -> Result<bool, FabricError> {
-        let port = topology::port(number);
-        netns::inside(&topology::switch_name(&self.config().prefix), || {
-            let begin = passed(&port)?;
-            while passed(&port)?.saturating_sub(begin) < bytes {
+        netns::inside(&self.switch, || {
+            while passed(&self.port)?.saturating_sub(self.begin) < bytes {
                 if ended.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
                 sleep(LOOK);
             }
-            tool::batch("ip", &format!("link set dev {port} down\n"))?;
-            sleep(time);
-            tool::batch("ip", &format!("link set dev {port} up\n"))?;
-            Ok(true)
+            let down = PortDown::take(&self.port)?;
+            let begin = Instant::now();
+            while begin.elapsed() < time && !ended.load(Ordering::Relaxed) {
+                sleep(LOOK.min(time));
+            }
+            let met = !ended.load(Ordering::Relaxed);
+            down.end()?;
+            Ok(met)
         })
     }
+}
+
+/// A port that is down. Dropping it brings the port up.
+struct PortDown<'a>(Option<&'a str>);
+
+impl<'a> PortDown<'a> {
+    fn take(port: &'a str) -> Result<Self, FabricError> {
+        // Also if `ip` fails after it has done it.
+        let down = Self(Some(port));
+        set(port, "down")?;
+        Ok(down)
+    }
+
+    fn end(mut self) -> Result<(), FabricError> {
+        self.0.take().map_or(Ok(()), |port| set(port, "up"))
+    }
+}
+
+impl Drop for PortDown<'_> {
+    fn drop(&mut self) {
+        if let Some(port) = self.0 {
+            // The caller returns an error of its own.
+            let _ = set(port, "up");
+        }
+    }
+}
+
+fn set(port: &str, state: &str) -> Result<(), FabricError> {
+    tool::batch("ip", &format!("link set dev {port} {state}\n"))
 }
 
 /// Bytes that a port has received and sent.

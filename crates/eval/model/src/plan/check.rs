@@ -194,7 +194,10 @@ impl LinkPlan {
         }
         let single = !self.cable && self.delay_us.is_none() && self.links == 1;
         match self.down_ms {
-            Some(_) if !single => Err("down_ms needs one link with the kernel's switch".into()),
+            Some(_) if !single => Err(
+                "down_ms needs one link with the kernel's switch; leave out cable, delay_us and links"
+                    .into(),
+            ),
             Some(down) if !(1..=MOST_DOWN_MS).contains(&down) => {
                 Err(format!("down_ms must be from 1 to {MOST_DOWN_MS}"))
             }
@@ -204,10 +207,20 @@ impl LinkPlan {
 }
 
 impl LinkPlan {
+    /// Whether it loses frames, delays them, or goes down.
+    pub fn is_disturbed(&self) -> bool {
+        self.loss > 0.0 || self.delay_us.is_some() || self.goes_down()
+    }
+
+    /// Whether it goes down in the middle of copies.
+    pub fn goes_down(&self) -> bool {
+        self.down_ms.is_some()
+    }
+
     /// Whether all but `loopback` is left out.
     fn is_plain(&self) -> bool {
-        let shaped = self.rate_mbit.is_some() || self.buffer.is_some() || self.loss > 0.0;
-        !(self.cable || shaped || self.delay_us.is_some() || self.down_ms.is_some())
+        let shaped = self.rate_mbit.is_some() || self.buffer.is_some();
+        !(self.cable || shaped || self.is_disturbed())
             && (self.links, self.nodes, self.mtu, self.queues)
                 == (one_link(), two_nodes(), ethernet_mtu(), one_queue())
     }

@@ -1,7 +1,7 @@
 //! `[[files]]`: which file services are measured how, and `[[file_paper]]`: what papers printed of
 //! such measurements.
 
-use super::form::Plan;
+use super::form::{LinkPlan, Plan};
 use crate::file_figure::{FileCell, FileFigure};
 use crate::service::{self, Connection, Direction, Protection, ServiceSpec, Sink};
 use serde::{Deserialize, Serialize};
@@ -179,7 +179,7 @@ impl FilesPlan {
         if self.links.is_empty() || self.cells().is_empty() {
             return Err("no list may be empty, but for memory_mib".into());
         }
-        let goes_down = |name: &&String| plan.link[*name].down_ms.is_some();
+        let goes_down = |name: &&String| plan.link[*name].goes_down();
         if let Some(name) = self.links.iter().find(|name| several && goes_down(name)) {
             return Err(format!("link '{name}' goes down for one client; leave out clients"));
         }
@@ -282,9 +282,9 @@ impl Plan {
         let used = self.experiment.iter().flat_map(|one| &one.links);
         let used = used.chain(self.access.iter().flat_map(|one| &one.links));
         let used = used.chain(self.metadata.iter().flat_map(|one| &one.links));
-        let mut used = used.chain(self.mount.iter().flat_map(|one| &one.links));
-        let goes_down =
-            |name: &&String| self.link.get(*name).is_some_and(|link| link.down_ms.is_some());
+        let used = used.chain(self.mount.iter().flat_map(|one| &one.links));
+        let mut used = used.chain(self.tune.iter().flat_map(|one| one.links.iter().flatten()));
+        let goes_down = |name: &&String| self.link.get(*name).is_some_and(LinkPlan::goes_down);
         if let Some(name) = used.find(goes_down) {
             return Err(format!("link '{name}' has down_ms, so it is for [[files]] only"));
         }

@@ -17,7 +17,7 @@ pub struct MountPlan {
     #[serde(default = "newest")]
     pub systems: Vec<MountSystem>,
     /// TCP connections of each mount, by NFS over the network; absent: one.
-    #[serde(default = "single", skip_serializing_if = "is_single")]
+    #[serde(default = "one_connection", skip_serializing_if = "is_one_connection")]
     pub nconnect: Vec<u32>,
     /// What is done.
     pub tests: Vec<MountTest>,
@@ -147,10 +147,10 @@ impl MountSelector {
 fn network() -> Vec<MountPlace> {
     vec![MountPlace::Network]
 }
-fn single() -> Vec<u32> {
+fn one_connection() -> Vec<u32> {
     vec![1]
 }
-fn is_single(nconnect: &[u32]) -> bool {
+fn is_one_connection(nconnect: &[u32]) -> bool {
     nconnect == [1]
 }
 fn newest() -> Vec<MountSystem> {

@@ -52,7 +52,7 @@ fn check(mount: &MountPlan, plan: &Plan) -> Result<(), String> {
     }
     let two = |test: &MountTest| matches!(test, MountTest::TwoClients { .. });
     if mount.tests.iter().any(two) && !by_network {
-        return Err("two-clients are over the network only".into());
+        return Err("two-clients are over the network only; leave out places".into());
     }
     mount.tests.iter().try_for_each(|test| check_test(test, &plan.guests))?;
     mount.cells().iter().try_for_each(|cell| check_memory(cell, &plan.guests))

@@ -104,10 +104,8 @@ pub(super) fn ways(results: &Results) -> Vec<String> {
 /// Each cable with each switch that differs in nothing else; both as fast as the machine can, with
 /// no loss and no delay.
 pub(super) fn cables_beside_switches(results: &Results) -> Vec<[&str; 2]> {
-    let plain = |link: &LinkPlan| {
-        let changed = link.rate_mbit.is_some() || link.loss > 0.0 || link.delay_us.is_some();
-        !link.loopback && !changed
-    };
+    let plain =
+        |link: &LinkPlan| !(link.loopback || link.rate_mbit.is_some() || link.is_disturbed());
     let links = || results.plan.link.iter().filter(|(_, link)| plain(link));
     let pairs = links().filter(|(_, link)| link.cable).flat_map(|(cable, one)| {
         let alike = move |other: &LinkPlan| {

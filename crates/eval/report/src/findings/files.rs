@@ -1,6 +1,7 @@
 //! File services: what a transfer makes of TCP, what the login costs, and whether a file fits into
 //! the server's memory.
 
+use crate::asked;
 use crate::files::{is_same_but_for_the_service, stream_beside};
 use gigae_eval_model::file_figure::{FileCell, FileFigure};
 use gigae_eval_model::number::{file_size, percent, short, times};
@@ -14,13 +15,19 @@ const READ: f64 = 0.5;
 /// If more than this share of the time goes before the transfer, it is worth a sentence.
 const LOGIN: f64 = 0.2;
 
+/// Figures of links that stay up. Those of others stand in a table of their own, and are set into
+/// no ratio.
+fn steady(results: &Results) -> impl Iterator<Item = &FileFigure> {
+    results.files.iter().filter(|one| asked::down_of(results, &one.link).is_none())
+}
+
 /// The usual cells: one client, a new connection, nothing protected and nothing limited.
 fn usual<'a>(
     results: &'a Results,
     link: &'a str,
     direction: Direction,
 ) -> impl Iterator<Item = &'a FileFigure> {
-    results.files.iter().filter(move |one| {
+    steady(results).filter(move |one| {
         one.link == link
             && one.cell.clients == 1
             && one.cell.connection == Connection::New
@@ -76,7 +83,7 @@ pub(super) fn beside(results: &Results) -> Vec<String> {
             own.ground.name(),
         ))
     };
-    results.files.iter().filter(|one| one.cell.service == OWN).filter_map(of).collect()
+    steady(results).filter(|one| one.cell.service == OWN).filter_map(of).collect()
 }
 
 /// For each link and service: what the largest file gets of TCP's stream, to null, into a new file
@@ -203,7 +210,7 @@ pub(super) fn protection(results: &Results) -> Vec<String> {
             one.link
         ))
     };
-    results.files.iter().filter_map(of).collect()
+    steady(results).filter_map(of).collect()
 }
 
 /// For each link: the largest file of whose time much goes before the transfer.
@@ -255,7 +262,7 @@ pub(super) fn memory(results: &Results) -> Vec<String> {
             )
         })
     };
-    results.files.iter().filter_map(of).collect()
+    steady(results).filter_map(of).collect()
 }
 
 fn title(one: &FileFigure) -> &str {
@@ -370,6 +377,31 @@ mod tests {
         let few = &beside(&all)[1];
         assert!(few.contains(": too few copies for a verdict (fast, 3 and 2 copies, ground"));
         assert!(few.ends_with(" !"), "{few}");
+    }
+
+    #[test]
+    fn a_link_that_goes_down_is_in_no_ratio_and_has_no_rate() {
+        let mut all = results(&["fast"]);
+        let size = 80_000_000;
+        let of = |service: &str, to, protection| {
+            let mut one = figure(size, None, [0; 3], 10.0);
+            (one.cell.service, one.cell.to, one.cell.protection) = (service.into(), to, protection);
+            one
+        };
+        all.files = vec![
+            of("ftp", Sink::Null, Protection::Off),
+            of("ftp", Sink::Disk, Protection::Off),
+            of(OWN, Sink::Disk, Protection::Off),
+            of("smb", Sink::Null, Protection::Off),
+            of("smb", Sink::Null, Protection::Sign),
+        ];
+        for one in &mut all.files {
+            (one.server.cpu_thread, one.client.cpu_thread) = (1.0, 1.0);
+        }
+        let said = |all: &Results| [beside(all).len(), files(all).len(), protection(all).len()];
+        assert_eq!(said(&all), [1, 2, 1]);
+        all.environment.link[0].down_ms = Some(500);
+        assert_eq!(said(&all), [0, 0, 0]);
     }
 
     #[test]

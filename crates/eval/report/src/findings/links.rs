@@ -23,9 +23,7 @@ fn virtual_links(results: &Results) -> Vec<(&str, &LinkPlan)> {
 /// Whether two links are the same but for the cable or the switch, and the rate.
 fn alike(one: &LinkPlan, other: &LinkPlan) -> bool {
     let size = |link: &LinkPlan| (link.mtu, link.links, link.nodes, link.queues, link.buffer);
-    let changed = |link: &LinkPlan| {
-        link.loss > 0.0 || link.server_rate_mbit.is_some() || link.delay_us.is_some()
-    };
+    let changed = |link: &LinkPlan| link.server_rate_mbit.is_some() || link.is_disturbed();
     size(one) == size(other) && ![one, other].into_iter().any(changed)
 }
 

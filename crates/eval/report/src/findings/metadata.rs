@@ -51,7 +51,9 @@ fn is_same_but_for_the_delay(results: &Results, delayed: &str, plain: &str) -> b
         let buffers = (link.buffer, link.queues, link.loopback, link.cable);
         (link.rate_mbit, link.server_rate_mbit, link.mtu, link.links, link.nodes, buffers)
     };
-    other.delay_us.unwrap_or(0) == 0 && rest(one) == rest(other) && one.loss == other.loss
+    other.delay_us.unwrap_or(0) == 0
+        && rest(one) == rest(other)
+        && (one.loss, one.down_ms) == (other.loss, other.down_ms)
 }
 
 fn say(results: &Results, [without, with]: [&MetadataFigure; 2], added: u64) -> Option<String> {

@@ -31,14 +31,14 @@ fn conditions(one: &MountFigure, other: &MountFigure) -> String {
 /// without a network.
 pub(super) fn mounts(results: &Results) -> Vec<String> {
     let of = |one: &MountFigure| {
-        let system = one.cell.system?;
+        let by = one.cell.by()?;
         let local = creates(results, MountPlace::Localhost).find(|other| {
             (&other.link, other.cell.system, other.cell.nconnect, &other.cell.test)
                 == (&one.link, one.cell.system, one.cell.nconnect, &one.cell.test)
         })?;
         Some(format!(
             "By {} over the network, a guest creates {} files per second ({}), {} of the {} that the server itself creates by the same without a network, where client and server share a processor ({}).",
-            system.title(),
+            by,
             short(one.median),
             one.link,
             percent(one.median / local.median),
@@ -68,7 +68,7 @@ pub(super) fn direct(results: &Results) -> Vec<String> {
             let other = on(switch).find(|other| other.cell == one.cell)?;
             Some(format!(
                 "By {}, a guest creates {} files per second over a cable and {} over a switch{trips} ({cable}, {switch}; {}).",
-                one.cell.system?.title(),
+                one.cell.by()?,
                 short(one.median),
                 short(other.median),
                 conditions(one, other),
@@ -88,8 +88,9 @@ pub(super) fn own(results: &Results) -> Vec<String> {
     };
     let of = |one: &MountFigure| {
         let nfs = by(MountSystem::Nfs42).find(|other| {
-            (&other.link, &other.cell.test, &other.what, other.cell.place)
-                == (&one.link, &one.cell.test, &one.what, one.cell.place)
+            let of = |one: &MountFigure| (one.cell.place, one.cell.nconnect);
+            (&other.link, &other.cell.test, &other.what, of(other))
+                == (&one.link, &one.cell.test, &one.what, of(one))
         })?;
         // Looking changes nothing.
         let disk = match one.what.starts_with("stat") {
@@ -109,13 +110,13 @@ pub(super) fn own(results: &Results) -> Vec<String> {
     by(MountSystem::Gigae).filter_map(of).collect()
 }
 
-/// For each link: whether what one client has closed is what another one opens.
+/// For each link: how many openings had something else than what another client had closed.
 pub(super) fn clients(results: &Results) -> Vec<String> {
     let of = |one: &MountFigure| match one.cell.test {
         MountTest::TwoClients { openings, .. } if one.unit == "openings" => {
             let all = u64::from(openings) * one.repetitions.len() as u64;
             let old: f64 = one.repetitions.iter().sum();
-            Some((one.link.clone(), old, format!("{} {old:.0} of {all}", one.cell.system?.title())))
+            Some((one.link.clone(), old, format!("{} {old:.0} of {all}", one.cell.by()?)))
         }
         _ => None,
     };
@@ -125,12 +126,12 @@ pub(super) fn clients(results: &Results) -> Vec<String> {
     let say = |link: &String| {
         let here = || found.iter().filter(|(other, ..)| other == link);
         let each: Vec<&str> = here().map(|(.., words)| words.as_str()).collect();
-        let holds = match here().any(|(_, old, _)| *old > 0.0) {
-            true => "so not all of them have close-to-open",
-            false => "so all of them have close-to-open",
+        let seen = match here().any(|(_, old, _)| *old > 0.0) {
+            true => "some were old",
+            false => "none was old",
         };
         format!(
-            "Openings by a second client that read old contents of a file which the first one had closed: {}; {holds} ({link}; ground: mount, User-mode Linux).",
+            "Openings by a second client that read old contents of a file which the first one had closed: {}; {seen} ({link}; ground: mount, User-mode Linux).",
             each.join(", ")
         )
     };
@@ -166,19 +167,32 @@ mod tests {
     fn the_network_is_compared_with_the_server_alone_and_a_cable_with_a_switch() {
         let mut results = gigae_eval_model::testing::first();
         let link = |cable| LinkPlan { cable, ..LinkPlan::default() };
-        // Neither a switch with a delay nor one with other frames is the cable's pair.
+        // Neither a switch with a delay nor one with other frames nor one that goes down is the
+        // cable's pair.
         let far = LinkPlan { delay_us: Some(500), ..LinkPlan::default() };
         let jumbo = LinkPlan { mtu: 9000, ..LinkPlan::default() };
-        let links =
-            [("a far", far), ("a jumbo", jumbo), ("cable", link(true)), ("bare", link(false))];
+        let down = LinkPlan { down_ms: Some(500), ..LinkPlan::default() };
+        let links = [
+            ("a down", down),
+            ("a far", far),
+            ("a jumbo", jumbo),
+            ("cable", link(true)),
+            ("bare", link(false)),
+        ];
         results.plan.link = links.map(|(name, link)| (name.to_owned(), link)).into();
         results.mounts = vec![
             figure("cable", MountPlace::Network, 330.0),
             figure("bare", MountPlace::Network, 300.0),
             figure("bare", MountPlace::Localhost, 600.0),
             figure("a far", MountPlace::Network, 20.0),
+            figure("a down", MountPlace::Network, 280.0),
             figure("a jumbo", MountPlace::Network, 290.0),
         ];
+        for place in [MountPlace::Network, MountPlace::Localhost] {
+            let mut several = figure("several", place, 200.0);
+            several.cell.nconnect = 4;
+            results.mounts.push(several);
+        }
         results.guests = ["cable", "bare"]
             .map(|link| GuestShare {
                 link: link.into(),
@@ -190,7 +204,8 @@ mod tests {
             })
             .into();
         let said = mounts(&results);
-        assert_eq!(said.len(), 1, "on the same link alone: {said:?}");
+        assert_eq!(said.len(), 2, "on the same link alone: {said:?}");
+        assert!(said[1].starts_with("By NFS 4.2, nconnect 4 over the network, "), "{said:?}");
         assert!(said[0].contains("300 files per second (bare), 50 % of the 600"), "{said:?}");
         assert!(said[0].contains("share a processor (n = 1, so there is no interval;"), "{said:?}");
         let said = direct(&results);
@@ -230,10 +245,10 @@ mod tests {
         ];
         let said = clients(&results);
         assert_eq!(said.len(), 1);
-        assert!(said[0].contains(": NFS 3 0 of 40, CIFS 0 of 20; so all"), "{said:?}");
+        assert!(said[0].contains(": NFS 3 0 of 40, CIFS 0 of 20; none was old"), "{said:?}");
         results.mounts.push(of(MountSystem::Gigae, &[2.0], "openings"));
         let said = clients(&results);
-        assert!(said[0].contains("gigae mount 2 of 20; so not all"), "{said:?}");
+        assert!(said[0].contains("gigae mount 2 of 20; some were old"), "{said:?}");
     }
 
     #[test]
@@ -256,6 +271,10 @@ mod tests {
             by(MountSystem::Nfs42, "switch", 4, 1000.0),
             by(MountSystem::Gigae, "switch", 4, 2500.0),
         ];
+        // Several connections are another mount.
+        let mut several = by(MountSystem::Nfs42, "switch", 4, 10.0);
+        several.cell.nconnect = 4;
+        results.mounts.insert(0, several);
         let said = own(&results);
         assert_eq!(said.len(), 1);
         assert!(said[0].contains("2.50 times as many") && said[0].contains("(switch)"), "{said:?}");

@@ -4,19 +4,21 @@
 //! Both clients are guests of their own, on the same node, so they share no cache.
 //!
 //! - *Openings.* The second client has the file in its cache. The first one writes other bytes of
-//!   the same size over it, calls fsync(2) and closes it. Then the second one opens and reads it.
+//!   the same size over it and closes it, without fsync(2). Then the second one opens and reads it.
 //!   What it reads has to be new (close-to-open).
 //! - *Looks.* The second client has just asked for the attributes. The first one makes the file
-//!   longer, calls fsync(2) and closes it. Then the second one calls statx(2) again and again until
-//!   the size is the new one. It never opens the file, so its system may answer from its cache.
+//!   longer and closes it. Then the second one calls statx(2) again and again until the size is the
+//!   new one. It never opens the file, so its system may answer from its cache.
 
 use super::system::{self, MOUNTED};
-use super::{CLIENT_MODULES, MountLab, MountMeasured, MountValue, SECOND, SECOND_MIB, SHORT};
-use super::{boot, prepare};
+use super::{
+    CLIENT_MODULES, COUNT, MountLab, MountMeasured, MountValue, SECOND, SECOND_MIB, SHORT,
+};
+use super::{boot, make_mount_point};
 use crate::error::ServiceError;
-use gigae_eval_model::mount_figure::{MountCell, MountTest};
+use gigae_eval_model::mount_figure::MountCell;
 use gigae_eval_model::stats;
-use gigae_uml::{Guest, Machine};
+use gigae_uml::{Guest, GuestError, Machine};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,7 @@ const FILE: &str = "two-clients";
 
 /// It has so many lines, all with the same number: 64 KiB, several pages.
 const LINES: u32 = 8192;
+const LINE_BYTES: u64 = 8;
 
 /// Seconds for new attributes to be seen: NFS may keep them for a minute.
 const SEEN: u64 = 120;
@@ -33,7 +36,7 @@ const SEEN: u64 = 120;
 fn write_script(number: u32) -> String {
     format!(
         "yes {number:07} | head -n {LINES} | \
-         dd of={MOUNTED}/{FILE} bs=64k iflag=fullblock conv=notrunc,fsync status=none"
+         dd of={MOUNTED}/{FILE} bs=64k iflag=fullblock conv=notrunc status=none"
     )
 }
 
@@ -42,12 +45,9 @@ fn open_script() -> String {
     format!("uniq <{MOUNTED}/{FILE}")
 }
 
-/// Makes the file longer, and closes it; its size.
+/// Makes the file longer by a byte, and closes it.
 fn lengthen_script() -> String {
-    format!(
-        "echo | dd of={MOUNTED}/{FILE} oflag=append conv=notrunc,fsync status=none && {}",
-        size_script()
-    )
+    format!("echo | dd of={MOUNTED}/{FILE} oflag=append conv=notrunc status=none")
 }
 
 fn size_script() -> String {
@@ -87,11 +87,19 @@ impl MountLab<'_> {
             None => self.boot_second(interrupted)?,
         };
         let system = cell.system.expect("it is over the network");
-        let mount = self.source.mount_script(system, cell.nconnect, false);
-        second.run(&format!("mount files by {}", system.title()), &mount, SHORT, interrupted)?;
+        let options = [&system::connections(cell.nconnect), self.second_options];
+        let options: Vec<&str> = options.into_iter().filter(|one| !one.is_empty()).collect();
+        let mount = self.source.mount_script(system, &options.join(","), false);
+        let what = format!("mount files by {}", system.title());
+        second.run(&what, &mount, SHORT, interrupted).map_err(of_second)?;
         let old = self.openings(&mut second, openings, interrupted)?;
         let seen = self.looks(&mut second, looks, interrupted)?;
-        second.run("unmount files", &system::unmount_script(system), SHORT, interrupted)?;
+        if let Some(script) = system::count_script(cell.nconnect) {
+            self.client.run(COUNT, &script, SHORT, interrupted)?;
+            second.run(COUNT, &script, SHORT, interrupted).map_err(of_second)?;
+        }
+        let unmount = system::unmount_script(system);
+        second.run("unmount files", &unmount, SHORT, interrupted).map_err(of_second)?;
         let remove = format!("rm -f {MOUNTED}/{FILE}");
         self.client.run("remove a file", &remove, SHORT, interrupted)?;
         self.second = Some(second);
@@ -104,7 +112,7 @@ impl MountLab<'_> {
             value("old contents", "openings", f64::from(old), None),
             value("new attributes seen after", "s", median, Some([least, most])),
         ];
-        let command = format!("dd conv=notrunc,fsync; uniq {MOUNTED}/{FILE}; {}", size_script());
+        let command = format!("dd conv=notrunc; uniq {MOUNTED}/{FILE}; {}", size_script());
         Ok(MountMeasured { values, command })
     }
 
@@ -117,9 +125,14 @@ impl MountLab<'_> {
             modules: CLIENT_MODULES,
             link: None,
         };
-        let mut second = boot(machine, self.place, (0, SECOND), interrupted)?;
-        prepare(&mut second, interrupted)?;
-        Ok(second)
+        let booted = boot(machine, self.place, (0, SECOND), interrupted).and_then(|mut second| {
+            make_mount_point(&mut second, interrupted)?;
+            Ok(second)
+        });
+        booted.map_err(|error| match error {
+            ServiceError::Guest(error) => of_second(error),
+            error => error,
+        })
     }
 
     /// How many openings had something else than the new contents.
@@ -133,13 +146,15 @@ impl MountLab<'_> {
         // The first one fills the cache of the second client.
         for number in 0..=openings {
             self.client.run("write a file", &write_script(number), SHORT, interrupted)?;
-            let said = second.run("open a file", &open_script(), SHORT, interrupted)?;
+            let said = second.run("open a file", &open_script(), SHORT, interrupted);
+            let said = said.map_err(of_second)?;
             old += u32::from(number > 0 && !is_new(&said, number));
         }
         Ok(old)
     }
 
-    /// Seconds from the end of the program that has written until the new size was seen.
+    /// Seconds until the new size was seen, from the end of the program that has written. It has
+    /// closed the file some milliseconds before, which do not count.
     fn looks(
         &mut self,
         second: &mut Guest,
@@ -147,27 +162,30 @@ impl MountLab<'_> {
         interrupted: &AtomicBool,
     ) -> Result<Vec<f64>, ServiceError> {
         let mut seen = Vec::new();
-        for _ in 0..looks {
-            second.run("look at a file", &size_script(), SHORT, interrupted)?;
-            let said = self.client.run("write a file", &lengthen_script(), SHORT, interrupted)?;
+        let patience = SHORT + Duration::from_secs(SEEN);
+        for look in 1..=looks {
+            second.run("look at a file", &size_script(), SHORT, interrupted).map_err(of_second)?;
+            self.client.run("write a file", &lengthen_script(), SHORT, interrupted)?;
             let begin = Instant::now();
-            let program = MountTest::TwoClients { openings: 1, looks }.program();
-            let no_size = |_| ServiceError::NoFigure { program, said: said.trim().to_owned() };
-            let size = said.trim().parse().map_err(no_size)?;
-            second.run(
-                "see a new size",
-                &await_script(size),
-                SHORT + Duration::from_secs(SEEN),
-                interrupted,
-            )?;
+            let script = await_script(u64::from(LINES) * LINE_BYTES + u64::from(look));
+            second.run("see a new size", &script, patience, interrupted).map_err(of_second)?;
             seen.push(begin.elapsed().as_secs_f64());
         }
         Ok(seen)
     }
 }
 
+/// What goes wrong in the second client costs its test alone.
+fn of_second(error: GuestError) -> ServiceError {
+    match error {
+        GuestError::Interrupted => error.into(),
+        error => ServiceError::SecondClient(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::leaves_guests;
     use super::*;
 
     fn run(script: &str, at: &str) -> String {
@@ -187,11 +205,25 @@ mod tests {
         run(&write_script(1), &at);
         assert!(is_new(&run(&open_script(), &at), 1));
         let size = std::fs::metadata(place.path().join(FILE)).unwrap().len();
-        assert_eq!(size, u64::from(LINES) * 8, "of the same size");
+        assert_eq!(size, u64::from(LINES) * LINE_BYTES, "of the same size");
         // A page of the former contents, or none.
         assert!(!is_new("0000001\n0000000\n", 1) && !is_new("", 1));
-        let longer = run(&lengthen_script(), &at);
-        assert_eq!(longer.trim(), (size + 1).to_string());
+        assert_eq!(run(&lengthen_script(), &at), "");
         run(&await_script(size + 1), &at);
+    }
+
+    #[test]
+    fn trouble_with_the_second_client_leaves_the_other_guests() {
+        let late = GuestError::Late {
+            guest: "second".into(),
+            what: "boot".into(),
+            seconds: 1,
+            last: String::new(),
+        };
+        let error = of_second(late);
+        assert!(leaves_guests(&error) && !error.is_fatal(), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("second client") && !text.contains('\n'), "{text}");
+        assert!(of_second(GuestError::Interrupted).is_interruption());
     }
 }

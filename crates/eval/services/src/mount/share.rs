@@ -4,7 +4,7 @@
 //! The nodes are measured before the guests boot ([`outside`]). A guest that runs receives all
 //! frames of its node's interface and takes time of its CPU.
 
-use super::{MountLab, MountNodes, SHORT};
+use super::{MountLab, MountNodes, SHORT, system};
 use crate::error::ServiceError;
 use crate::installed::find;
 use gigae_eval_session::programs::ProgramError;
@@ -82,16 +82,8 @@ impl Probe {
     ) -> Result<f64, ServiceError> {
         let Self { program, port, answering, measuring, .. } = self;
         let ([client, server], _) = lab.ends();
-        let start = format!(
-            "{program} {answering} </dev/null >/dev/null 2>&1 &\n\
-             echo $! >/run/{program}.pid\n\
-             tries=0\n\
-             until grep -qi ':{port:04x} 00000000:0000 0A' /proc/net/tcp; do\n\
-             tries=$((tries + 1))\n\
-             [ $tries -lt 300 ] || exit 1\n\
-             sleep 0.1\n\
-             done\n"
-        );
+        let start = format!("{program} {answering}");
+        let start = system::background(&start, program, &system::listens(*port));
         server.run(&format!("start {program}"), &start, SHORT, interrupted)?;
         let said = client.run(
             &format!("run {program}"),

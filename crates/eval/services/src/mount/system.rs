@@ -19,6 +19,9 @@ pub(super) const MOUNTED: &str = "/mnt/files";
 /// The port of rpc.mountd, so that clients need not ask for it.
 const MOUNTD: u16 = 20048;
 
+/// The port of nfsd.
+const NFSD: u16 = 2049;
+
 /// Where smbd has its configuration and its state.
 const SAMBA: &str = "/run/smb";
 
@@ -103,19 +106,19 @@ impl Server {
             interfaces: INTERFACE,
             writable: true,
         };
-        let (user, password, port) = (smb::USER, smb::PASSWORD, smb::PORT);
-        let start = format!("smbd --foreground --no-process-group --configfile {SAMBA}/conf");
-        let listens = format!("grep -qi ':{port:04x} 00000000:0000 0A' /proc/net/tcp");
+        let file = format!("{SAMBA}/conf");
+        let start = format!("smbd {}", smb::server_words(&file).join(" "));
         format!(
             "set -e\n\
              mkdir -p {SAMBA}\n\
-             cat >{SAMBA}/conf <<'END'\n\
+             cat >{file} <<'END'\n\
              {configuration}END\n\
-             printf '{password}\\n{password}\\n' | pdbedit --configfile {SAMBA}/conf --create \
-             --password-from-stdin --user {user} >/dev/null\n\
+             printf '{password}\\n{password}\\n' | pdbedit {add} >/dev/null\n\
              {start}",
             configuration = smb::configuration(&place),
-            start = background(&start, "smbd", &listens)
+            password = smb::PASSWORD,
+            add = smb::user_words(&file).join(" "),
+            start = background(&start, "smbd", &listens(smb::PORT))
         )
     }
 
@@ -126,27 +129,18 @@ impl Server {
         background(&start, "share", &format!("grep -q '{SOCKET}' /proc/net/unix"))
     }
 
-    /// Mounts the files in a guest; `local` is the server itself. Of NFS, the kernel must have made
-    /// all connections. CIFS goes by the server's own address in any case: smbd has no other.
-    pub(super) fn mount_script(&self, system: MountSystem, nconnect: u32, local: bool) -> String {
-        let (options, checked) = match nconnect {
-            1 => (String::new(), String::new()),
-            n => (
-                format!(",nconnect={n}"),
-                format!(
-                    "\nmade=$(grep -c xprt: /proc/self/mountstats)\n\
-                     [ $made -ge {n} ] || {{ echo $made of {n} connections; exit 1; }}"
-                ),
-            ),
-        };
+    /// Mounts the files in a guest, by NFS with further options; `local` is the server itself. CIFS
+    /// goes by the server's own address in any case: smbd has no other.
+    pub(super) fn mount_script(&self, system: MountSystem, options: &str, local: bool) -> String {
+        let options = if options.is_empty() { String::new() } else { format!(",{options}") };
         let ip = if local { Ipv4Addr::LOCALHOST } else { self.ip };
         match system {
             MountSystem::Nfs42 => {
-                format!("mount -t nfs -o vers=4.2{options} {ip}:/ {MOUNTED}{checked}")
+                format!("mount -t nfs -o vers=4.2{options} {ip}:/ {MOUNTED}")
             }
             MountSystem::Nfs3 => format!(
-                "mount -t nfs -o vers=3,nolock,proto=tcp,port=2049,mountproto=tcp,\
-                 mountport={MOUNTD}{options} {ip}:{EXPORT} {MOUNTED}{checked}"
+                "mount -t nfs -o vers=3,nolock,proto=tcp,port={NFSD},mountproto=tcp,\
+                 mountport={MOUNTD}{options} {ip}:{EXPORT} {MOUNTED}"
             ),
             MountSystem::Cifs => format!(
                 "[ -e /proc/fs/cifs ] || modprobe -d {MODULES_AT} -a {CIFS_MODULES}\n\
@@ -179,9 +173,30 @@ pub(super) fn unmount_script(system: MountSystem) -> String {
     format!("umount {MOUNTED} || exit\n{wait}")
 }
 
+/// The mount option for so many connections of NFS.
+pub(super) fn connections(nconnect: u32) -> String {
+    if nconnect > 1 { format!("nconnect={nconnect}") } else { String::new() }
+}
+
+/// Fails unless NFS has as many connections as the plan wants, if that is more than one. The kernel
+/// makes each of them when it uses it first, so they are counted after the program.
+pub(super) fn count_script(nconnect: u32) -> Option<String> {
+    // In /proc/net/tcp, the other end comes before the state; 01 is an established connection.
+    let script = format!(
+        "made=$(grep -c ':{NFSD:04X} 01 ' /proc/net/tcp)\n\
+         [ $made = {nconnect} ] || {{ echo $made of {nconnect} connections; exit 1; }}"
+    );
+    (nconnect > 1).then_some(script)
+}
+
+/// Whether a program waits for connections at a port of IPv4.
+pub(super) fn listens(port: u16) -> String {
+    format!("grep -q ':{port:04X} 00000000:0000 0A' /proc/net/tcp")
+}
+
 /// Starts a program and waits until a condition is true. What it says is in `/run/NAME.log`, its
 /// number in `/run/NAME.pid`.
-fn background(start: &str, name: &str, until: &str) -> String {
+pub(super) fn background(start: &str, name: &str, until: &str) -> String {
     format!(
         "{start} </dev/null >/run/{name}.log 2>&1 &\n\
          echo $! >/run/{name}.pid\n\
@@ -212,20 +227,20 @@ mod tests {
     #[test]
     fn version_3_asks_no_portmapper_and_version_4_has_its_own_root() {
         assert_eq!(
-            server().mount_script(MountSystem::Nfs42, 1, false),
+            server().mount_script(MountSystem::Nfs42, "", false),
             "mount -t nfs -o vers=4.2 198.18.0.130:/ /mnt/files"
         );
-        let third = server().mount_script(MountSystem::Nfs3, 1, false);
+        let third = server().mount_script(MountSystem::Nfs3, "", false);
         assert!(third.contains("nolock") && third.contains("mountport=20048"), "{third}");
         assert!(third.ends_with("198.18.0.130:/mnt/disk /mnt/files"), "{third}");
-        let local = server().mount_script(MountSystem::Nfs42, 1, true);
+        let local = server().mount_script(MountSystem::Nfs42, "", true);
         assert!(local.contains(" 127.0.0.1:/ "), "{local}");
         assert_eq!(server().share_script(MountSystem::Nfs3), None);
     }
 
     #[test]
     fn gigae_names_the_server_by_its_address_and_its_program_by_a_path_of_the_guest() {
-        let mount = server().mount_script(MountSystem::Gigae, 1, false);
+        let mount = server().mount_script(MountSystem::Gigae, "", false);
         let words = "'/mnt/here/opt/it'\\''s/gigae' mount --writable --interface vec0 --ethertype 0x88b5 \
                      02:00:00:80:00:02: /mnt/files ";
         assert!(mount.starts_with(words), "{mount}");
@@ -238,11 +253,30 @@ mod tests {
     #[test]
     fn several_connections_are_asked_for_and_counted() {
         for system in [MountSystem::Nfs42, MountSystem::Nfs3] {
-            let mount = server().mount_script(system, 4, false);
+            let mount = server().mount_script(system, &connections(4), false);
             assert!(mount.contains(",nconnect=4 198.18.0.130:/"), "{mount}");
-            assert!(mount.contains("\n[ $made -ge 4 ] ||"), "{mount}");
-            assert!(!server().mount_script(system, 1, false).contains("connect"));
+            let mount = server().mount_script(system, &connections(1), false);
+            assert!(!mount.contains("connect"), "{mount}");
         }
+        assert_eq!(count_script(1), None);
+        // Two connections to nfsd, one that is being closed, one to another port, and nfsd's own.
+        let table = "  sl  local_address rem_address   st tx_queue\n\
+             0: 8200120A:03E5 8300120A:0801 01 00000000:00000000 00:00000000\n\
+             1: 8200120A:03E6 8300120A:0801 01 00000000:00000000 00:00000000\n\
+             2: 8200120A:03E7 8300120A:0801 06 00000000:00000000 00:00000000\n\
+             3: 8200120A:03E8 8300120A:4E50 01 00000000:00000000 00:00000000\n\
+             4: 8200120A:0801 8300120A:03E5 01 00000000:00000000 00:00000000\n";
+        let place = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&place, table).unwrap();
+        let run = |wanted: u32| {
+            let file = place.path().to_str().unwrap();
+            let script = count_script(wanted).unwrap().replace("/proc/net/tcp", file);
+            std::process::Command::new("sh").args(["-c", &script]).output().unwrap()
+        };
+        assert!(run(2).status.success());
+        let output = run(4);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "2 of 4 connections\n");
+        assert!(!output.status.success() && !run(3).status.success());
     }
 
     #[test]
@@ -253,12 +287,14 @@ mod tests {
             "\ninterfaces = 198.18.0.130\n",
             "\nprivate dir = /run/smb\n",
             "\nprintf 'gigae\\ngigae\\n' | pdbedit ",
-            "grep -qi ':01bd 00000000:0000 0A' /proc/net/tcp",
+            "grep -q ':01BD 00000000:0000 0A' /proc/net/tcp",
+            "smbd --foreground --no-process-group --configfile /run/smb/conf <",
+            "--configfile /run/smb/conf --create --password-from-stdin --user root >",
         ] {
             assert!(share.contains(line), "{line}: {share}");
         }
         for local in [false, true] {
-            let mount = server().mount_script(MountSystem::Cifs, 1, local);
+            let mount = server().mount_script(MountSystem::Cifs, "", local);
             assert!(mount.contains("mount -i -t cifs -o ip=198.18.0.130,"), "{mount}");
             assert!(mount.ends_with(" //198.18.0.130/files /mnt/files"), "{mount}");
         }

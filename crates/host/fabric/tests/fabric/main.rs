@@ -3,6 +3,7 @@
 
 mod delay;
 mod impairments;
+mod outage;
 mod ping;
 
 use std::collections::BTreeMap;
@@ -90,6 +91,10 @@ fn main() {
         ("a_killed_owner_takes_the_forwarder_with_it", delay::killed_owner),
         ("a_fabric_says_that_its_forwarder_has_ended", delay::dead_forwarder),
         ("a_frame_too_long_for_its_port_counts_as_failed", delay::too_long),
+        ("a_port_is_down_in_the_middle_of_work_and_up_afterwards", outage::meets_what_goes_on),
+        ("an_outage_ends_with_the_work_that_it_disturbs", outage::ends_with_its_work),
+        ("work_that_has_ended_meets_no_outage", outage::is_left_out_after_the_end),
+        ("a_port_that_stays_down_is_an_error_of_one_line", outage::says_that_the_port_stays_down),
     ]);
 }
 
