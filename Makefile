@@ -114,6 +114,7 @@ NICLAB = $(or $(CARGO_TARGET_DIR),target)/$(shell uname -m)-unknown-linux-musl/s
 # Docs: docs/how-to/nic-lab.md. A card that fails is an error.
 niclab:
 	@tools/need cc=gcc python3=python3 readelf=binutils qemu-system-x86_64=qemu-system-x86 dpkg-deb=dpkg setpriv=util-linux xz=xz-utils zstd=zstd
+	@$(if $(findstring files,$(ARGS)),tools/need ip=iproute2 $(SERVICES_files))
 	@tools/need-rust
 	@tools/static gigae-niclab
 	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)

@@ -258,7 +258,7 @@ fn measure(
     }
     let (serve, with) =
         (serve.to_vec(), run::ProgramRuns { names: args.with.clone(), pairs: args.pairs });
-    let mut config = Config { plan, peer, serve, with, command: command(args) };
+    let mut config = Config { plan, peer, lab: None, serve, with, command: command(args) };
     let mut runs = Vec::new();
     for number in 1..=args.runs {
         let results = once(&config, interrupted, args.tui)?;

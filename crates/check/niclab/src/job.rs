@@ -23,7 +23,14 @@ pub struct Job {
     pub interrupts: Interrupts,
     /// The evaluator's plan, as TOML.
     pub plan: String,
+    /// The plan of [`Step::Files`], as TOML.
+    pub files: String,
+    /// Whether the root directory is that of the machine on which the guest runs.
+    pub machine: bool,
 }
+
+/// The mount tag of the machine's root directory.
+pub const MACHINE: &str = "machine";
 
 /// One thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -41,11 +48,14 @@ pub enum Step {
     Events,
     /// The evaluator's plan.
     Figures,
+    /// File services of the machine.
+    Files,
 }
 
 impl Step {
-    /// All, in the order in which they are done.
-    pub const ALL: [Self; 6] = [
+    /// Those that are done unless others are asked for, in this order. Not file services, which
+    /// need programs of this machine.
+    pub const USUAL: [Self; 6] = [
         Self::Modes,
         Self::Inventory,
         Self::Conformance,
@@ -53,6 +63,11 @@ impl Step {
         Self::Events,
         Self::Figures,
     ];
+
+    /// The one of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::USUAL.into_iter().chain([Self::Files]).find(|step| step.name() == name)
+    }
 
     /// Its name in arguments.
     pub fn name(self) -> &'static str {
@@ -63,6 +78,7 @@ impl Step {
             Self::Messages => "messages",
             Self::Events => "events",
             Self::Figures => "figures",
+            Self::Files => "files",
         }
     }
 }
@@ -99,6 +115,8 @@ pub enum Report {
     Inventory(String),
     /// What the plan gave.
     Figures(Box<Results>),
+    /// What the plan of file services gave.
+    Files(Box<Results>),
     /// What the kernel said with a warning or more, since the modules were loaded.
     Kernel(Vec<String>),
     /// A step could not be done.

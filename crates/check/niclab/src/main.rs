@@ -1,7 +1,9 @@
 //! `gigae-niclab`: the lab's command; and, as the first process of a guest, what runs inside.
 
 use clap::{Parser, Subcommand};
+use gigae_cli::cp::CpArgs;
 use gigae_cli::serve::ServeArgs;
+use gigae_cli::share::ShareArgs;
 use gigae_cli::tuning::TuningArgs;
 use gigae_niclab::host::LabError;
 use gigae_niclab::host::matrix::{self, RunArgs};
@@ -40,11 +42,23 @@ enum Command {
     /// Puts settings back, inside a guest
     #[command(hide = true)]
     Tuning(TuningArgs),
+    /// What the first process of a guest starts: it does the job
+    #[command(hide = true)]
+    Guest {
+        /// The root directory, if it is another one.
+        root: Option<PathBuf>,
+    },
+    /// A file server, inside a guest
+    #[command(hide = true)]
+    Share(ShareArgs),
+    /// Its client, inside a guest
+    #[command(hide = true)]
+    Cp(CpArgs),
 }
 
 fn main() -> ExitCode {
     if std::process::id() == 1 && std::env::args().len() == 1 {
-        guest::run();
+        guest::init::run();
     }
     let arguments = Arguments::parse();
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -72,6 +86,9 @@ fn main() -> ExitCode {
         },
         Command::Serve(args) => gigae_cli::serve::serve(&args, &interrupted),
         Command::Tuning(args) => gigae_cli::tuning::tuning(&args),
+        Command::Guest { root } => guest::run(root.as_deref()),
+        Command::Share(args) => gigae_cli::share::share(&args, &interrupted),
+        Command::Cp(args) => gigae_cli::cp::cp(&args, &interrupted),
     }
 }
 

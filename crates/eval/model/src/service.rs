@@ -192,6 +192,9 @@ pub enum Ground {
     Transfer,
     /// A kernel mounts a file system, and programs use it.
     Mount,
+    /// As [`Transfer`](Self::Transfer), between two emulated cards of a guest of the NIC lab, in
+    /// its virtual time.
+    Lab,
 }
 
 impl Ground {
@@ -200,6 +203,7 @@ impl Ground {
         match self {
             Self::Transfer => "transfer",
             Self::Mount => "mount",
+            Self::Lab => "lab",
         }
     }
 }

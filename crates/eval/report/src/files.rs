@@ -16,8 +16,10 @@ use gigae_eval_page::table::{Table, words};
 pub fn tables(results: &Results) -> Vec<Table> {
     [
         beside_table(results, Ground::Transfer),
+        beside_table(results, Ground::Lab),
         outages::table(results),
         table(results, Ground::Transfer),
+        table(results, Ground::Lab),
         paper_table(results),
     ]
     .into_iter()
@@ -100,13 +102,25 @@ fn beside_table(results: &Results, ground: Ground) -> Option<Table> {
              TCP has the congestion control {congestion}. An NFS client that sends waits until the \
              server has the file on its disk; the others do not. \
              On a link of several networks, gigae uses all, and the others use one. rsync-ssh and scp encrypt what they \
-             transfer; the others do not, unless the row says so.{}{}",
+             transfer; the others do not, unless the row says so.{}{}{}",
+            what_it_is(ground),
             file_system(&on_ground),
             versions(&on_ground)
         ),
         header: header.map(str::to_owned).collect(),
         rows,
     })
+}
+
+/// What is special about a ground; empty if nothing is.
+fn what_it_is(ground: Ground) -> &'static str {
+    match ground {
+        Ground::Lab => {
+            " Both ends are in a guest of the NIC lab, on two emulated cards. Its clock counts the \
+             instructions of both, so these are not times of hardware."
+        }
+        Ground::Transfer | Ground::Mount => "",
+    }
 }
 
 /// Where the files are, and what follows from it; empty if no figure says so.
@@ -144,13 +158,12 @@ fn table(results: &Results, ground: Ground) -> Option<Table> {
     let rows: Vec<Vec<String>> = on_ground.map(|one| row(results, one)).collect();
     (!rows.is_empty()).then(|| Table {
         title: format!("Files by programs (ground: {})", ground.name()),
-        note: "Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms, where the client says it; \
+        note: format!("Median over the n repetitions, of all clients together. Before: start of the client, connection, login and commands, in ms, where the client says it; \
                the rate is that of the transfer after it, in Mbit/s. Short transfers have none, nor have those over a link that goes down. An interval of fewer than six copies covers what stands behind it. The table sets TCP's own stream and the link's \
                limit beside it. To disk: into a new file, which the kernel may write to the disk later. A kept \
                connection has brought another file before; all others are new. Put: a file of the client's goes to the server; an NFS client waits until the \
                server has it on its disk. Frames are those of the nodes' devices, CPU is that of \
-               all processes and interrupts. Verified: copies whose SHA-256 was compared outside of the measured time."
-            .into(),
+               all processes and interrupts. Verified: copies whose SHA-256 was compared outside of the measured time.{}", what_it_is(ground)),
         header: words(&[
             "file", "link", "before ms", "transfer ms", "Mbit/s", "interval", "n", "of limit", "TCP Mbit/s", "CPU s/GB", "frames sent", "frames back", "from disk MB", "verified",
         ]),

@@ -16,6 +16,7 @@ use gigae_eval_model::number::file_size;
 use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
 use gigae_eval_services::access::{AccessPlace, Accessed, FioRun, FioSide, client_versions};
+use gigae_eval_services::host::Host;
 use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_services::store::{FileStore, StoredFile};
@@ -115,16 +116,11 @@ impl Running<'_> {
         group: &mut [Gathered],
     ) -> Result<Served, ServiceError> {
         let code = by_name(service).expect("the plan was checked");
-        let [node, client] = &here.nodes;
+        let [node, client] = here.nodes.clone().map(Host::from);
         let rights = Rights { writable: true, ..Rights::default() };
-        let mut server = FileServer::start(
-            code,
-            (&node.clone().into(), here.cpus[0]),
-            here.store,
-            rights,
-            self.interrupted,
-        )?;
-        self.same_congestion_control(link, node, std::slice::from_ref(client));
+        let mut server =
+            FileServer::start(code, (&node, here.cpus[0]), here.store, rights, self.interrupted)?;
+        self.same_congestion_control(link, &node, &[client]);
         let smallest = group.iter().map(|one| one.cell.size).min().unwrap_or_default();
         let verified = match here.place(&server, smallest).check(self.interrupted) {
             // A server that is gone says more than fio.

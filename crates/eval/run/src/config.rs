@@ -1,6 +1,7 @@
 //! The configuration of a run.
 
 use gigae_eval_model::plan::Plan;
+use gigae_eval_services::host::Host;
 use gigae_eval_session::control::Key;
 use std::ffi::OsString;
 
@@ -10,6 +11,9 @@ pub struct Config {
     pub plan: Plan,
     /// The other machine; `None` measures on virtual networks.
     pub peer: Option<RemoteEnd>,
+    /// Where the other machine is if it is not one: in a guest of the NIC lab, a network namespace.
+    /// File servers then are this process's, and the ground of their figures is *lab*.
+    pub lab: Option<Host>,
     /// Command line of the serving end on a virtual network.
     pub serve: Vec<OsString>,
     /// Other programs to run beside.

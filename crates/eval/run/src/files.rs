@@ -1,5 +1,6 @@
 //! File services on the link that is being measured. On a virtual one, the server is in its second
-//! node, and clients are in the others; between machines, the server is on the other machine.
+//! node, and clients are in the others; between machines, the server is on the other machine. In a
+//! guest of the NIC lab it is in the other card's namespace.
 //!
 //! Cells of one service, memory and disk have one server, one after the other. gigae's is the last,
 //! so that no advantage of being first is its own. Within a server's time the cells come in rounds,
@@ -15,12 +16,13 @@ mod room;
 
 use crate::access::scratch_sizes;
 use crate::error::RunError;
+use crate::file_hosts::{answering_cpu, clients};
 use crate::repetition::limit_of_tcp;
 use crate::rounds::Running;
 use crate::services::Repeated;
 use copy::{Copied, DISTURBED};
 use gigae_eval_model::file_figure::FileCell;
-use gigae_eval_model::service::{Connection, Direction, OWN, Protection, Sink};
+use gigae_eval_model::service::{Connection, Direction, Ground, OWN, Protection, Sink};
 use gigae_eval_services::client;
 use gigae_eval_services::host::Host;
 use gigae_eval_services::memory::{self, MemoryLimit};
@@ -31,7 +33,7 @@ use gigae_eval_services::store::{FileStore, Place, StoredFile};
 use gigae_eval_services::{ServiceError, by_name, installed};
 use gigae_eval_session::control::Session;
 use gigae_eval_session::stage::Stage;
-use gigae_fabric::{Fabric, Node};
+use gigae_fabric::Fabric;
 use room::{copies, kept, needed, sizes};
 use std::time::Duration;
 
@@ -51,6 +53,7 @@ struct About {
     one_cpu: bool,
     /// Copies of each cell that were compared before all repetitions.
     compared: Vec<u64>,
+    ground: Ground,
 }
 
 /// Copies of a size that are protected alike come the same way.
@@ -90,7 +93,7 @@ impl<'run> Running<'run> {
         if none && self.plan.metadata.is_empty() {
             return Ok(());
         }
-        if !has_peer {
+        if !has_peer || self.lab.is_some() {
             installed(self.plan).map_err(RunError::Service)?;
         }
         let scratch: u64 = scratch_sizes(&self.plan.access_cells(None)).iter().sum();
@@ -119,7 +122,7 @@ impl<'run> Running<'run> {
         let files: Result<Vec<StoredFile>, ServiceError> =
             sizes.iter().map(|&(size, files)| store.create(size, files)).collect();
         let files = files.map_err(RunError::Service)?;
-        let cpus = [stage.answering_cpu, stage.site.cpu];
+        let cpus = [answering_cpu(stage, self.lab), stage.site.cpu];
         let clients = match clients(stage) {
             Ok(clients) => clients,
             Err(error) => {
@@ -189,9 +192,10 @@ impl<'run> Running<'run> {
     ) -> Result<About, ServiceError> {
         let first = group[0].cell.clone();
         let service = by_name(&first.service).expect("the plan was checked");
-        let mut server = match here.fabric {
-            Some(fabric) => self.server_in_node(link, here, fabric, group)?,
-            None => self.server_of_peer(link, here, session, group)?,
+        let mut server = match (here.fabric.map(|fabric| fabric.node(2).into()), self.lab) {
+            (Some(node), _) => self.server_on_host(link, here, &node, group)?,
+            (None, Some(host)) => self.server_on_host(link, here, host, group)?,
+            (None, None) => self.server_of_peer(link, here, session, group)?,
         };
         let server = &mut *server;
         // An earlier outage may have left it down.
@@ -210,15 +214,16 @@ impl<'run> Running<'run> {
         self.service_rounds(link, server, group, |server, cell| {
             here.copy(server, cell, interrupted)
         })?;
-        Ok(About { version, client_version, file_system, one_cpu, compared })
+        let ground = if self.lab.is_some() { Ground::Lab } else { Ground::Transfer };
+        Ok(About { version, client_version, file_system, one_cpu, compared, ground })
     }
 
-    /// Starts the server of these cells in its node.
-    fn server_in_node<'a>(
+    /// Starts the server of these cells on a host of this machine.
+    fn server_on_host<'a>(
         &mut self,
         link: &str,
         here: &FilesOnLink<'a>,
-        fabric: &Fabric,
+        host: &Host,
         group: &[Gathered],
     ) -> Result<Box<dyn ServingEnd + 'a>, ServiceError> {
         let first = &group[0].cell;
@@ -228,11 +233,10 @@ impl<'run> Running<'run> {
         if first.memory.is_some() {
             here.files.iter().try_for_each(|file| here.store.forget(file))?;
         }
-        let node = fabric.node(2);
         let rights = Rights { limit, writable: sends(group), fenced: false };
-        let at = (&node.clone().into(), here.cpus[0]);
+        let at = (host, here.cpus[0]);
         let server = FileServer::start(service, at, here.store, rights, self.interrupted)?;
-        self.same_congestion_control(link, &node, &client_nodes(fabric));
+        self.same_congestion_control(link, host, &here.clients);
         Ok(Box::new(server))
     }
 
@@ -324,20 +328,6 @@ impl<'run> Running<'run> {
 /// Whether clients send files in any of these cells.
 fn sends(group: &[Gathered]) -> bool {
     group.iter().any(|one| !one.cell.direction.is_get())
-}
-
-/// The nodes of the clients: the measuring one, then all behind the server's.
-fn client_nodes(fabric: &Fabric) -> Vec<Node> {
-    let nodes = fabric.config().nodes;
-    std::iter::once(1).chain(3..=nodes).map(|number| fabric.node(number)).collect()
-}
-
-/// Where the clients of a link are.
-fn clients(stage: &Stage) -> Result<Vec<Host>, ServiceError> {
-    match &stage.fabric {
-        Some(fabric) => Ok(client_nodes(fabric).into_iter().map(Host::from).collect()),
-        None => Ok(vec![Host::this(&stage.site)?]),
-    }
 }
 
 /// The cells of each server, in the plan's order, but gigae's own last.

@@ -10,6 +10,7 @@
 mod access;
 mod config;
 mod error;
+mod file_hosts;
 mod files;
 mod gather;
 mod incast;

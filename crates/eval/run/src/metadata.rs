@@ -10,6 +10,7 @@ use crate::services::{FABRIC_ONLY, Repeated, repetitions};
 use gigae_eval_model::metadata::{MetadataCell, MetadataFigure, Operation, OperationRate};
 use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
+use gigae_eval_services::host::Host;
 use gigae_eval_services::metadata::{self, NamesMeasured, OperationTimes};
 use gigae_eval_services::server::{FileServer, Rights};
 use gigae_eval_services::store::FileStore;
@@ -75,17 +76,12 @@ impl Running<'_> {
         group: &mut [Gathered],
     ) -> Result<String, ServiceError> {
         let code = by_name(service).expect("the plan was checked");
-        let (node, client) = (here.fabric.node(2), here.fabric.node(1));
+        let (node, client) = (Host::from(here.fabric.node(2)), here.fabric.node(1));
         let [serving, asking] = here.cpus;
         let rights = Rights { writable: true, ..Rights::default() };
-        let mut server = FileServer::start(
-            code,
-            (&node.clone().into(), serving),
-            here.store,
-            rights,
-            self.interrupted,
-        )?;
-        self.same_congestion_control(link, &node, std::slice::from_ref(&client));
+        let mut server =
+            FileServer::start(code, (&node, serving), here.store, rights, self.interrupted)?;
+        self.same_congestion_control(link, &node, &[client.clone().into()]);
         let interrupted = self.interrupted;
         self.service_rounds(link, &mut server, group, |server, cell| {
             metadata::measure((server, here.store), (&client, asking), cell, interrupted)

@@ -19,6 +19,7 @@ use gigae_eval_model::plan::{Cell, Plan};
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
 use gigae_eval_model::trials::Tuning;
+use gigae_eval_services::host::Host;
 use gigae_eval_services::store::FileStore;
 use gigae_eval_session::programs::Program;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,8 @@ pub(crate) const EMPTY: &str =
 /// A run that goes on.
 pub(crate) struct Running<'a> {
     pub(crate) plan: &'a Plan,
+    /// The other end in a guest of the NIC lab.
+    pub(crate) lab: Option<&'a Host>,
     /// Programs beside, whether those that the answering end has not may be left out, and pairs of
     /// each.
     pub(crate) with: Vec<&'static dyn Program>,
@@ -78,6 +81,7 @@ impl<'a> Running<'a> {
     ) -> Self {
         Self {
             plan,
+            lab: None,
             with: Vec::new(),
             with_any: false,
             pairs: 0,

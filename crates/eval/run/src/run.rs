@@ -39,6 +39,7 @@ pub fn run(
     running.with = with;
     running.with_any = config.with.names.iter().any(|name| name == others::ALL);
     running.pairs = config.with.pairs;
+    running.lab = config.lab.as_ref();
     running.begin_files(config.peer.is_some())?;
     if config.peer.is_none() {
         running.begin_mounts()?;

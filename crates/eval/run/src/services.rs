@@ -11,9 +11,9 @@ use gigae_eval_model::file_figure::FileCell;
 use gigae_eval_model::metadata::MetadataCell;
 use gigae_eval_model::results::Skipped;
 use gigae_eval_services::ServiceError;
+use gigae_eval_services::host::Host;
 use gigae_eval_services::serving::ServingEnd;
 use gigae_eval_session::programs::ProgramError;
-use gigae_fabric::Node;
 use std::sync::atomic::Ordering;
 
 /// Why there are no reads, writes and operations on names within files of a server on a link.
@@ -187,10 +187,10 @@ impl Running<'_> {
     }
 
     /// Gives both ends the congestion control of our TCP.
-    pub(super) fn same_congestion_control(&mut self, link: &str, server: &Node, clients: &[Node]) {
-        let route = |from: &Node, to: &Node| {
+    pub(super) fn same_congestion_control(&mut self, link: &str, server: &Host, clients: &[Host]) {
+        let route = |from: &Host, to: &Host| {
             let _inside = from.enter().map_err(|error| error.to_string())?;
-            route_as_ours(from.interface, &from.ipv4.to_string(), &to.ipv4.to_string())
+            route_as_ours(&from.interfaces()[0], &from.ip.to_string(), &to.ip.to_string())
         };
         let routes = || -> Result<(), String> {
             clients.iter().try_for_each(|client| {

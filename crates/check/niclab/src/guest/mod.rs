@@ -1,13 +1,13 @@
-//! What runs inside a guest: the first process of the machine.
+//! What runs inside a guest, as the child of its first process ([`init`]).
 //!
-//! It mounts what the library needs, loads the modules, puts the cards into their namespaces, does
-//! the steps of its job one after the other, reports what came of each, and switches the machine
-//! off. A step that fails does not keep the next from being done.
+//! It puts the cards into their namespaces, does the steps of its job one after the other, and
+//! reports what came of each. A step that fails does not keep the next from being done.
 
 mod conformance;
 mod events;
 mod exchange;
 mod figures;
+pub mod init;
 mod modes;
 mod serial;
 mod testbed;
@@ -16,12 +16,11 @@ mod traffic;
 use crate::job::{Booted, Failed, JOB, Job, Report, Step};
 use gigae_host::affinity;
 use rustix::fs::{Mode, OFlags};
-use rustix::mount::MountFlags;
-use rustix::system::RebootCommand;
 use serial::Serial;
-use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
 use testbed::Testbed;
 
 /// The least severe of the kernel's lines that are reported, as in syslog(2): a warning.
@@ -30,46 +29,35 @@ const WARNING: u32 = 4;
 /// Most lines of the kernel's that are reported.
 const MOST_LINES: usize = 40;
 
-/// Does the job and ends the machine.
-pub fn run() -> ! {
-    let outcome = prepare().map(|serial| {
-        if let Err(error) = work(&serial) {
-            serial.send(&Report::Failed(Failed { what: "guest".into(), why: error.to_string() }));
+/// Does the job beneath this root directory.
+pub fn run(root: Option<&Path>) -> ExitCode {
+    match try_run(root) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("niclab: {error}");
+            ExitCode::FAILURE
         }
-        serial.send(&Report::Kernel(kernel_lines()));
-        serial.send(&Report::Done);
-        serial.drain();
-    });
-    if let Err(error) = outcome {
-        eprintln!("niclab: {error}");
-    }
-    // Comes back only if the machine cannot be switched off, which its host then does.
-    let _ = rustix::system::reboot(RebootCommand::PowerOff);
-    loop {
-        std::thread::park();
     }
 }
 
-/// The file systems that every Linux system has.
-fn prepare() -> io::Result<Serial> {
-    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    let nothing: Option<&CStr> = None;
-    for (kind, at, flags) in [
-        ("proc", "/proc", plain),
-        ("sysfs", "/sys", plain),
-        ("devtmpfs", "/dev", MountFlags::NOSUID),
-        ("tmpfs", "/tmp", plain),
-        ("tmpfs", "/run", plain),
-    ] {
-        fs::create_dir_all(at)?;
-        rustix::mount::mount(kind, at, kind, flags, nothing)?;
-    }
-    Serial::open("/dev/ttyS1")
-}
-
-fn work(serial: &Serial) -> io::Result<()> {
+fn try_run(root: Option<&Path>) -> io::Result<()> {
     let job: Job = serde_json::from_str(&fs::read_to_string(JOB)?)?;
-    load(&job.modules)?;
+    if let Some(root) = root {
+        // While there is one thread.
+        rustix::process::chroot(root)?;
+        std::env::set_current_dir("/")?;
+    }
+    let serial = Serial::open(init::REPORTS)?;
+    if let Err(error) = work(&job, &serial) {
+        serial.send(&Report::Failed(Failed { what: "guest".into(), why: error.to_string() }));
+    }
+    serial.send(&Report::Kernel(kernel_lines()));
+    serial.send(&Report::Done);
+    serial.drain();
+    Ok(())
+}
+
+fn work(job: &Job, serial: &Serial) -> io::Result<()> {
     let testbed = Testbed::set_up(job.interrupts)?;
     serial.send(&Report::Booted(Booted {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -79,7 +67,7 @@ fn work(serial: &Serial) -> io::Result<()> {
     }));
     for &step in &job.steps {
         serial.send(&Report::Begins(step.name().into()));
-        if let Err(why) = do_step(step, &job, testbed, serial) {
+        if let Err(why) = do_step(step, job, testbed, serial) {
             serial.send(&Report::Failed(Failed { what: step.name().into(), why }));
         }
         // Whatever it did to the cards, the next one finds them as they were.
@@ -100,21 +88,9 @@ fn do_step(
         Step::Conformance => conformance::run(job, testbed, serial),
         Step::Messages => traffic::run(job, testbed, serial),
         Step::Events => events::run(job, testbed, serial),
-        Step::Figures => figures::run(job, testbed, serial),
+        Step::Figures => figures::run(&job.plan, testbed, serial, Report::Figures),
+        Step::Files => figures::run(&job.files, testbed, serial, Report::Files),
     }
-}
-
-/// Loads kernel modules, each of which needs only those before it.
-fn load(modules: &[String]) -> io::Result<()> {
-    for module in modules {
-        let name = |error: io::Error| io::Error::new(error.kind(), format!("{module}: {error}"));
-        let file = fs::File::open(module).map_err(name)?;
-        match rustix::system::finit_module(&file, c"", 0) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(name(error.into())),
-        }
-    }
-    Ok(())
 }
 
 /// What the kernel's log holds of warnings and worse, from the modules on.

@@ -1,6 +1,7 @@
 //! The two cards, each in its own network namespace.
 
 use crate::job::Interrupts;
+use gigae_eval_services::host::Host;
 use gigae_host::netns::{self, NetnsGuard};
 use gigae_host::{affinity, proc::net};
 use gigae_link::Interface;
@@ -160,6 +161,12 @@ impl GuestEnd {
     /// Moves the calling thread to this end, until the guard is dropped.
     pub(super) fn enter(&self) -> io::Result<NetnsGuard> {
         netns::enter(self.namespace.as_fd())
+    }
+
+    /// This end, for file services.
+    pub(super) fn host(&self) -> io::Result<Host> {
+        let (interfaces, namespace) = (vec![self.interface.clone()], self.namespace.try_clone()?);
+        Ok(Host::in_namespace(self.ip, self.mac.0, interfaces, namespace))
     }
 
     /// The socket to the kernel of this end.

@@ -1,5 +1,6 @@
 //! The lab's report: one page that needs no network, with cards in rows as in the papers.
 
+use super::files;
 use super::findings::findings;
 use super::markdown::{conditions, conformance, kernel, left_out, messages, number};
 use super::record::{ASKED, Figure, LabRecord, Run};
@@ -31,6 +32,7 @@ pub fn page(record: &LabRecord) -> String {
             (shown(&trips(&record.runs.iter().collect::<Vec<_>>())))
         }
         (shown(&streams(&cards)))
+        @for content in files::tables(record) { (shown(&content)) }
         @if !found.is_empty() {
             h2 { "What follows, and what the papers found" }
             @for sentence in found { p { (sentence) } }

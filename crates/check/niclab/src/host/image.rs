@@ -4,7 +4,7 @@ use super::cpio::Archive;
 use super::modules::LoadedModule;
 use super::packages::Kernel;
 use super::{LabError, file};
-use crate::job::{JOB, Job};
+use crate::job::{JOB, Job, MACHINE};
 use crate::model::{Cards, Model};
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
@@ -24,10 +24,18 @@ pub struct Image {
     modules: Vec<(&'static str, Vec<String>)>,
 }
 
+/// What a guest needs that sees the machine's files, under the name [`MACHINE`].
+const FOR_MACHINE: [&str; 4] = ["virtio_pci", "9pnet_virtio", "9p", "overlay"];
+
 impl Image {
     /// Makes the image of a kernel, this very program and the modules of these models, or finds one
-    /// that has the same contents.
-    pub fn make(kernel: &Kernel, models: &[Model], cache: &Path) -> Result<Self, LabError> {
+    /// that has the same contents; `machine`: its guests see the machine's files.
+    pub fn make(
+        kernel: &Kernel,
+        models: &[Model],
+        machine: bool,
+        cache: &Path,
+    ) -> Result<Self, LabError> {
         let own = Path::new("/proc/self/exe");
         let program = fs::read(own).map_err(file("reading", own))?;
         let mut archive = Archive::default();
@@ -40,9 +48,11 @@ impl Image {
             archive.file(&format!("lib/firmware/e100/{name}"), &[0; MICROCODE_BYTES]);
         }
         let (mut there, mut modules) = (Vec::new(), Vec::new());
-        for model in models {
+        let of_models = models.iter().map(|model| (model.name, model.modules));
+        let of_machine = machine.then_some((MACHINE, &FOR_MACHINE[..]));
+        for (user, wanted) in of_models.chain(of_machine) {
             let mut files = Vec::new();
-            for module in model.modules {
+            for module in wanted {
                 for LoadedModule { name, content } in kernel.modules.with_needed(module)? {
                     let path = format!("/modules/{name}.ko");
                     if !there.contains(&name) {
@@ -54,7 +64,7 @@ impl Image {
                     }
                 }
             }
-            modules.push((model.name, files));
+            modules.push((user, files));
         }
         let bytes = archive.finish();
         let digest = HEXLOWER.encode(&Sha256::digest(&bytes)[..8]);
@@ -67,11 +77,12 @@ impl Image {
         Ok(Self { path, modules })
     }
 
-    /// Modules of both cards, in the order in which to load them.
+    /// Modules of both cards, and of the machine's files if the image has them, in the order in
+    /// which to load them.
     pub fn modules_of(&self, cards: &Cards) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
-        for model in cards.models() {
-            let mine = self.modules.iter().filter(|(name, _)| *name == model.name);
+        for user in cards.models().iter().map(|model| model.name).chain([MACHINE]) {
+            let mine = self.modules.iter().filter(|(name, _)| *name == user);
             for file in mine.flat_map(|(_, files)| files) {
                 if !all.contains(file) {
                     all.push(file.clone());

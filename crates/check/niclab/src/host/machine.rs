@@ -2,7 +2,7 @@
 
 use super::emulator::Emulator;
 use super::{LabError, file};
-use crate::job::{Interrupts, Job, Report};
+use crate::job::{Interrupts, Job, MACHINE, Report};
 use crate::model::Cards;
 use gigae_host::proc::process::Stat;
 use std::fs::{self, File};
@@ -44,6 +44,8 @@ pub struct Setup<'a> {
     pub memory: u32,
     /// Who serves the interrupts.
     pub interrupts: Interrupts,
+    /// Whether it sees the files of this machine, read-only.
+    pub machine: bool,
     /// Longest processor time that it may take; by the host's clock, several times that.
     pub limit: Duration,
 }
@@ -228,8 +230,17 @@ fn command(setup: &Setup<'_>, initrd: &Path, serials: [&PathBuf; 2]) -> Command 
             ),
         ]);
     }
+    if setup.machine {
+        command.args(["-fsdev", SEEN, "-device", &format!("{SEEN_BY},mount_tag={MACHINE}")]);
+    }
     command
 }
+
+/// All files of this machine as QEMU's user can read them. QEMU refuses every change.
+const SEEN: &str = "local,id=machine,path=/,security_model=none,readonly=on,multidevs=remap";
+
+/// The device by which a guest reads them, behind the cards' slots.
+const SEEN_BY: &str = "virtio-9p-pci,fsdev=machine,ioeventfd=off,addr=8";
 
 /// What a guest is asked to do on this machine.
 pub fn job(
@@ -237,7 +248,7 @@ pub fn job(
     steps: &[crate::job::Step],
     messages: u32,
     modules: Vec<String>,
-    plan: &str,
+    [plan, files]: [&str; 2],
 ) -> Job {
     Job {
         modules,
@@ -247,6 +258,8 @@ pub fn job(
         held: setup.cards.held(),
         interrupts: setup.interrupts,
         plan: plan.to_owned(),
+        files: files.to_owned(),
+        machine: setup.machine,
     }
 }
 
@@ -267,6 +280,36 @@ mod tests {
         port.write_all(b"ic\n\"done\"\n").unwrap();
         assert_eq!(reader.read(&mut |report| reports.push(report)).unwrap(), (2, true));
         assert!(matches!(&reports[..], [Report::Begins(what)] if what == "a"));
+    }
+
+    #[test]
+    fn a_guest_sees_the_files_of_the_machine_only_if_asked_and_read_only() {
+        let emulator =
+            Emulator { version: "10.0.2".into(), program: "qemu".into(), firmware: Vec::new() };
+        let line = |machine| {
+            let setup = Setup {
+                emulator: &emulator,
+                cards: Cards::find("e1000").unwrap(),
+                kernel: Path::new("kernel"),
+                cpus: 2,
+                memory: ENOUGH,
+                interrupts: Interrupts::Own,
+                machine,
+                limit: SILENCE,
+            };
+            let serials = [&PathBuf::from("console"), &PathBuf::from("reports")];
+            let command = command(&setup, Path::new("initrd"), serials);
+            let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+            words.join(" ")
+        };
+        let (seen, unseen) = (line(true), line(false));
+        assert!(seen.contains("path=/,") && seen.contains(",readonly=on,"), "{seen}");
+        assert!(!unseen.contains("fsdev") && !unseen.contains("path=/"), "{unseen}");
+        for line in [&seen, &unseen] {
+            // The cards' only link is QEMU's hub, which has no port to the machine.
+            assert!(line.contains("-nodefaults") && line.matches("-netdev hubport").count() == 2);
+            assert_eq!(line.matches("-netdev").count(), 2);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The lab's results as tables in Markdown.
 
+use super::files;
 use super::findings::findings;
 use super::record::{LabRecord, Run};
 use gigae_eval_model::plan::{Experiment, Wait};
@@ -14,6 +15,10 @@ pub fn page(record: &LabRecord) -> String {
         record.gigae,
         table(record)
     );
+    for table in files::tables(record) {
+        text.push('\n');
+        gigae_eval_page::markdown::table(&table, &mut text);
+    }
     for sentence in findings(record) {
         let _ = writeln!(text, "\n- {sentence}");
     }

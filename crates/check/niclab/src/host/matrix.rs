@@ -4,7 +4,7 @@ use super::emulator::Emulator;
 use super::image::Image;
 use super::machine::{self, Setup};
 use super::packages::{self, Kernel};
-use super::record::{LabRecord, Run};
+use super::record::{FullResults, LabRecord, Run};
 use super::{LabError, file, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{Cards, MODELS, Model};
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// The plan of a machine with two processors or more.
 const PLAN: &str = include_str!("../../plan.toml");
+
+/// What [`Step::Files`] measures.
+const FILES_PLAN: &str = include_str!("../../files.toml");
 
 /// Whose conditions are varied: the papers' two cards, and the one that guests have today.
 const VARIED: [&str; 3] = ["e1000", "i82557b", "virtio-net-pci"];
@@ -65,7 +68,9 @@ pub struct RunArgs {
     /// such as tuning, or a file. Its report is beside the lab's
     #[arg(long, value_name = "PLAN", conflicts_with = "conditions")]
     pub plan: Option<String>,
-    /// Only these steps: modes, inventory, conformance, messages, events, figures
+    /// Only these steps: modes, inventory, conformance, messages, events, figures. One more is done
+    /// only if it is named: files, which measures this machine's file servers and clients in guests
+    /// that see its files
     #[arg(long, value_delimiter = ',')]
     pub steps: Vec<String>,
     /// Messages that each end sends
@@ -98,6 +103,8 @@ struct GuestRun {
     memory: u32,
     interrupts: Interrupts,
     steps: Vec<Step>,
+    /// Whether it runs programs of this machine.
+    machine: bool,
     /// Why the conformance suite is left out.
     left_out: Option<&'static str>,
 }
@@ -109,21 +116,33 @@ struct GuestKernel {
     entries: Vec<GuestRun>,
 }
 
-/// The text of the plan that is measured.
-fn plan_text(args: &RunArgs) -> Result<Option<String>, LabError> {
+/// The text of the plan that is measured, and whether it has file services.
+fn plan_text(args: &RunArgs) -> Result<Option<(String, bool)>, LabError> {
     let failed = |error: PlanError| LabError::Package(error.to_string());
     let text = |name: &String| {
         // What is wrong with it is said before guests run.
-        Plan::load(name).map_err(failed)?;
-        plan::text(name).map_err(failed)
+        let plan = Plan::load(name).map_err(failed)?;
+        installed(&plan)?;
+        Ok((plan::text(name).map_err(failed)?, !plan.files.is_empty()))
     };
     args.plan.as_ref().map(text).transpose()
+}
+
+/// Refuses to run guests whose plan needs programs that this machine does not have.
+fn installed(plan: &Plan) -> Result<(), LabError> {
+    gigae_eval_services::installed(plan).map_err(|error| LabError::Package(error.to_string()))
 }
 
 /// Runs everything, and writes after each guest what there is until then. Whether all was as it
 /// must be.
 pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
-    let (entries, plan) = (entries(args)?, plan_text(args)?);
+    let plan = plan_text(args)?;
+    let entries = entries(args, plan.as_ref().is_some_and(|(_, files)| *files))?;
+    let plan = plan.map(|(text, _)| text);
+    if entries.iter().any(|entry| entry.steps.contains(&Step::Files)) {
+        let files = Plan::parse("files", FILES_PLAN);
+        installed(&files.map_err(|error| LabError::Package(error.to_string()))?)?;
+    }
     std::fs::create_dir_all(&args.cache).map_err(file("making", &args.cache))?;
     let emulator = Emulator::find(&args.cache)?;
     let record = begin(args, &emulator)?;
@@ -166,7 +185,8 @@ fn equip(args: &RunArgs, asked: &str, entries: &[GuestRun]) -> Result<GuestKerne
             models.push(*model);
         }
     }
-    let image = Image::make(&kernel, &models, &args.cache)?;
+    let machine = entries.iter().any(|entry| entry.machine);
+    let image = Image::make(&kernel, &models, machine, &args.cache)?;
     Ok(GuestKernel { kernel, image, entries })
 }
 
@@ -269,7 +289,8 @@ fn write_all(out: &Path, all: &[TextFile<'_>]) -> Result<(), LabError> {
     files::write_all(out, all).map_err(|error| LabError::Package(error.to_string()))
 }
 
-fn entries(args: &RunArgs) -> Result<Vec<GuestRun>, LabError> {
+/// The guests; `files`: their plan has file services.
+fn entries(args: &RunArgs, files: bool) -> Result<Vec<GuestRun>, LabError> {
     let cards = match is_all(args) {
         true => MODELS.iter().map(|model| Cards::alike(*model)).collect(),
         false => args.models.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?,
@@ -279,9 +300,11 @@ fn entries(args: &RunArgs) -> Result<Vec<GuestRun>, LabError> {
         // Who asks for steps gets them.
         let left_out = cards.defect().filter(|_| args.steps.is_empty());
         let wanted = |step: &&Step| left_out.is_none() || **step != Step::Conformance;
-        let steps = steps.iter().filter(wanted).copied().collect();
+        let steps: Vec<Step> = steps.iter().filter(wanted).copied().collect();
         let (cpus, memory, interrupts) = (args.cpus, args.memory, args.interrupts);
-        GuestRun { cards, cpus, memory, interrupts, steps, left_out }
+        let machine =
+            steps.iter().any(|&step| step == Step::Files || (files && step == Step::Figures));
+        GuestRun { cards, cpus, memory, interrupts, steps, machine, left_out }
     };
     if !args.conditions {
         return Ok(cards.into_iter().map(entry).collect());
@@ -305,10 +328,10 @@ fn named(name: &str) -> Result<Cards, LabError> {
 fn steps(args: &RunArgs) -> Result<Vec<Step>, LabError> {
     let step = |name: &String| {
         let unknown = || LabError::Package(format!("no step '{name}'; see --help"));
-        Step::ALL.into_iter().find(|step| step.name() == name).ok_or_else(unknown)
+        Step::find(name).ok_or_else(unknown)
     };
     match args.steps.is_empty() {
-        true => Ok(Step::ALL.to_vec()),
+        true => Ok(Step::USUAL.to_vec()),
         false => args.steps.iter().map(step).collect(),
     }
 }
@@ -352,11 +375,13 @@ fn guest(
         cpus: entry.cpus,
         memory: entry.memory,
         interrupts: entry.interrupts,
+        machine: entry.machine,
         limit: Duration::from_secs(args.limit),
     };
     let modules = image.modules_of(&entry.cards);
     let own = entry.plan();
-    let job = machine::job(&setup, &entry.steps, args.messages, modules, plan.unwrap_or(&own));
+    let plans = [plan.unwrap_or(&own), FILES_PLAN];
+    let job = machine::job(&setup, &entry.steps, args.messages, modules, plans);
     let initrd = image.with_job(&job, directory.path())?;
     let mut run = Run {
         date: environment::now(),
@@ -372,14 +397,14 @@ fn guest(
         plan: args.plan.clone(),
         ..Run::default()
     };
-    let (begin, mut full) = (Instant::now(), None);
+    let (begin, mut full) = (Instant::now(), Vec::new());
     let end = machine::run(&setup, &initrd, directory.path(), interrupted, &mut |report| {
         say(&run.model, begin, &report);
-        full = run.take(report).or(full.take());
+        full.extend(run.take(report));
     })?;
     run.ended(end);
     run.seconds = begin.elapsed().as_secs_f64();
-    if let Some(results) = full {
+    for FullResults { of, results } in full {
         let name = format!(
             "{}-{}-{}cpu-{}m-{:?}",
             entry.cards.name(),
@@ -392,8 +417,8 @@ fn guest(
         std::fs::create_dir_all(&out).map_err(file("making", &out))?;
         let (json, page) = (results.to_json(), gigae_eval_report::html::page(&results));
         let all = [
-            TextFile { name: "results.json", text: &json },
-            TextFile { name: "report.html", text: &page },
+            TextFile { name: &format!("{of}results.json"), text: &json },
+            TextFile { name: &format!("{of}report.html"), text: &page },
         ];
         write_all(&out, &all)?;
     }
@@ -439,20 +464,20 @@ mod tests {
 
     #[test]
     fn every_card_is_one_guest_of_two_processors_that_does_all_steps() {
-        let entries = entries(&args(&[])).unwrap();
+        let entries = entries(&args(&[]), false).unwrap();
         assert_eq!(entries.len(), MODELS.len());
-        let all = |entry: &GuestRun| entry.cpus == 2 && entry.steps == Step::ALL;
+        let all = |entry: &GuestRun| entry.cpus == 2 && entry.steps == Step::USUAL;
         let (known, good): (Vec<_>, Vec<_>) =
             entries.iter().partition(|entry| entry.cards.defect().is_some());
         assert!(good.into_iter().all(all));
-        assert!(known.iter().all(|entry| entry.steps.len() == Step::ALL.len() - 1));
+        assert!(known.iter().all(|entry| entry.steps.len() == Step::USUAL.len() - 1));
         assert!(known.iter().all(|entry| entry.left_out.is_some()));
         assert!(entries[0].plan().contains("\"spin\""));
     }
 
     #[test]
     fn conditions_are_those_of_three_cards_and_one_processor_does_not_spin() {
-        let entries = entries(&args(&["--conditions"])).unwrap();
+        let entries = entries(&args(&["--conditions"]), false).unwrap();
         assert_eq!(entries.len(), VARIED.len() * CONDITIONS.len());
         let of = |cpus| entries.iter().filter(move |entry| entry.cpus == cpus);
         assert!(of(1).all(|entry| !entry.plan().contains("\"spin\"")));
@@ -461,15 +486,26 @@ mod tests {
         assert!(entries.iter().all(|entry| packet(entry) == (entry.memory >= machine::ENOUGH)));
         let gigae = |entry: &GuestRun| entry.plan().contains("\"gigae\"");
         assert!(entries.iter().all(|entry| gigae(entry) == (entry.memory >= FOR_GIGAE)));
-        assert!(super::entries(&args(&["--models", "ne2000"])).is_err());
-        assert!(super::entries(&args(&["--models", "e1000+ne2000"])).is_err());
+        assert!(super::entries(&args(&["--models", "ne2000"]), false).is_err());
+        assert!(super::entries(&args(&["--models", "e1000+ne2000"]), false).is_err());
     }
 
     #[test]
     fn a_step_that_is_asked_for_is_done_also_where_the_card_is_known_to_fail_it() {
         let asked = args(&["--models", "i82559c", "--steps", "conformance"]);
-        assert!(matches!(&entries(&asked).unwrap()[..], [entry]
+        assert!(matches!(&entries(&asked, false).unwrap()[..], [entry]
             if entry.steps == [Step::Conformance] && entry.left_out.is_none()));
+    }
+
+    #[test]
+    fn a_guest_sees_the_files_of_the_machine_only_for_file_services() {
+        let sees = |words: &[&str], files| {
+            let all = entries(&args(&[&["--models", "e1000"], words].concat()), files).unwrap();
+            all.iter().any(|entry| entry.machine)
+        };
+        assert!(sees(&["--steps", "files"], false));
+        assert!(sees(&["--steps", "modes,figures"], true) && sees(&[], true));
+        assert!(!sees(&[], false) && !sees(&["--steps", "modes"], true));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod apt;
 pub mod cpio;
 pub mod emulator;
+pub mod files;
 pub mod findings;
 pub mod html;
 pub mod image;

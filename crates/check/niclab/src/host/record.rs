@@ -4,9 +4,11 @@ use super::machine::MachineEnd;
 use super::{LabError, file};
 use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Report, Test};
 use crate::model::MODELS;
+use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::number::exact;
 use gigae_eval_model::plan::{Experiment, Wait};
-use gigae_eval_model::results::{Bound, Results, Series};
+use gigae_eval_model::results::{Bound, Results, Series, Skipped};
+use gigae_eval_model::service::Direction;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -71,6 +73,12 @@ pub struct Run {
     pub inventory: String,
     /// What was measured.
     pub figures: Vec<Figure>,
+    /// What file services gave.
+    #[serde(default)]
+    pub files: Vec<FileRow>,
+    /// TCP's own stream beside them, in Mbit/s.
+    #[serde(default)]
+    pub files_tcp: Option<f64>,
     /// The kernel's warnings.
     pub kernel: Vec<String>,
     /// Steps that could not be done.
@@ -102,6 +110,62 @@ pub struct Figure {
     pub interrupts: u64,
     /// System calls.
     pub calls: u64,
+}
+
+/// What a service gave in a guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FileRow {
+    /// The service.
+    pub service: String,
+    /// What was transferred, for people.
+    pub what: String,
+    /// Which end had it at first.
+    pub direction: Direction,
+    /// Seconds of the guest from the start of the client to its end: median of the copies.
+    pub seconds: f64,
+    /// Rate in Mbit/s: of the transfer alone where the client says how long it took, else of all
+    /// its time; absent for short ones.
+    pub mbit: Option<f64>,
+    /// Copies that were measured.
+    pub copies: u32,
+    /// Copies that were compared with the file.
+    pub verified: u64,
+    /// Frames of a copy that the server's card sent and received.
+    pub frames: [f64; 2],
+    /// Interrupts of a copy in which the kernel received frames: at the server's processor and at
+    /// the client's.
+    pub interrupts: [f64; 2],
+}
+
+impl FileRow {
+    fn of(figure: &FileFigure) -> Self {
+        let copies = figure.repetitions.len();
+        let each = |count: u64| count as f64 / copies.max(1) as f64;
+        Self {
+            service: figure.cell.service.clone(),
+            what: figure.cell.what(),
+            direction: figure.cell.direction,
+            seconds: figure.whole_ms.unwrap_or(figure.transfer_ms) / 1e3,
+            mbit: figure.mbit(),
+            copies: u32::try_from(copies).unwrap_or(u32::MAX),
+            verified: figure.verified,
+            frames: [figure.server.tx_frames, figure.server.rx_frames].map(each),
+            interrupts: [figure.server.interrupts, figure.client.interrupts].map(each),
+        }
+    }
+
+    /// What of all services compares.
+    pub(super) fn transfer(&self) -> (&str, Direction) {
+        (&self.what, self.direction)
+    }
+}
+
+/// All results of a plan, for the evaluator's own report.
+pub struct FullResults {
+    /// What the names of its files begin with.
+    pub of: &'static str,
+    /// The results.
+    pub results: Box<Results>,
 }
 
 impl Figure {
@@ -161,8 +225,8 @@ impl Run {
             && machine(self) == machine(other)
     }
 
-    /// Takes in a report of the guest. The full results of the plan come back.
-    pub fn take(&mut self, report: Report) -> Option<Box<Results>> {
+    /// Takes in a report of the guest. The full results of a plan come back.
+    pub fn take(&mut self, report: Report) -> Option<FullResults> {
         match report {
             Report::Booted(booted) => self.booted = Some(booted),
             Report::Opened(opened) => self.opened.push(opened),
@@ -175,19 +239,33 @@ impl Run {
             Report::Inventory(text) => self.inventory = text,
             Report::Kernel(lines) => self.kernel = lines,
             Report::Failed(failed) => self.troubles.push(failed),
-            Report::Figures(results) if self.plan.is_some() => return Some(results),
+            Report::Figures(results) if self.plan.is_some() => {
+                return Some(FullResults { of: "", results });
+            }
             Report::Figures(results) => {
                 self.figures = results.series.iter().map(Figure::of).collect();
-                let skipped = |skipped: &gigae_eval_model::results::Skipped| Failed {
-                    what: format!("measuring {}", skipped.transport),
-                    why: skipped.reason.clone(),
-                };
-                self.troubles.extend(results.skipped.iter().map(skipped));
-                return Some(results);
+                self.left_out_of(&results);
+                return Some(FullResults { of: "", results });
+            }
+            Report::Files(results) => {
+                self.files = results.files.iter().map(FileRow::of).collect();
+                let stream = results.series.iter().find(|one| one.experiment == Experiment::Stream);
+                self.files_tcp = stream.map(|stream| stream.median * 8.0);
+                self.left_out_of(&results);
+                return Some(FullResults { of: "files-", results });
             }
             Report::Begins(_) | Report::Done => {}
         }
         None
+    }
+
+    /// What the lab's own plans measure has to be there.
+    fn left_out_of(&mut self, results: &Results) {
+        let skipped = |skipped: &Skipped| Failed {
+            what: format!("measuring {}", skipped.transport),
+            why: skipped.reason.clone(),
+        };
+        self.troubles.extend(results.skipped.iter().map(skipped));
     }
 
     /// How the guest ended.

@@ -405,6 +405,28 @@ mod tests {
     }
 
     #[test]
+    fn figures_of_different_grounds_have_tables_of_their_own_and_no_ratio() {
+        let mut all = results(&["fast"]);
+        let of = |service: &str, ground| {
+            let mut one = figure(4_000_000, None, [0; 3], 10.0);
+            (one.cell.service, one.cell.to, one.ground) = (service.into(), Sink::Disk, ground);
+            one
+        };
+        let titles = |all: &Results| {
+            let tables = crate::files::tables(all).into_iter();
+            tables.map(|table| table.title).collect::<Vec<String>>().join("; ")
+        };
+        all.files = vec![of("ftp", Ground::Lab), of(OWN, Ground::Transfer)];
+        assert_eq!(beside(&all), Vec::<String>::new());
+        let both = "Files by programs (ground: transfer); Files by programs (ground: lab)";
+        assert_eq!(titles(&all), both);
+        all.files[1].ground = Ground::Lab;
+        assert!(beside(&all)[0].contains("ground: lab"), "{:?}", beside(&all));
+        let lab = "File services side by side (ground: lab); Files by programs (ground: lab)";
+        assert_eq!(titles(&all), lab);
+    }
+
+    #[test]
     fn the_cost_of_signing_is_that_beside_the_same_copy_without() {
         let mut all = results(&["fast"]);
         let mut bare = figure(1_000_000_000, None, [0; 3], 100.0);

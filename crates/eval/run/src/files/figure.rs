@@ -5,7 +5,6 @@ use super::{About, Gathered};
 use crate::gather::{cpu_doubts, few_repetitions};
 use gigae_eval_model::cost::Cost;
 use gigae_eval_model::file_figure::FileFigure;
-use gigae_eval_model::service::Ground;
 use gigae_eval_model::stats;
 
 impl Gathered {
@@ -42,7 +41,7 @@ impl Gathered {
         let middle = &self.brought[middle(&times)?].fetched;
         let shares = middle.transfers.iter().filter(|_| has_rate);
         Some(FileFigure {
-            ground: Ground::Transfer,
+            ground: about.ground,
             link: link.to_owned(),
             unit: "MB/s".to_owned(),
             median: stats::median(&rates).filter(|_| has_rate),
