@@ -22,6 +22,9 @@ const SLOWEST: f64 = 500_000.0;
 /// Beside that, for start and login.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Time to take the output of a client that has ended.
+const OUTPUT: Duration = Duration::from_secs(60);
+
 /// How often it is looked whether a client has ended.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -130,8 +133,8 @@ pub fn fetch(
     let patience = PATIENCE + Duration::from_secs_f64(bytes / slowest);
     let (mut ends, mut longest) = (Vec::new(), Duration::ZERO);
     let finish = |(client, fetch): (Client, &Fetch<'_>)| {
-        let (begun, ended) = (client.process.begun(), client.ended.unwrap_or_else(Instant::now));
-        let said = client.process.finish(patience, interrupted)?;
+        let begun = client.process.begun();
+        let (said, ended) = client.finish(interrupted)?;
         let seen = transfer(service, program, fetch, &said, ended - begun)?;
         ends.push((ended, seen.seconds));
         longest = longest.max(ended - begun);
@@ -181,8 +184,20 @@ struct Client {
     ended: Option<Instant>,
 }
 
-/// Notes when each client ends. The caller ends those that still run after `patience`, or
-/// when the run is interrupted: it does so when it takes their output.
+impl Client {
+    /// What it said, and when it ended. One that still ran when nobody waited any longer is ended
+    /// here, and has failed: its time would be that of the patience.
+    fn finish(self, interrupted: &AtomicBool) -> Result<(String, Instant), ProgramError> {
+        match self.ended {
+            Some(ended) => Ok((self.process.finish(OUTPUT, interrupted)?, ended)),
+            None if interrupted.load(Ordering::Relaxed) => Err(ProgramError::Interrupted),
+            None => Err(self.process.late("did not end")),
+        }
+    }
+}
+
+/// Notes when each client ends. Those that still run after `patience`, or when the run is
+/// interrupted, have no end.
 fn wait(clients: &mut [Client], patience: Duration, interrupted: &AtomicBool) {
     let deadline = Instant::now() + patience;
     while clients.iter().any(|client| client.ended.is_none()) {
@@ -240,6 +255,26 @@ pub fn verify(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_is_not_in_time_has_failed_and_has_no_time() {
+        let interrupted = AtomicBool::new(false);
+        let start = |script: &str| {
+            let words = ["-c".to_owned(), script.to_owned()];
+            Client { process: ProgramProcess::start("sh", "sh", &words).unwrap(), ended: None }
+        };
+        let mut all = [start("echo done"), start("sleep 100")];
+        // The first one ends some time, the second one does not.
+        wait(&mut all[..1], PATIENCE, &interrupted);
+        wait(&mut all[1..], Duration::from_millis(1), &interrupted);
+        let [first, second] = all;
+        assert_eq!(first.finish(&interrupted).unwrap().0, "done\n");
+        let error = second.finish(&interrupted).unwrap_err().to_string();
+        assert!(error.contains("did not end in time"), "{error}");
+        let third = start("sleep 100");
+        let interrupted = AtomicBool::new(true);
+        assert!(matches!(third.finish(&interrupted), Err(ProgramError::Interrupted)));
+    }
 
     #[test]
     fn clients_that_do_not_overlap_have_no_more_than_the_link() {

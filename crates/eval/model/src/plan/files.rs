@@ -3,7 +3,7 @@
 
 use super::form::{LinkPlan, Plan};
 use crate::file_figure::{FileCell, FileFigure};
-use crate::service::{self, Connection, Direction, Protection, ServiceSpec, Sink};
+use crate::service::{self, Connection, Direction, Ground, Protection, ServiceSpec, Sink};
 use serde::{Deserialize, Serialize};
 
 /// Smallest and largest file in bytes: a run creates them.
@@ -97,9 +97,11 @@ pub struct FileSelector {
 }
 
 impl FileSelector {
-    /// The figure of a run that it means.
+    /// The figure of a run that it means. The time of a guest of the NIC lab is virtual, so its
+    /// figures stand beside no others.
     pub fn find<'a>(&self, figures: &'a [FileFigure]) -> Option<&'a FileFigure> {
-        figures.iter().find(|one| self.fits(&one.cell) && one.link == self.link)
+        let real = |one: &&FileFigure| one.ground == Ground::Transfer && one.link == self.link;
+        figures.iter().filter(real).find(|one| self.fits(&one.cell))
     }
 
     fn fits(&self, cell: &FileCell) -> bool {

@@ -279,6 +279,7 @@ mod tests {
     use super::*;
     use gigae_eval_model::cost::Cost;
     use gigae_eval_model::experiment::Experiment;
+    use gigae_eval_model::plan::FileSelector;
     use gigae_eval_model::service::Ground;
 
     fn figure(size: u64, memory: Option<u64>, reads: [u64; 3], rate: f64) -> FileFigure {
@@ -424,6 +425,12 @@ mod tests {
         assert!(beside(&all)[0].contains("ground: lab"), "{:?}", beside(&all));
         let lab = "File services side by side (ground: lab); Files by programs (ground: lab)";
         assert_eq!(titles(&all), lab);
+        let (service, link) = ("ftp".to_owned(), all.files[0].link.clone());
+        let named =
+            FileSelector { service, link, size: 4_000_000, to: Sink::Disk, memory_mib: None };
+        assert_eq!(named.find(&all.files), None);
+        all.files[0].ground = Ground::Transfer;
+        assert!(named.find(&all.files).is_some());
     }
 
     #[test]
