@@ -140,7 +140,7 @@ fn answers(script: &mut Script<'_>) {
         if !script.is_over() {
             let request = match script.byte() % 6 {
                 0 => Some(Request::Stat { path: path() }),
-                1 => Some(Request::Scan { path: path(), from: 1 }),
+                1 => Some(Request::Scan { path: path(), from: 1, most: 0 }),
                 2 => Some(Request::Range { path: path(), id: 2, offset: 0, len: 9 }),
                 3 => Some(Request::Space { path: path() }),
                 4 => Some(Request::Change {

@@ -111,9 +111,10 @@ impl Exchange {
         self.began.elapsed()
     }
 
-    /// The same without the time in which this end could not hear the other one.
+    /// The same without the time in which this end could not hear the other one, as it was when
+    /// this end last waited, or began to. So the clock is read twice for each wait and not more.
     pub(crate) fn now(&self) -> Duration {
-        self.counted + self.until.elapsed().min(MOST_WORK)
+        self.counted
     }
 
     /// The time until now counts, up to this much.
@@ -238,16 +239,12 @@ impl Exchange {
     ) -> Result<Option<Event>, String> {
         self.count(MOST_WORK);
         let left = until.saturating_sub(self.now()).min(LOOK);
-        let found = self.endpoint.try_completion();
-        let found = self.unless_down(found)?;
-        let mut completion = None;
+        // Makes no progress: what is called before the sleep does.
+        let mut completion = self.endpoint.take_completion();
         let mut fds = vec![PollFd::from_borrowed_fd(wakes, PollFlags::IN)];
-        let left = match found {
-            Some(Some(found)) => {
-                completion = Some(found);
-                Duration::ZERO
-            }
-            Some(None) => {
+        let left = match &completion {
+            Some(_) => Duration::ZERO,
+            None => {
                 let most = self.endpoint.prepare_to_wait().map_err(|error| match error {
                     SendError::Link(error) => RecvError::Link(error),
                     _ => RecvError::Failed,
@@ -261,19 +258,23 @@ impl Exchange {
                     None => left,
                 }
             }
-            None => left,
         };
         if completion.is_none() {
+            let mut has_come = true;
             if !left.is_zero() {
-                let left = Timespec::try_from(left).map_err(|error| error.to_string())?;
-                match poll(&mut fds, Some(&left)) {
+                let timeout = Timespec::try_from(left).map_err(|error| error.to_string())?;
+                match poll(&mut fds, Some(&timeout)) {
+                    // Only the other descriptor: the endpoint has nothing to do.
+                    Ok(1) if !fds[0].revents().is_empty() => has_come = false,
                     Ok(_) | Err(Errno::INTR) => {}
                     Err(error) => return Err(format!("cannot wait for the network: {error}")),
                 }
             }
             self.count(LOOK);
-            let found = self.endpoint.try_completion();
-            completion = self.unless_down(found)?.flatten();
+            if has_come {
+                let found = self.endpoint.try_completion();
+                completion = self.unless_down(found)?.flatten();
+            }
         }
         match completion {
             Some(completion) => self.ended(completion),

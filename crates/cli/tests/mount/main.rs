@@ -3,6 +3,7 @@
 
 mod common;
 mod ends;
+mod looking;
 mod reading;
 #[path = "../sharing/mod.rs"]
 mod sharing;
@@ -33,6 +34,9 @@ fn main() {
         writing::what_is_written_when_the_command_ends_is_at_the_node,
         writing::several_programs_write_at_the_same_time,
         writing::a_full_disk_is_an_error_of_the_program_that_writes,
+        looking::many_looks_at_names_need_few_frames,
+        looking::own_changes_are_seen_at_once_and_those_of_others_after_a_second,
+        looking::a_file_that_the_kernel_knows_is_asked_for,
         ends::a_server_that_is_killed_and_started_again_is_read_on,
         ends::a_server_that_is_gone_is_an_error_and_no_hang,
         ends::a_network_that_is_cut_is_an_error_and_used_again,

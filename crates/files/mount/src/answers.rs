@@ -3,37 +3,43 @@
 use crate::calls::{Call, Calls, Listing};
 use crate::directories::{Directories, Part};
 use crate::inodes::Inodes;
+use crate::lifetime::TIME_TO_LIVE;
+use crate::listings::{Listings, PAGE, Question};
 use crate::names::Names;
 use crate::writes::Writes;
 use crate::writing::{Order, request};
 use fuser::{Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, Notifier};
 use gigae_share::{
-    Caller, Change, Changed, Done, Fault, Inode, Kind, PART, Reply, Request, Want, join, valid_name,
+    Caller, Change, Changed, Done, Fault, Inode, Kind, MAX_REPLY, PART, Reply, Request, Want, join,
+    valid_name,
 };
-use rustix::fd::BorrowedFd;
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-/// How long the kernel uses names and attributes without asking.
-pub const TIME_TO_LIVE: Duration = Duration::from_secs(1);
+/// After so long without a new one, lists take no memory.
+const FORGET_AFTER: Duration = Duration::from_secs(10);
 
 /// So often a read is asked for again that ends before the file does.
 const MOST_TRIES: u32 = 4;
 
-/// A file system that is mounted. Its methods are those of a [`Caller`]; the kernel's requests come
-/// in by [`take_calls`](Self::take_calls).
+/// What is known of a file system that is mounted, and what is asked about it.
 #[derive(Debug)]
-pub struct Mounted {
+pub(crate) struct State {
     pub(crate) calls: Arc<Calls>,
     pub(crate) caller: Caller<Call>,
     pub(crate) inodes: Inodes,
     pub(crate) names: Names,
+    pub(crate) listings: Listings,
+    /// When the last page of a list arrived.
+    listed_at: Duration,
     pub(crate) writes: Writes,
     pub(crate) order: Order,
     directories: Directories,
-    notifier: Notifier,
+    /// `None` until it is mounted.
+    notifier: Option<Notifier>,
     /// Whose all files are.
     owner: (u32, u32),
     /// The number by which the server knows this mount.
@@ -41,46 +47,43 @@ pub struct Mounted {
     unmounted: bool,
 }
 
-impl Mounted {
+impl State {
     pub(crate) fn new(
         calls: Arc<Calls>,
         caller: Caller<Call>,
         root: (Vec<u8>, &Inode),
-        (notifier, client): (Notifier, u64),
+        client: u64,
     ) -> Self {
         Self {
             calls,
             caller,
             inodes: Inodes::new(root.0, root.1),
             names: Names::default(),
+            listings: Listings::default(),
+            listed_at: Duration::ZERO,
             writes: Writes::default(),
             order: Order::default(),
             directories: Directories::default(),
-            notifier,
+            notifier: None,
             owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
             client,
             unmounted: false,
         }
     }
 
-    /// Readable when [`take_calls`](Self::take_calls) has something to do.
-    pub fn wakes(&self) -> BorrowedFd<'_> {
-        self.calls.wakes()
+    /// It is mounted.
+    pub(crate) fn mounted(&mut self, notifier: Notifier) {
+        self.notifier = Some(notifier);
     }
 
     /// Whether it was unmounted.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.unmounted
     }
 
-    /// Whether the server did not answer the last question.
-    pub fn is_silent(&self) -> bool {
-        self.caller.is_silent()
-    }
-
     /// Takes the kernel's requests.
-    pub fn take_calls(&mut self, now: Duration) {
-        for call in self.calls.take() {
+    pub(crate) fn take_calls(&mut self, now: Duration, calls: VecDeque<Call>) {
+        for call in calls {
             match call {
                 Call::Write { number, offset, data, reply } => {
                     self.write(number, offset, data, reply);
@@ -91,35 +94,30 @@ impl Mounted {
             }
         }
         self.advance(now);
+        self.forgets();
     }
 
     /// What to do now.
-    pub fn next(&mut self, now: Duration) -> Want {
+    pub(crate) fn next(&mut self, now: Duration) -> Want {
         while let Some((call, fault)) = self.caller.failed(now) {
             self.failed(now, call, fault);
             self.advance(now);
+        }
+        if now > self.listed_at + FORGET_AFTER && self.listings.are_complete() {
+            self.listings.forget();
         }
         self.caller.next(now)
     }
 
     /// A reply has arrived.
-    pub fn reply(&mut self, now: Duration, number: u32, message: &[u8]) {
+    pub(crate) fn reply(&mut self, now: Duration, number: u32, message: &[u8]) {
         match self.caller.reply(now, number, message) {
             Some((call, Ok(reply))) => self.answer(now, call, reply),
             Some((call, Err(fault))) => self.failed(now, call, fault),
             None => return,
         }
         self.advance(now);
-    }
-
-    /// A request, or the reply to it, was lost.
-    pub fn unanswered(&mut self, number: u32) {
-        self.caller.unanswered(number);
-    }
-
-    /// The server was lost.
-    pub fn lost(&mut self, now: Duration) {
-        self.caller.lost(now);
+        self.forgets();
     }
 
     /// Answers from what is known, or asks the server.
@@ -134,9 +132,9 @@ impl Mounted {
                 Some(part) => return self.fill(number, handle, from, part, reply),
                 None => Call::List { number, handle, from, reply },
             },
-            Call::Lookup { parent, name, reply, .. } => {
+            Call::Lookup { parent, name, at, reply, .. } => {
                 let begun = self.inodes.stamp(self.inodes.named(parent, &name));
-                Call::Lookup { parent, name, begun, reply }
+                Call::Lookup { parent, name, at, begun, reply }
             }
             Call::Attributes { number, reply, .. } => {
                 let begun = self.inodes.stamp(Some(number));
@@ -183,7 +181,12 @@ impl Mounted {
                 let id = self.inodes.id(*number).ok_or(Fault::Changed)?;
                 Request::Range { path: path(*number)?, id, offset: *offset, len: *len }
             }
-            Call::List { number, from, .. } => Request::Scan { path: path(*number)?, from: *from },
+            Call::List { number, from, .. } => {
+                Request::Scan { path: path(*number)?, from: *from, most: MAX_REPLY as u32 }
+            }
+            Call::Ahead(Question { directory, from, .. }) => {
+                Request::Scan { path: path(*directory)?, from: *from, most: PAGE }
+            }
             Call::Space { number, .. } => Request::Space { path: path(*number)? },
             Call::Write { .. }
             | Call::Flush { .. }
@@ -195,19 +198,24 @@ impl Mounted {
         })
     }
 
-    fn answer(&mut self, now: Duration, call: Call, answer: Reply<'_>) {
+    pub(crate) fn answer(&mut self, now: Duration, call: Call, answer: Reply<'_>) {
         let Some(call) = self.answer_own(call, &answer) else { return };
         match (call, answer) {
-            (Call::Lookup { parent, name, begun, reply }, Reply::Stat(inode, _)) => {
+            (Call::Lookup { parent, name, at, begun, reply }, Reply::Stat(inode, _)) => {
                 if self.writes.end(inode.id) == 0 {
                     self.inodes.answered(inode.id, begun);
                 }
+                self.listings.name_answered(parent, &name, at);
+                let is_new = self.inodes.id(inode.id).is_none();
                 match self.inodes.found(parent, &name, &inode) {
                     Some(number) => {
                         let attributes = self.attributes(number, &inode);
                         reply.entry(&TIME_TO_LIVE, &attributes, Generation(0));
                     }
                     None => reply.error(Errno::ELOOP),
+                }
+                if is_new {
+                    self.looked(now, parent, at);
                 }
             }
             (Call::Edit(edit, reply, begun), Reply::Changed(changed)) => {
@@ -222,6 +230,7 @@ impl Mounted {
                 Reply::Range(inode, data),
             ) => {
                 if !self.inodes.is(number, &inode) {
+                    self.listings.forget();
                     return reply.error(Errno::ESTALE);
                 }
                 let Some(data) = bytes(data, offset, len, inode.attributes.size) else {
@@ -250,6 +259,9 @@ impl Mounted {
                     None => fail(Call::List { number, handle, from, reply }, Fault::Nonsense),
                 }
             }
+            (Call::Ahead(question), Reply::Scan(entries, last)) => {
+                self.page(now, question, Part::new(question.from, entries, last));
+            }
             (Call::Space { reply, .. }, Reply::Space(space)) => {
                 let ([blocks, free, available], [files, files_free]) = (space.blocks, space.files);
                 let longest = gigae_share::MAX_NAME as u32;
@@ -269,6 +281,7 @@ impl Mounted {
             return fail(call, Fault::Nonsense);
         };
         if !self.inodes.is(number, inode) {
+            self.listings.forget();
             return fail(call, Fault::Changed);
         }
         match call {
@@ -286,7 +299,8 @@ impl Mounted {
                 if write && !truncate && self.inodes.must_look_again(number, size) {
                     // The kernel keeps its size when it opens a file, and appends there. After this
                     // error it drops the attributes, looks the path up, and opens the file again.
-                    let _ = self.notifier.inval_inode(INodeNo(number), -1, 0);
+                    self.listings.forget();
+                    self.looks_again(number);
                     return reply.error(Errno::ESTALE);
                 }
                 self.inodes.open(number);
@@ -297,10 +311,13 @@ impl Mounted {
                     true => drop(self.inodes.seen(number, inode)),
                     false => self.seen(number, inode),
                 }
-                let flags = match self.inodes.opened(number, inode.attributes.version) {
-                    true => FopenFlags::FOPEN_KEEP_CACHE,
-                    false => FopenFlags::empty(),
-                };
+                let mut flags = FopenFlags::empty();
+                flags.set(
+                    FopenFlags::FOPEN_KEEP_CACHE,
+                    self.inodes.opened(number, inode.attributes.version),
+                );
+                // Closing what only reads waits for nothing: one request less.
+                flags.set(FopenFlags::FOPEN_NOFLUSH, !write);
                 reply.opened(FileHandle(0), flags);
             }
             call => fail(call, Fault::Nonsense),
@@ -310,8 +327,28 @@ impl Mounted {
     /// The kernel is to ask for the attributes of a file again that are others than it has.
     fn seen(&mut self, number: u64, inode: &Inode) {
         if self.inodes.is_new(number, inode.attributes.version) {
+            self.looks_again(number);
+        }
+    }
+
+    fn looks_again(&self, number: u64) {
+        // The other thread may wait for the state meanwhile. That is no deadlock: this call waits
+        // for none of the kernel's requests, which this thread would have to answer.
+        if let Some(notifier) = &self.notifier {
             // A negative offset leaves the bytes that the kernel has. It need not know the file.
-            let _ = self.notifier.inval_inode(INodeNo(number), -1, 0);
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+        }
+    }
+
+    /// A page of a directory's list has arrived. `None`: it makes no sense.
+    fn page(&mut self, now: Duration, question: Question, part: Option<Part>) {
+        self.listed_at = now;
+        let Some(part) = part else {
+            return self.listings.failed(question, Instant::now());
+        };
+        if let Some(next) = self.listings.page(question, (part.entries, part.last), Instant::now())
+        {
+            self.begin(now, Call::Ahead(next));
         }
     }
 
@@ -469,6 +506,7 @@ pub(crate) fn fail(call: Call, fault: Fault) {
         | Call::Unhide { .. }
         | Call::Forget { .. }
         | Call::CloseDirectory { .. }
+        | Call::Ahead(_)
         | Call::Unmounted => {}
     }
 }

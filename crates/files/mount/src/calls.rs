@@ -1,6 +1,7 @@
 //! The kernel's requests, on their way from the thread that reads them.
 
 use crate::edits::{Edit, EditReply, Name};
+use crate::listings::Question;
 use fuser::{
     ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
     ReplyStatfs, ReplyWrite,
@@ -18,6 +19,8 @@ pub(crate) enum Call {
     Lookup {
         parent: u64,
         name: Vec<u8>,
+        /// When a program looked at it.
+        at: Instant,
         /// The file's stamp when the server was asked.
         begun: u64,
         reply: ReplyEntry,
@@ -77,6 +80,8 @@ pub(crate) enum Call {
     CloseDirectory {
         handle: u64,
     },
+    /// Nobody waits for it: a directory in which programs look at names is listed.
+    Ahead(Question),
     Space {
         number: u64,
         reply: ReplyStatfs,

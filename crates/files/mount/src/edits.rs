@@ -86,6 +86,26 @@ impl Edit {
         }
     }
 
+    /// All names that it makes or removes.
+    pub(crate) fn names(&self) -> Vec<Name> {
+        let hidden = match self {
+            Self::Remove { at, hidden, .. } | Self::Rename { to: at, hidden, .. } => {
+                hidden.as_ref().map(|hidden| (at.0, hidden.clone()))
+            }
+            _ => None,
+        };
+        let names = match self {
+            Self::File { at, .. }
+            | Self::Directory { at, .. }
+            | Self::Symlink { at, .. }
+            | Self::Remove { at, .. }
+            | Self::Link { to: at, .. } => vec![at.clone()],
+            Self::Rename { from, to, .. } => vec![from.clone(), to.clone()],
+            Self::Set { .. } | Self::Sync { .. } => Vec::new(),
+        };
+        names.into_iter().chain(hidden).collect()
+    }
+
     /// Directories in which it does more than that.
     pub(crate) fn mixes(&self) -> [Option<u64>; 2] {
         match self {

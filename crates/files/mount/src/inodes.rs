@@ -55,6 +55,8 @@ pub(crate) struct Inodes {
     names: HashMap<(u64, Vec<u8>), u64>,
     /// The last stamp of a file.
     stamp: u64,
+    /// Files that the kernel does not know any more, which nobody has asked for yet.
+    gone: Vec<u64>,
 }
 
 impl Inodes {
@@ -68,7 +70,7 @@ impl Inodes {
             lookups: 1,
             children: 0,
             version: inode.attributes.version,
-            size: 0,
+            size: inode.attributes.size,
             told: 0,
             cached: None,
             opens: 0,
@@ -77,7 +79,13 @@ impl Inodes {
             stamp: 0,
             asked_again: None,
         };
-        Self { root, nodes: HashMap::from([(ROOT, node)]), names: HashMap::new(), stamp: 0 }
+        Self {
+            root,
+            nodes: HashMap::from([(ROOT, node)]),
+            names: HashMap::new(),
+            stamp: 0,
+            gone: Vec::new(),
+        }
     }
 
     /// The path of a file. `None`: it is not known, or its path is too long.
@@ -466,6 +474,7 @@ impl Inodes {
         {
             let parent = node.parent;
             if let Some(node) = self.nodes.remove(&number) {
+                self.gone.push(number);
                 self.unname(number, (parent, node.name));
             }
             number = parent;
@@ -473,6 +482,11 @@ impl Inodes {
                 above.children = above.children.saturating_sub(1);
             }
         }
+    }
+
+    /// The files that the kernel has forgotten since this was called last.
+    pub(crate) fn take_gone(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.gone)
     }
 
     #[cfg(test)]

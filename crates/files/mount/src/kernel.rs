@@ -1,7 +1,9 @@
-//! What `fuser` calls in its own thread for each request of the kernel.
+//! What `fuser` calls in its own thread for each request of the kernel. It answers looks at names
+//! that are known, and passes everything else on.
 
 use crate::calls::{Call, Calls, Listing};
 use crate::edits::{Edit, EditReply, Name};
+use crate::mounted::Shared;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -24,12 +26,13 @@ const BACKGROUND: u16 = 16;
 #[derive(Debug)]
 pub(crate) struct Kernel {
     calls: Arc<Calls>,
+    state: Shared,
     next_handle: AtomicU64,
 }
 
 impl Kernel {
-    pub(crate) fn new(calls: Arc<Calls>) -> Self {
-        Self { calls, next_handle: AtomicU64::new(1) }
+    pub(crate) fn new(calls: Arc<Calls>, state: Shared) -> Self {
+        Self { calls, state, next_handle: AtomicU64::new(1) }
     }
 
     fn edit(&self, edit: Edit, reply: EditReply) {
@@ -53,8 +56,11 @@ impl Filesystem for Kernel {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let name = name.as_bytes().to_vec();
-        self.calls.put(Call::Lookup { parent: parent.0, name, begun: 0, reply });
+        let (number, name) = (parent.0, name.as_bytes());
+        let asked = self.state.lock().look_up(number, name, reply);
+        let Some((reply, at)) = asked else { return };
+        let name = name.to_vec();
+        self.calls.put(Call::Lookup { parent: number, name, at, begun: 0, reply });
     }
 
     fn forget(&self, _: &Request, number: INodeNo, lookups: u64) {

@@ -7,6 +7,9 @@
 //! - `fuser` reads the kernel's requests in a thread of its own, and puts them into a queue. The
 //!   caller's thread takes them from there and writes the answers itself. So a request crosses
 //!   threads once, and what was read goes from the message's memory straight to the kernel.
+//! - A directory in which programs look at many names is listed in the background. Later looks at
+//!   files that the kernel does not know are answered from the list, by the thread that has read
+//!   them.
 //! - A file has the server's identity for it as its inode number. A path is made from the names by
 //!   which the kernel has found the file.
 //! - The kernel keeps names and attributes for [a second](TIME_TO_LIVE). Opening a file always asks
@@ -25,10 +28,14 @@ mod directories;
 mod edits;
 mod inodes;
 mod kernel;
+mod lifetime;
+mod listings;
+mod mounted;
 mod mountpoint;
 mod names;
 mod writes;
 mod writing;
 
-pub use answers::{Mounted, TIME_TO_LIVE};
+pub use lifetime::TIME_TO_LIVE;
+pub use mounted::Mounted;
 pub use mountpoint::{MountError, Mountpoint, Options, unmount_if_there};

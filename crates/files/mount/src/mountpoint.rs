@@ -1,8 +1,9 @@
 //! Mounting and unmounting.
 
-use crate::answers::Mounted;
+use crate::answers::State;
 use crate::calls::{Call, Calls};
 use crate::kernel::Kernel;
+use crate::mounted::{Mounted, Shared};
 use fuser::{Config, MountOption, Session, SessionACL};
 use gigae_share::{Caller, Inode, PART};
 use rustix::io::Errno;
@@ -82,9 +83,13 @@ impl Mountpoint {
         if options.allow_other {
             config.acl = SessionACL::All;
         }
-        let session =
-            Session::new(Kernel::new(Arc::clone(&calls)), &path, &config).map_err(failed)?;
-        let notifier = session.notifier();
+        let caller = Caller::new(options.patience, options.first_number);
+        let caller = caller.for_changes(options.client);
+        let state = State::new(Arc::clone(&calls), caller, root, options.client);
+        let state = Shared::new(state);
+        let kernel = Kernel::new(Arc::clone(&calls), state.clone());
+        let session = Session::new(kernel, &path, &config).map_err(failed)?;
+        state.lock().mounted(session.notifier());
         let mounted = mounts().into_iter().rev().find(|(_, at)| *at == path);
         let Some((identity, _)) = mounted else {
             return Err(MountError("cannot read /proc/self/mountinfo; mount /proc".into()));
@@ -105,10 +110,7 @@ impl Mountpoint {
             queue.put(Call::Unmounted);
         });
         reads.map_err(failed)?;
-        let caller = Caller::new(options.patience, options.first_number);
-        let caller = caller.for_changes(options.client);
-        let mounted = Mounted::new(calls, caller, root, (notifier, options.client));
-        Ok((Self { path, identity, gone }, mounted))
+        Ok((Self { path, identity, gone }, Mounted::new(calls, state)))
     }
 
     /// The path, without symlinks.

@@ -5,7 +5,7 @@
 //! versions of the directory before and after each change say so. As the names and attributes that
 //! the kernel has, this is believed for [a second](TIME_TO_LIVE) after the server was asked.
 
-use crate::answers::TIME_TO_LIVE;
+use crate::lifetime::TIME_TO_LIVE;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 

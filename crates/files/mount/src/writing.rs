@@ -7,9 +7,10 @@
 //! - A file that is removed while a program has it open gets another name until it is closed, as
 //!   with NFS: the server keeps nothing open for its clients.
 
-use crate::answers::{Mounted, TIME_TO_LIVE, errno, fail};
+use crate::answers::{State, errno, fail};
 use crate::calls::Call;
 use crate::edits::{Edit, EditReply};
+use crate::lifetime::TIME_TO_LIVE;
 use fuser::{Errno, FileHandle, FopenFlags, Generation, ReplyWrite};
 use gigae_share::{Change, Changed, Fault, Kind, Reply, Request};
 use std::collections::VecDeque;
@@ -45,11 +46,21 @@ enum Alone {
     IsAsked,
 }
 
-impl Mounted {
+impl Order {
+    /// Whether something is asked for alone, or waits for that.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.is_some()
+    }
+}
+
+impl State {
     /// Begins with a call, now or when it is its turn.
     pub(crate) fn begin(&mut self, now: Duration, call: Call) {
         if self.order.alone.is_some() {
-            return self.order.queue.push_back(call);
+            return match call {
+                Call::Ahead(question) => self.listings.stopped(question),
+                call => self.order.queue.push_back(call),
+            };
         }
         let follows = match &call {
             Call::Attributes { number, .. }
@@ -94,11 +105,6 @@ impl Mounted {
                 } else {
                     self.ask(now, Call::Edit(edit, reply, begun));
                 }
-            }
-            Call::Lookup { parent, name, reply, .. }
-                if self.names.lacks(parent, &name, Instant::now()) =>
-            {
-                reply.error(Errno::ENOENT);
             }
             call => self.look(now, call),
         }
@@ -204,9 +210,13 @@ impl Mounted {
         }
     }
 
-    fn unhidden(&mut self, parent: u64) {
+    /// The server was asked to remove such a name, and has answered, or not.
+    fn unhidden(&mut self, id: u64, (parent, name): &(u64, Vec<u8>)) {
         self.order.unhiding -= 1;
-        self.inodes.unhidden(parent);
+        self.listings.name_changed(*parent, name, Instant::now());
+        // The kernel may have forgotten the file before.
+        self.listings.file_changed(id);
+        self.inodes.unhidden(*parent);
     }
 
     /// A file that is open keeps a name.
@@ -241,8 +251,8 @@ impl Mounted {
                 self.sent(number, place, Ok(changed.boot));
                 None
             }
-            (Call::Unhide { name: (parent, _), .. }, _) => {
-                self.unhidden(parent);
+            (Call::Unhide { id, name, .. }, _) => {
+                self.unhidden(id, &name);
                 None
             }
             (call, _) => Some(call),
@@ -251,9 +261,22 @@ impl Mounted {
 
     /// The server was asked for something, and has not done it.
     pub(crate) fn failed(&mut self, now: Duration, call: Call, fault: Fault) {
+        let is_there = !matches!(
+            fault,
+            Fault::NotFound | Fault::Escapes | Fault::Changed | Fault::Gone | Fault::WrongKind
+        );
+        if !is_there && !matches!(call, Call::Lookup { .. } | Call::Ahead(_)) {
+            // The kernel looks for the path anew.
+            self.listings.forget();
+        }
         match call {
+            Call::Ahead(question) => self.listings.failed(question, Instant::now()),
+            Call::Lookup { parent, ref name, at, .. } => {
+                self.listings.name_answered(parent, name, at);
+                fail(call, fault);
+            }
             Call::Sent { number, place } => self.sent(number, place, Err(fault)),
-            Call::Unhide { name: (parent, _), .. } => self.unhidden(parent),
+            Call::Unhide { id, name, .. } => self.unhidden(id, &name),
             Call::Edit(
                 Edit::Rename { from, to, new, hidden: Some(_), linked: false },
                 reply,
@@ -275,7 +298,8 @@ impl Mounted {
                     // It may have that name, which then goes when the file is closed.
                     self.inodes.hides(number, at.0, name);
                 }
-                if let Call::Edit(edit, ..) = &call {
+                if let Call::Edit(edit, _, begun) = &call {
+                    self.names_changed(edit, *begun);
                     if edit.is_alone() {
                         self.order.alone = None;
                     }
@@ -288,6 +312,19 @@ impl Mounted {
         }
     }
 
+    /// What was listed before a change, of names that it makes or removes, is not believed any
+    /// more. The kernel knows the files. If one of these was a directory, it may be gone.
+    fn names_changed(&mut self, edit: &Edit, now: Instant) {
+        for (directory, name) in edit.names() {
+            self.listings.name_changed(directory, &name, now);
+        }
+        if let Edit::Remove { at, directory: true, .. } | Edit::Rename { to: at, .. } = edit
+            && let Some(number) = self.inodes.named(at.0, &at.1)
+        {
+            self.listings.forget_directory(number);
+        }
+    }
+
     /// A change was carried out.
     pub(crate) fn edited(
         &mut self,
@@ -295,6 +332,7 @@ impl Mounted {
         (mut edit, reply, begun): (Edit, EditReply, Instant),
         changed: Changed,
     ) {
+        self.names_changed(&edit, begun);
         edit.mixes().into_iter().flatten().for_each(|directory| self.names.forget(directory));
         if let Some(((directory, name), is_there)) = edit.name() {
             let known = (changed.done.directory, begun);
@@ -330,6 +368,7 @@ impl Mounted {
                 let Some(number) = self.inodes.found(at.0, &at.1, &inode) else {
                     return reply.error(Errno::ELOOP);
                 };
+                self.listings.forget_directory(number);
                 self.names.made(number, inode.attributes.version, begun);
                 let attributes = self.attributes(number, &inode);
                 reply.entry(&TIME_TO_LIVE, &attributes, Generation(0));
@@ -383,7 +422,7 @@ impl Mounted {
     }
 
     /// The end is near: programs write no more, and what they have written is sent.
-    pub fn end(&mut self, now: Duration) {
+    pub(crate) fn end(&mut self, now: Duration) {
         self.order.is_ending = true;
         self.writes.send_all();
         for number in self.inodes.hidden() {
@@ -393,12 +432,12 @@ impl Mounted {
     }
 
     /// Whether everything that was written is at the server or has failed.
-    pub fn is_written(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         self.writes.is_idle() && self.order.unhiding == 0
     }
 
     /// A file, by its path in the share, to which not everything was written.
-    pub fn trouble(&mut self) -> Option<(Vec<u8>, Fault)> {
+    pub(crate) fn trouble(&mut self) -> Option<(Vec<u8>, Fault)> {
         self.order.troubles.pop()
     }
 }

@@ -138,6 +138,8 @@ pub enum Request {
         path: Vec<u8>,
         /// Where to begin: 0, or what came with an entry.
         from: u64,
+        /// Bytes of the reply at most, so that other replies need not wait for a long one.
+        most: u32,
     },
     /// Bytes of a file, whatever its version.
     Range {
@@ -211,9 +213,10 @@ impl Request {
             }
             Self::Cancel { id } => out.put(&id.to_le_bytes()),
             Self::Stat { path } | Self::Space { path } => out.put_string(path),
-            Self::Scan { path, from } => {
+            Self::Scan { path, from, most } => {
                 out.put_string(path);
                 out.put(&from.to_le_bytes());
+                out.put(&most.to_le_bytes());
             }
             Self::Change { ticket, change } => {
                 ticket.encode(&mut out);
@@ -312,7 +315,7 @@ impl Request {
             9 => Self::Status,
             10 => Self::Cancel { id: from.u64()? },
             11 => Self::Stat { path: path(&mut from)? },
-            12 => Self::Scan { path: path(&mut from)?, from: from.u64()? },
+            12 => Self::Scan { path: path(&mut from)?, from: from.u64()?, most: from.u32()? },
             13 => {
                 let (path, id) = (path(&mut from)?, from.u64()?);
                 let (offset, len) = part(&mut from)?;

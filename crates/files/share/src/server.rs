@@ -21,6 +21,9 @@ const MOST_IN_ALL: usize = 1024;
 /// The last byte that may be used for small files and entries: behind it, nothing is begun.
 const ROOM: usize = MAX_REPLY;
 
+/// A listing has at least this much, so that it always goes on: any entry fits.
+const LEAST_ROOM: usize = 1024;
+
 /// What the caller does with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -231,11 +234,12 @@ fn reply(request: &Request, source: &mut impl Source, out: &mut Vec<u8>) -> Resu
             inode.encode(out);
             out.put_string(&target);
         }
-        Request::Scan { path, from } => {
+        Request::Scan { path, from, most } => {
             begin(ReplyHeader::Scan, out);
             out.push(0);
+            let room = ROOM.min(LEAST_ROOM.max(*most as usize));
             let mut take = |entry: &Named| {
-                let fits = out.len() + entry.encoded_len() <= ROOM;
+                let fits = out.len() + entry.encoded_len() <= room;
                 if fits {
                     entry.encode(out);
                 }

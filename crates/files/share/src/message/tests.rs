@@ -26,7 +26,7 @@ fn requests() -> Vec<Request> {
         Request::Status,
         Request::Cancel { id: 1 << 60 },
         Request::Stat { path: path() },
-        Request::Scan { path: path(), from: 1 << 62 },
+        Request::Scan { path: path(), from: 1 << 62, most: 7 },
         Request::Range { path: path(), id: 9, offset: 1 << 40, len: 77 },
         Request::Space { path: Vec::new() },
         change(Change::File { path: path(), mode: 0o640, new: true, truncate: false }),

@@ -87,8 +87,8 @@ fn questions(world: &mut World) -> Vec<Request> {
         questions.push(Request::Stat { path: path.clone() });
         match inode.attributes.kind {
             Kind::Directory => {
-                questions.push(Request::Scan { path: path.clone(), from: 0 });
-                questions.push(Request::Scan { path, from: 7 });
+                questions.push(Request::Scan { path: path.clone(), from: 0, most: 4096 });
+                questions.push(Request::Scan { path, from: 7, most: u32::MAX });
             }
             Kind::File => {
                 let other = Request::Range { path: path.clone(), id: 1, offset: 0, len: 9 };
