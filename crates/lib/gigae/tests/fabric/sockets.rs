@@ -146,13 +146,17 @@ fn all_with_all(ends: &mut [Endpoint], nodes: &[Node], addresses: &[Address]) {
                 let _inside = node.enter().unwrap();
                 let (max, mut got) = (end.max_message(), std::collections::HashMap::new());
                 let all = left.len() as u32 * count;
-                while left.iter().any(|to| to.2 < count) || got.values().sum::<u32>() < all {
+                loop {
                     for (_, peer, sent) in &mut left {
                         while *sent < count && end.try_send(*peer, &body(*sent, max)).is_ok() {
                             *sent += 1;
                         }
                     }
                     let sending = left.iter().any(|to| to.2 < count);
+                    // All may have come before the last one is sent.
+                    if !sending && got.values().sum::<u32>() == all {
+                        break;
+                    }
                     let patience = if sending { Duration::ZERO } else { PATIENCE };
                     let message = end.recv_timeout(patience).unwrap_or_else(|error| {
                         let why = end.take_failure().map(|failed| failed.to_string());
