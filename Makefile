@@ -111,10 +111,13 @@ mpi:
 
 NICLAB = $(or $(CARGO_TARGET_DIR),target)/$(shell uname -m)-unknown-linux-musl/static/gigae-niclab
 
+# Whether ARGS has the step: --steps files, also with = or among others.
+NICLAB_FILES = $(shell printf '%s' '$(ARGS)' | grep -oE -- '--steps[ =][a-z,]*' | tr ',= ' '\n' | grep -x files)
+
 # Docs: docs/how-to/nic-lab.md. A card that fails is an error.
 niclab:
 	@tools/need cc=gcc python3=python3 readelf=binutils qemu-system-x86_64=qemu-system-x86 dpkg-deb=dpkg setpriv=util-linux xz=xz-utils zstd=zstd
-	@$(if $(findstring files,$(ARGS)),tools/need ip=iproute2 $(SERVICES_files))
+	@$(if $(NICLAB_FILES),tools/need ip=iproute2 $(SERVICES_files))
 	@tools/need-rust
 	@tools/static gigae-niclab
 	$(NICLAB) run --models $(MODELS) --kernels $(KERNEL) --out $(OUT)/niclab --cache $(or $(CARGO_TARGET_DIR),target)/niclab $(ARGS)

@@ -117,6 +117,9 @@ pub enum Report {
     Figures(Box<Results>),
     /// What the plan of file services gave.
     Files(Box<Results>),
+    /// Interrupts of the device by which the guest reads the machine's files, while a plan with
+    /// file services was measured.
+    MachineReads(u64),
     /// What the kernel said with a warning or more, since the modules were loaded.
     Kernel(Vec<String>),
     /// A step could not be done.

@@ -66,7 +66,8 @@ pub fn run(
         };
         running.link(stage, name.as_deref())?;
     }
-    if running.series.iter().all(|series| series.link == MEMORY) {
+    let of_memory = running.series.iter().all(|series| series.link == MEMORY);
+    if of_memory && running.files.is_empty() {
         let reason =
             running.skipped.first().map_or("the plan is empty here", |skipped| &skipped.reason);
         return Err(RunError::Nothing(reason.to_owned()));

@@ -9,14 +9,15 @@
 
 use super::serial::Serial;
 use crate::job::{Failed, JOB, Job, MACHINE, Report};
-use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use rustix::process::{WaitOptions, wait};
 use rustix::system::RebootCommand;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 /// The port for reports.
 pub(super) const REPORTS: &str = "/dev/ttyS1";
@@ -30,6 +31,13 @@ const OWN: &str = "/machine/run/gigae-niclab";
 /// Where the machine's files are, and what is written on top of them.
 const LOWER: &str = "/lower";
 const UPPER: &str = "/upper";
+
+/// How the machine's files are mounted. What has been read stays in memory and is not looked at
+/// again.
+const NINE: &str = "trans=virtio,version=9p2000.L,msize=512000,cache=loose";
+
+/// A file that QEMU must refuse to create.
+const UNWANTED: &str = ".gigae-niclab-must-not-be";
 
 /// Where programs are.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -58,20 +66,26 @@ fn begin() -> io::Result<()> {
     load(&job.modules)?;
     let mut command = if job.machine { of_machine()? } else { Command::new("/proc/self/exe") };
     if job.machine {
-        command.args(["guest", ROOT]).env("PATH", PATH).env("HOME", "/root");
+        command.args(["guest", ROOT]).env("PATH", PATH).env("HOME", "/run");
     } else {
         command.arg("guest");
     }
     let child = command.spawn()?;
     loop {
         match wait(WaitOptions::empty()) {
-            Ok(Some((pid, _))) if pid.as_raw_nonzero().get().unsigned_abs() == child.id() => {
-                return Ok(());
+            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == child.id() => {
+                return ended(ExitStatus::from_raw(status.as_raw()));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// How the process that did the job ended. Without success, it may not have reported all.
+fn ended(status: ExitStatus) -> io::Result<()> {
+    let failed = || io::Error::other(format!("the process that does the job ended with {status}"));
+    status.success().then_some(()).ok_or_else(failed)
 }
 
 /// The file systems that every Linux system has.
@@ -108,9 +122,15 @@ fn mount_at(
 /// Makes the root directory with the machine's files. The command is this program beneath it.
 fn of_machine() -> io::Result<Command> {
     let (lower, upper, root) = (Path::new(LOWER), Path::new(UPPER), Path::new(ROOT));
-    // What has been read stays in memory and is not looked at again.
-    let nine = "trans=virtio,version=9p2000.L,msize=512000,cache=loose";
-    mount_at(MACHINE, "9p", lower, MountFlags::RDONLY, nine)?;
+    // Not read-only to this kernel, so that the machine has to refuse.
+    mount_at(MACHINE, "9p", lower, MountFlags::empty(), NINE)?;
+    let created = File::create_new(lower.join(UNWANTED));
+    if created.is_ok() {
+        fs::remove_file(lower.join(UNWANTED))?;
+    }
+    refused(created.map(drop))?;
+    unmount(lower, UnmountFlags::empty())?;
+    mount_at(MACHINE, "9p", lower, MountFlags::RDONLY, NINE)?;
     mount_at("tmpfs", "tmpfs", upper, MountFlags::empty(), "")?;
     for part in ["top", "work"] {
         fs::create_dir(upper.join(part))?;
@@ -125,15 +145,48 @@ fn of_machine() -> io::Result<Command> {
     Ok(Command::new(OWN))
 }
 
+/// Whether the machine refused to have a file created. A guest goes on only if it did.
+fn refused(created: io::Result<()>) -> io::Result<()> {
+    let why = match created {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => return Ok(()),
+        Err(error) => error.to_string(),
+        Ok(()) => "it created one, which was removed".to_owned(),
+    };
+    Err(io::Error::other(format!("QEMU must refuse to create a file of the machine: {why}")))
+}
+
 /// Loads kernel modules, each of which needs only those before it.
 fn load(modules: &[String]) -> io::Result<()> {
     for module in modules {
         let name = |error: io::Error| io::Error::new(error.kind(), format!("{module}: {error}"));
-        let file = fs::File::open(module).map_err(name)?;
+        let file = File::open(module).map_err(name)?;
         match rustix::system::finit_module(&file, c"", 0) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(name(error.into())),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_guest_goes_on_only_if_the_machine_refuses_to_have_files_created() {
+        assert!(refused(Err(Errno::ROFS.into())).is_ok());
+        for created in [Ok(()), Err(Errno::ACCESS.into())] {
+            let error = refused(created).unwrap_err().to_string();
+            assert!(error.starts_with("QEMU must refuse"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_fails_or_is_killed_is_an_error_with_its_status() {
+        assert!(ended(ExitStatus::from_raw(0)).is_ok());
+        let why = |raw| ended(ExitStatus::from_raw(raw)).unwrap_err().to_string();
+        assert!(why(101 << 8).contains("exit status: 101"), "{}", why(101 << 8));
+        assert!(why(9).contains("signal: 9"), "{}", why(9));
+    }
 }

@@ -53,7 +53,11 @@ impl Image {
         for (user, wanted) in of_models.chain(of_machine) {
             let mut files = Vec::new();
             for module in wanted {
-                for LoadedModule { name, content } in kernel.modules.with_needed(module)? {
+                let needed = kernel.modules.with_needed(module).map_err(|error| match user {
+                    MACHINE => LabError::Package(format!("file services cannot run: {error}")),
+                    _ => error,
+                })?;
+                for LoadedModule { name, content } in needed {
                     let path = format!("/modules/{name}.ko");
                     if !there.contains(&name) {
                         archive.file(&path, &content);

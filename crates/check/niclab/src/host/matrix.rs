@@ -5,7 +5,7 @@ use super::image::Image;
 use super::machine::{self, Setup};
 use super::packages::{self, Kernel};
 use super::record::{FullResults, LabRecord, Run};
-use super::{LabError, file, html, markdown};
+use super::{LabError, file, files as file_services, html, markdown};
 use crate::job::{Interrupts, Report, Step};
 use crate::model::{Cards, MODELS, Model};
 use gigae_eval_measure::environment;
@@ -20,14 +20,15 @@ use std::time::{Duration, Instant};
 /// The plan of a machine with two processors or more.
 const PLAN: &str = include_str!("../../plan.toml");
 
-/// What [`Step::Files`] measures.
-const FILES_PLAN: &str = include_str!("../../files.toml");
-
 /// Whose conditions are varied: the papers' two cards, and the one that guests have today.
 const VARIED: [&str; 3] = ["e1000", "i82557b", "virtio-net-pci"];
 
 /// Memory in MiB with which gigae is measured: Linux and the image take 60.
 const FOR_GIGAE: u32 = 160;
+
+/// Memory in MiB of a guest that measures file services: a tmpfs has room for half of it, where the
+/// files, their copies and what servers write are; the rest is for programs as they are read.
+const FOR_FILES: u32 = 512;
 
 /// What the varied ones vary: processors, memory, interrupts.
 const CONDITIONS: [(u32, u32, Interrupts); 6] = [
@@ -116,33 +117,38 @@ struct GuestKernel {
     entries: Vec<GuestRun>,
 }
 
-/// The text of the plan that is measured, and whether it has file services.
-fn plan_text(args: &RunArgs) -> Result<Option<(String, bool)>, LabError> {
+/// The text of the plan that is measured, and the plan.
+fn plan_text(args: &RunArgs) -> Result<Option<(String, Plan)>, LabError> {
     let failed = |error: PlanError| LabError::Package(error.to_string());
+    // What is wrong with it is said before guests run.
     let text = |name: &String| {
-        // What is wrong with it is said before guests run.
         let plan = Plan::load(name).map_err(failed)?;
-        installed(&plan)?;
-        Ok((plan::text(name).map_err(failed)?, !plan.files.is_empty()))
+        Ok((plan::text(name).map_err(failed)?, plan))
     };
     args.plan.as_ref().map(text).transpose()
 }
 
-/// Refuses to run guests whose plan needs programs that this machine does not have.
-fn installed(plan: &Plan) -> Result<(), LabError> {
-    gigae_eval_services::installed(plan).map_err(|error| LabError::Package(error.to_string()))
+/// The services that guests measure: of the lab's own plan, and of the one that was given.
+fn services<'a>(entries: &[GuestRun], own: &'a Plan, given: Option<&'a Plan>) -> Vec<&'a str> {
+    let does = |step| entries.iter().any(|entry| entry.steps.contains(&step));
+    let own = does(Step::Files).then_some(own);
+    let given = given.filter(|_| does(Step::Figures));
+    let files = own.into_iter().chain(given).flat_map(|plan| &plan.files);
+    files.map(|files| &files.service[..]).collect()
 }
 
 /// Runs everything, and writes after each guest what there is until then. Whether all was as it
 /// must be.
 pub fn run(args: &RunArgs, interrupted: &AtomicBool) -> Result<bool, LabError> {
     let plan = plan_text(args)?;
-    let entries = entries(args, plan.as_ref().is_some_and(|(_, files)| *files))?;
+    let given = plan.as_ref().map(|(_, plan)| plan);
+    let entries = entries(args, given.is_some_and(|plan| !plan.files.is_empty()))?;
+    let own = Plan::parse("files", file_services::PLAN);
+    let own = own.map_err(|error| LabError::Package(error.to_string()))?;
+    let services = services(&entries, &own, given);
+    gigae_eval_services::services_installed(services.into_iter())
+        .map_err(|error| LabError::Package(error.to_string()))?;
     let plan = plan.map(|(text, _)| text);
-    if entries.iter().any(|entry| entry.steps.contains(&Step::Files)) {
-        let files = Plan::parse("files", FILES_PLAN);
-        installed(&files.map_err(|error| LabError::Package(error.to_string()))?)?;
-    }
     std::fs::create_dir_all(&args.cache).map_err(file("making", &args.cache))?;
     let emulator = Emulator::find(&args.cache)?;
     let record = begin(args, &emulator)?;
@@ -302,13 +308,29 @@ fn entries(args: &RunArgs, files: bool) -> Result<Vec<GuestRun>, LabError> {
         let wanted = |step: &&Step| left_out.is_none() || **step != Step::Conformance;
         let steps: Vec<Step> = steps.iter().filter(wanted).copied().collect();
         let (cpus, memory, interrupts) = (args.cpus, args.memory, args.interrupts);
-        let machine =
-            steps.iter().any(|&step| step == Step::Files || (files && step == Step::Figures));
-        GuestRun { cards, cpus, memory, interrupts, steps, machine, left_out }
+        GuestRun { cards, cpus, memory, interrupts, steps, machine: false, left_out }
     };
-    if !args.conditions {
-        return Ok(cards.into_iter().map(entry).collect());
-    }
+    let all = if args.conditions {
+        varied(cards, &entry)
+    } else {
+        cards.into_iter().map(entry).collect()
+    };
+    let needs = |entry: GuestRun| {
+        let mut steps = entry.steps.iter();
+        let machine = steps.any(|&step| step == Step::Files || (files && step == Step::Figures));
+        if machine && entry.memory < FOR_FILES {
+            let why = format!(
+                "file services need {FOR_FILES} MiB in a guest; give --memory {FOR_FILES} or more"
+            );
+            return Err(LabError::Package(why));
+        }
+        Ok(GuestRun { machine, ..entry })
+    };
+    all.into_iter().map(needs).collect()
+}
+
+/// Some cards under all conditions.
+fn varied(cards: Vec<Cards>, entry: &dyn Fn(Cards) -> GuestRun) -> Vec<GuestRun> {
     let varied = cards.into_iter().filter(|cards| VARIED.contains(&&*cards.name()));
     let conditions = |cards| {
         CONDITIONS.map(|(cpus, memory, interrupts)| {
@@ -316,7 +338,7 @@ fn entries(args: &RunArgs, files: bool) -> Result<Vec<GuestRun>, LabError> {
             GuestRun { cpus, memory, interrupts, steps, ..entry(cards) }
         })
     };
-    Ok(varied.flat_map(conditions).collect())
+    varied.flat_map(conditions).collect()
 }
 
 fn named(name: &str) -> Result<Cards, LabError> {
@@ -380,7 +402,7 @@ fn guest(
     };
     let modules = image.modules_of(&entry.cards);
     let own = entry.plan();
-    let plans = [plan.unwrap_or(&own), FILES_PLAN];
+    let plans = [plan.unwrap_or(&own), file_services::PLAN];
     let job = machine::job(&setup, &entry.steps, args.messages, modules, plans);
     let initrd = image.with_job(&job, directory.path())?;
     let mut run = Run {
@@ -395,6 +417,7 @@ fn guest(
         messages: args.messages,
         left_out: entry.left_out.map(str::to_owned),
         plan: args.plan.clone(),
+        steps: entry.steps.clone(),
         ..Run::default()
     };
     let (begin, mut full) = (Instant::now(), Vec::new());
@@ -506,6 +529,29 @@ mod tests {
         assert!(sees(&["--steps", "files"], false));
         assert!(sees(&["--steps", "modes,figures"], true) && sees(&[], true));
         assert!(!sees(&[], false) && !sees(&["--steps", "modes"], true));
+        // Conditions replace the steps.
+        assert!(!sees(&["--conditions", "--steps", "files"], false));
+        let error = entries(&args(&["--steps", "files", "--memory", "256"]), false).unwrap_err();
+        assert!(error.to_string().contains("give --memory 512"), "{error}");
+        assert!(entries(&args(&["--memory", "256"]), false).is_ok());
+    }
+
+    #[test]
+    fn only_the_services_that_guests_measure_need_programs() {
+        let text = "name = \"x\"\nabout = \"x\"\nrepetitions = 1\nmax_repetitions = 1\n\
+                    [link.card]\n[[experiment]]\nkind = \"stream\"\nlinks = [\"card\"]\n\
+                    transports = [\"tcp\"]\nsizes = [8]\nwaits = [\"sleep\"]\nseconds = 0.1\nwarmup = 0.1\n\
+                    [[files]]\nservice = \"rsync\"\nlinks = [\"card\"]\nsizes = [8]\n\
+                    [[access]]\nservice = \"nfs\"\nlinks = [\"card\"]\nsize_mib = 1\n\
+                    patterns = [\"read\"]\nblocks = [4096]\ndepths = [1]\n";
+        let given = Plan::parse("x", text).unwrap();
+        let own = Plan::parse("files", file_services::PLAN).unwrap();
+        let of = |words: &[&str]| {
+            services(&entries(&args(words), true).unwrap(), &own, Some(&given)).join(" ")
+        };
+        assert_eq!(of(&["--steps", "modes"]), "", "nothing is measured");
+        assert_eq!(of(&["--steps", "figures"]), "rsync", "nothing reads within files in a guest");
+        assert!(of(&["--steps", "files"]).contains("smb"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod apt;
 pub mod cpio;
 pub mod emulator;
+pub mod file_row;
 pub mod files;
 pub mod findings;
 pub mod html;

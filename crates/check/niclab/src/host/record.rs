@@ -1,14 +1,13 @@
 //! What came of the lab: plain data, written as `niclab.json`, from which the reports are made.
 
+use super::file_row::FileRow;
 use super::machine::MachineEnd;
 use super::{LabError, file};
-use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Report, Test};
+use crate::job::{Booted, Exchange, Failed, Interrupts, Opened, Report, Step, Test};
 use crate::model::MODELS;
-use gigae_eval_model::file_figure::FileFigure;
 use gigae_eval_model::number::exact;
 use gigae_eval_model::plan::{Experiment, Wait};
 use gigae_eval_model::results::{Bound, Results, Series, Skipped};
-use gigae_eval_model::service::Direction;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -73,12 +72,25 @@ pub struct Run {
     pub inventory: String,
     /// What was measured.
     pub figures: Vec<Figure>,
+    /// The steps that were done. Older records do not say it.
+    #[serde(default)]
+    pub steps: Vec<Step>,
     /// What file services gave.
     #[serde(default)]
     pub files: Vec<FileRow>,
     /// TCP's own stream beside them, in Mbit/s.
     #[serde(default)]
     pub files_tcp: Option<f64>,
+    /// What of file services could not be done.
+    #[serde(default)]
+    pub files_troubles: Vec<Failed>,
+    /// Interrupts of the device by which the guest read the machine's files, while file services
+    /// were measured.
+    #[serde(default)]
+    pub machine_reads: Option<u64>,
+    /// Whether the guest is at its file services.
+    #[serde(skip)]
+    pub at_files: bool,
     /// The kernel's warnings.
     pub kernel: Vec<String>,
     /// Steps that could not be done.
@@ -110,54 +122,6 @@ pub struct Figure {
     pub interrupts: u64,
     /// System calls.
     pub calls: u64,
-}
-
-/// What a service gave in a guest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FileRow {
-    /// The service.
-    pub service: String,
-    /// What was transferred, for people.
-    pub what: String,
-    /// Which end had it at first.
-    pub direction: Direction,
-    /// Seconds of the guest from the start of the client to its end: median of the copies.
-    pub seconds: f64,
-    /// Rate in Mbit/s: of the transfer alone where the client says how long it took, else of all
-    /// its time; absent for short ones.
-    pub mbit: Option<f64>,
-    /// Copies that were measured.
-    pub copies: u32,
-    /// Copies that were compared with the file.
-    pub verified: u64,
-    /// Frames of a copy that the server's card sent and received.
-    pub frames: [f64; 2],
-    /// Interrupts of a copy in which the kernel received frames: at the server's processor and at
-    /// the client's.
-    pub interrupts: [f64; 2],
-}
-
-impl FileRow {
-    fn of(figure: &FileFigure) -> Self {
-        let copies = figure.repetitions.len();
-        let each = |count: u64| count as f64 / copies.max(1) as f64;
-        Self {
-            service: figure.cell.service.clone(),
-            what: figure.cell.what(),
-            direction: figure.cell.direction,
-            seconds: figure.whole_ms.unwrap_or(figure.transfer_ms) / 1e3,
-            mbit: figure.mbit(),
-            copies: u32::try_from(copies).unwrap_or(u32::MAX),
-            verified: figure.verified,
-            frames: [figure.server.tx_frames, figure.server.rx_frames].map(each),
-            interrupts: [figure.server.interrupts, figure.client.interrupts].map(each),
-        }
-    }
-
-    /// What of all services compares.
-    pub(super) fn transfer(&self) -> (&str, Direction) {
-        (&self.what, self.direction)
-    }
 }
 
 /// All results of a plan, for the evaluator's own report.
@@ -201,11 +165,20 @@ impl LabRecord {
         })
     }
 
-    /// Adds a guest, in the place of the same one if there is one. Cards stand in the order of
-    /// [`MODELS`].
-    pub fn put(&mut self, run: Run) {
+    /// Adds a guest, in the place of the same one if there is one. File services and all other
+    /// steps take the place of their own results only, if the kernel is the same. Cards stand in
+    /// the order of [`MODELS`].
+    pub fn put(&mut self, mut run: Run) {
         match self.runs.iter_mut().find(|former| former.is_same(&run)) {
-            Some(former) => *former = run,
+            Some(former) if former.package == run.package && run.has_only_files() => {
+                former.take_files(run);
+            }
+            Some(former) => {
+                if former.package == run.package && !run.steps.contains(&Step::Files) {
+                    run.keep_files(former);
+                }
+                *former = run;
+            }
             None => self.runs.push(run),
         }
         self.runs.sort_by_key(|run| MODELS.iter().position(|model| model.name == run.model));
@@ -225,6 +198,39 @@ impl Run {
             && machine(self) == machine(other)
     }
 
+    /// Whether nothing else was done.
+    fn has_only_files(&self) -> bool {
+        self.steps == [Step::Files]
+    }
+
+    /// Takes the results of file services from a guest that did nothing else.
+    fn take_files(&mut self, mut other: Self) {
+        other.files_troubles.append(&mut other.troubles);
+        self.keep_files(&other);
+        self.booted = self.booted.take().or(other.booted);
+        other.kernel.retain(|line| !self.kernel.contains(line));
+        self.kernel.append(&mut other.kernel);
+        if !other.console.is_empty() {
+            self.console = other.console;
+        }
+    }
+
+    /// Has the results of file services that another run has.
+    fn keep_files(&mut self, other: &Self) {
+        self.files.clone_from(&other.files);
+        self.files_tcp = other.files_tcp;
+        self.files_troubles.clone_from(&other.files_troubles);
+        self.machine_reads = other.machine_reads;
+        if other.steps.contains(&Step::Files) && !self.steps.contains(&Step::Files) {
+            self.steps.push(Step::Files);
+        }
+    }
+
+    /// Where what could not be done is noted.
+    fn noted(&mut self) -> &mut Vec<Failed> {
+        if self.at_files { &mut self.files_troubles } else { &mut self.troubles }
+    }
+
     /// Takes in a report of the guest. The full results of a plan come back.
     pub fn take(&mut self, report: Report) -> Option<FullResults> {
         match report {
@@ -238,7 +244,7 @@ impl Run {
             Report::Exchange(exchange) => self.exchanges.push(exchange),
             Report::Inventory(text) => self.inventory = text,
             Report::Kernel(lines) => self.kernel = lines,
-            Report::Failed(failed) => self.troubles.push(failed),
+            Report::Failed(failed) => self.noted().push(failed),
             Report::Figures(results) if self.plan.is_some() => {
                 return Some(FullResults { of: "", results });
             }
@@ -248,11 +254,16 @@ impl Run {
                 return Some(FullResults { of: "", results });
             }
             Report::Files(results) => {
-                self.files = results.files.iter().map(FileRow::of).collect();
+                let row = |figure| FileRow::of(figure, &results.plan);
+                self.files = results.files.iter().filter_map(row).collect();
                 let stream = results.series.iter().find(|one| one.experiment == Experiment::Stream);
                 self.files_tcp = stream.map(|stream| stream.median * 8.0);
                 self.left_out_of(&results);
                 return Some(FullResults { of: "files-", results });
+            }
+            Report::MachineReads(count) => self.machine_reads = Some(count),
+            Report::Begins(step) if Step::find(&step).is_some() => {
+                self.at_files = Step::find(&step) == Some(Step::Files);
             }
             Report::Begins(_) | Report::Done => {}
         }
@@ -265,13 +276,13 @@ impl Run {
             what: format!("measuring {}", skipped.transport),
             why: skipped.reason.clone(),
         };
-        self.troubles.extend(results.skipped.iter().map(skipped));
+        self.noted().extend(results.skipped.iter().map(skipped));
     }
 
     /// How the guest ended.
     pub fn ended(&mut self, end: MachineEnd) {
         if let MachineEnd::Broken(why, console) = end {
-            self.troubles.push(Failed { what: "the guest".into(), why });
+            self.noted().push(Failed { what: "the guest".into(), why });
             self.console = console;
         }
     }
@@ -317,6 +328,7 @@ impl Run {
         let mut faults: Vec<String> = self
             .troubles
             .iter()
+            .chain(&self.files_troubles)
             .map(|trouble| format!("{}: {}", trouble.what, trouble.why))
             .collect();
         if let Some(booted) =
@@ -331,6 +343,7 @@ impl Run {
         for exchange in &self.exchanges {
             faults.extend(exchange.failure.iter().map(|why| format!("{}: {why}", exchange.of)));
         }
+        faults.extend(self.files.iter().flat_map(FileRow::faults));
         if let (Some(ours), Some(packet)) = (self.lost("auto"), self.lost("packet"))
             && ours > packet + UNCERTAIN
             && self.left_out.is_none()
@@ -367,6 +380,10 @@ fn brief(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_eval_model::cost::Cost;
+    use gigae_eval_model::file_figure::FileFigure;
+    use gigae_eval_model::plan::Plan;
+    use gigae_eval_model::service::Direction;
 
     #[test]
     fn of_a_long_text_the_beginning_is_shown() {
@@ -438,5 +455,101 @@ mod tests {
         run.figures[1].median = 14.0;
         assert_eq!(run.faults().len(), 1);
         assert_eq!(run.figures[0].per_message(run.figures[0].frames), Some(2.0));
+    }
+
+    /// A figure of a fetched file of 4 MB, of so many copies.
+    fn file_figure(copies: usize, verified: u64) -> FileFigure {
+        let figure = serde_json::json!({
+            "ground": "lab", "link": "network", "unit": "MB/s", "median": 10.0, "coverage": 0.75,
+            "cell": {
+                "service": "ftp", "size": 4_000_000, "to": "disk", "connection": "new", "clients": 1
+            },
+            "repetitions": vec![400.0; copies], "whole_ms": 450.0, "transfer_ms": 400.0,
+            "shares": [], "limit": null, "verified": verified, "version": "vsftpd", "command": "",
+            "server": Cost { tx_frames: 9000, rx_frames: 300, interrupts: 600, ..Cost::default() },
+            "client": Cost { interrupts: 900, ..Cost::default() },
+        });
+        serde_json::from_value(figure).unwrap()
+    }
+
+    /// Results of the lab's plan with these figures.
+    fn file_results(files: Vec<FileFigure>) -> Box<Results> {
+        let text = include_str!("../../../../eval/model/fixtures/results.json");
+        let mut results = Results::parse(text).unwrap();
+        results.plan = Plan::parse("files", crate::host::files::PLAN).unwrap();
+        results.series.retain(|one| one.experiment == Experiment::Stream);
+        results.series.truncate(1);
+        results.series[0].median = 35.0;
+        results.skipped.clear();
+        Box::new(Results { files, ..results })
+    }
+
+    #[test]
+    fn of_file_services_a_run_has_rows_tcps_own_stream_and_what_was_left_out() {
+        let mut run = Run { steps: vec![Step::Files], ..Run::default() };
+        run.take(Report::Begins("files".into()));
+        run.take(Report::Begins("files: programs are read".into()));
+        run.take(Report::MachineReads(7));
+        let full = run.take(Report::Files(file_results(vec![file_figure(3, 3)]))).unwrap();
+        assert_eq!((full.of, run.files_tcp, run.machine_reads), ("files-", Some(280.0), Some(7)));
+        let [row] = &run.files[..] else { panic!("{:?}", run.files) };
+        assert_eq!((row.transfer(), row.seconds), (("4 MB", Direction::Get), 0.45));
+        assert_eq!((row.mbit, row.planned, row.copies, row.verified), (Some(80.0), 3, 3, 3));
+        assert_eq!((row.frames, row.receive_softirqs), ([3000.0, 100.0], [200.0, 300.0]));
+        assert_eq!(run.faults(), Vec::<String>::new());
+        let mut results = file_results(Vec::new());
+        results.skipped.push(Skipped {
+            link: "network".into(),
+            transport: "smb".into(),
+            what: None,
+            reason: "smbd ended".into(),
+        });
+        run.take(Report::Files(results));
+        assert_eq!(run.faults(), ["measuring smb: smbd ended"]);
+        let untimed = FileFigure { whole_ms: None, ..file_figure(3, 3) };
+        run.take(Report::Files(file_results(vec![untimed])));
+        assert!(run.files.is_empty(), "the time of the transfer is another one");
+    }
+
+    #[test]
+    fn copies_that_are_missing_or_were_not_compared_are_faults() {
+        let mut run = Run::default();
+        run.take(Report::Files(file_results(vec![file_figure(2, 2)])));
+        assert_eq!(run.faults(), ["ftp, 4 MB fetched: 2 of 3 copies"]);
+        run.take(Report::Files(file_results(vec![file_figure(3, 0)])));
+        assert_eq!(run.faults(), ["ftp, 4 MB fetched: no copy was compared with the file"]);
+    }
+
+    #[test]
+    fn file_services_and_other_steps_take_the_place_of_their_own_results_only() {
+        let others = Run { steps: vec![Step::Modes], inventory: "both".into(), ..Run::default() };
+        let failed = || vec![Failed { what: "files".into(), why: "it hung".into() }];
+        let row = || FileRow::of(&file_figure(3, 3), &file_results(Vec::new()).plan);
+        let files = Run {
+            steps: vec![Step::Files],
+            files: row().into_iter().collect(),
+            files_tcp: Some(280.0),
+            files_troubles: failed(),
+            ..Run::default()
+        };
+        let put = |runs: [&Run; 2]| {
+            let mut record = LabRecord::default();
+            runs.into_iter().for_each(|run| record.put(run.clone()));
+            assert_eq!(record.runs.len(), 1);
+            record.runs.remove(0)
+        };
+        for order in [[&others, &files], [&files, &others]] {
+            let run = put(order);
+            assert_eq!(
+                (&run.inventory[..], run.files.len(), run.files_tcp),
+                ("both", 1, Some(280.0))
+            );
+            assert_eq!(run.steps, [Step::Modes, Step::Files]);
+            assert_eq!(run.faults(), ["files: it hung"]);
+        }
+        let mended = Run { files_troubles: Vec::new(), ..files.clone() };
+        assert_eq!(put([&put([&others, &files]), &mended]).faults(), Vec::<String>::new());
+        let newer = Run { package: "6.1.999".into(), ..files.clone() };
+        assert_eq!(put([&others, &newer]), newer, "figures of another kernel are not beside these");
     }
 }
