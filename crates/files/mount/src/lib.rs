@@ -33,6 +33,8 @@ mod listings;
 mod mounted;
 mod mountpoint;
 mod names;
+#[cfg(test)]
+mod testing;
 mod writes;
 mod writing;
 

@@ -1,20 +1,7 @@
 //! Tests of the files that the kernel knows.
 
 use super::*;
-use gigae_share::Attributes;
-
-fn inode(kind: Kind, id: u64, version: u64) -> Inode {
-    let attributes = Attributes {
-        kind,
-        sparse: false,
-        mode: 0o644,
-        size: 0,
-        seconds: 0,
-        nanoseconds: 0,
-        version,
-    };
-    Inode { attributes, id, links: 1, blocks: 0, changed: (0, 0) }
-}
+use crate::testing::inode;
 
 fn directory(id: u64) -> Inode {
     inode(Kind::Directory, id, 0)

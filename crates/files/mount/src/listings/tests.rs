@@ -1,20 +1,7 @@
 //! Tests of the lists, in virtual time.
 
 use super::*;
-use gigae_share::Attributes;
-
-fn inode(kind: Kind, id: u64, version: u64) -> Inode {
-    let attributes = Attributes {
-        kind,
-        sparse: false,
-        mode: 0o644,
-        size: 0,
-        seconds: 0,
-        nanoseconds: 0,
-        version,
-    };
-    Inode { attributes, id, links: 1, blocks: 0, changed: (0, 0) }
-}
+use crate::testing::inode;
 
 fn named(name: &[u8], id: u64, next: u64) -> Named {
     Named { name: name.to_vec(), inode: inode(Kind::File, id, 1), next }

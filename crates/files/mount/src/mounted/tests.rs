@@ -3,23 +3,11 @@
 use super::*;
 use crate::inodes::ROOT;
 use crate::listings::Question;
-use gigae_share::{Attributes, Caller, Fault, Kind, Named, Reply};
+use crate::testing::inode;
+use gigae_share::{Caller, Fault, Kind, Named, Reply};
 use std::collections::VecDeque;
 
 const NOW: Duration = Duration::ZERO;
-
-fn inode(kind: Kind, id: u64, version: u64) -> Inode {
-    let attributes = Attributes {
-        kind,
-        sparse: false,
-        mode: 0o755,
-        size: 0,
-        seconds: 0,
-        nanoseconds: 0,
-        version,
-    };
-    Inode { attributes, id, links: 1, blocks: 0, changed: (0, 0) }
-}
 
 fn state() -> State {
     let calls = Arc::new(Calls::new().unwrap());
