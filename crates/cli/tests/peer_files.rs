@@ -216,7 +216,7 @@ fn services_of_another_machine_are_measured_and_every_copy_is_compared() {
     let serving = machines.serve(&["--allow-files", &machines.lent()]);
     serving.wait_for_line("confined to");
     let results = machines.results(&machines.eval().output().unwrap());
-    assert_eq!(results.files.len(), 5 + 3 * 4, "{:?}", results.skipped);
+    assert_eq!(results.files.len(), 5 + 2 * 4 + 2, "{:?}", results.skipped);
     for one in &results.files {
         let copies = if one.cell.direction == Direction::Get { 1 } else { 2 };
         assert!(one.verified >= copies, "{one:?}");
@@ -237,7 +237,9 @@ fn services_of_another_machine_are_measured_and_every_copy_is_compared() {
     let smb = skipped("smb");
     assert!(smb.len() == 1 && smb[0].contains("has given up root"), "{:?}", results.skipped);
     assert_eq!(skipped("file services, TCP as ours").len(), 1, "{:?}", results.skipped);
-    assert_eq!(results.skipped.len(), 2, "{:?}", results.skipped);
+    let own = skipped(OWN);
+    assert!(own.len() == 2 && own[0].contains("not authenticated"), "{:?}", results.skipped);
+    assert_eq!(results.skipped.len(), 4, "{:?}", results.skipped);
     machines.wait_for_nothing(&serving);
 }
 
@@ -326,6 +328,7 @@ fn jobs_that_ask_for_too_much_are_refused_and_the_session_goes_on() {
         (serve_request("ftp", &[], Some(u64::MAX)), "at most"),
         (serve_request("ftp", &[], Some(all.min(64 << 30))), "--allow-files"),
         (serve_request("nfs", &[(1, 1)], None), "given up root"),
+        (serve_request(OWN, &[(1, 1)], Some(1)), "not authenticated"),
     ] {
         // A disk with more room than any job may ask for has nothing to refuse.
         if matches!(&request, FilesRequest::Serve(job) if job.sent == Some(64 << 30)) {
@@ -457,8 +460,9 @@ fn a_client_that_fills_the_disk_is_sent_away_even_if_it_never_pauses() {
 }
 
 fn what_was_measured_counts_when_the_time_of_a_client_is_over() {
+    // A thousand of these take minutes.
     let machines = Machines::new("peer_time", &long_plan());
-    let more = ["--allow-files", &machines.lent(), "--max-duration", "15s"];
+    let more = ["--allow-files", &machines.lent(), "--max-duration", "30s"];
     let serving = machines.serve(&more);
     serving.wait_for_line("confined to");
     let results = machines.results(&machines.eval().output().unwrap());

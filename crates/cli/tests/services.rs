@@ -529,7 +529,7 @@ fn a_copy_goes_on_after_its_link_was_down() {
     let mut text = text[..text.find("[[files]]").unwrap()].to_owned();
     // 0.8 s for each copy. In half of that, the slowest machine starts the program that takes the
     // port down.
-    text += "[link.up]\nrate_mbit = 40\n[link.down]\nrate_mbit = 40\ndown_ms = 300\n";
+    text += "[link.up]\nrate_mbit = 20\n[link.down]\nrate_mbit = 20\ndown_ms = 300\n";
     for service in ["ftp", "gigae"] {
         text += &(files(service, "up", 4_000_000) + &files(service, "down", 4_000_000));
     }

@@ -9,6 +9,7 @@ use crate::serving::ServingEnd;
 use crate::store::{FileStore, Place};
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::file_job::{FileJob, room};
+use gigae_eval_model::service::OWN;
 use gigae_eval_session::control::answering::failed;
 use gigae_eval_session::control::{
     ControlError, FilesReply, FilesRequest, FilesServing, Reply, Request, Session,
@@ -147,6 +148,11 @@ fn start<'a>(
     if let Some(why) = service.spec().needs_root {
         return Err(unavailable(format!(
             "{title}: {program} {why}, and 'gigae serve' has given up root; leave out --peer for it"
+        )));
+    }
+    if job.service == OWN && job.sent.is_some() {
+        return Err(unavailable(format!(
+            "{title}: any node of the network could write here, since its sessions are not authenticated; leave out directions = [\"put\"]"
         )));
     }
     let host = Host::this(site)?;

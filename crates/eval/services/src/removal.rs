@@ -1,13 +1,19 @@
 //! Removes directories that other programs have filled, whatever they have put there.
+//!
+//! Everything goes by descriptors, so that no link that appears meanwhile leads out.
 
-use std::fs;
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, chmod, mkdirat, openat, renameat, statat, unlinkat,
+};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// For so long a program that was killed may still make a file.
-const DYING: Duration = Duration::from_secs(2);
+/// For so long others may keep the directory from being empty.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -15,54 +21,74 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Removes a file, or a directory with all that is in it. What is not there is removed. Directories
 /// without permissions get them first.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    let deadline = Instant::now() + DYING;
+    let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let name = CString::new(name.as_encoded_bytes())?;
+    let above = openat(CWD, above, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+    remove_at(&above, &name, Instant::now() + LONGEST)
+}
+
+/// Removes all that is in a directory.
+pub(crate) fn clear(directory: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    empty(&openat(CWD, directory, flags, Mode::empty())?, Instant::now() + LONGEST)
+}
+
+/// A program that was killed may still make or rename a file: then this tries again.
+fn remove_at(above: &OwnedFd, name: &CStr, deadline: Instant) -> io::Result<()> {
     loop {
-        match once(path) {
-            Err(error)
-                if error.kind() == io::ErrorKind::DirectoryNotEmpty
-                    && Instant::now() < deadline =>
-            {
-                std::thread::sleep(PAUSE);
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => return Ok(()),
+        let removed = match directory(above, name)? {
+            Some(directory) => empty(&directory, deadline)
+                .and_then(|()| Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?)),
+            None => unlinkat(above, name, AtFlags::empty()).map_err(io::Error::from),
+        };
+        let Err(error) = removed else { return Ok(()) };
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
+            _ => return Err(error),
         }
+        if matches!(statat(above, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
+            return Ok(());
+        }
+        in_time(deadline)?;
+        std::thread::sleep(PAUSE);
     }
 }
 
-fn once(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path)?.is_dir() {
-        true => empty(path).and_then(|()| fs::remove_dir(path)),
-        false => fs::remove_file(path),
-    }
+fn in_time(deadline: Instant) -> io::Result<()> {
+    if Instant::now() < deadline { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
 }
 
 /// Takes no memory and no descriptor for each level: a client may nest directories without end.
 /// Each directory below the top comes to the top before it is emptied.
-fn empty(top: &Path) -> io::Result<()> {
+fn empty(top: &OwnedFd, deadline: Instant) -> io::Result<()> {
     open_up(top)?;
     let mut number = 0_u64;
     loop {
         let mut is_empty = true;
-        for entry in fs::read_dir(top)? {
-            let path = entry?.path();
+        for name in names(top)? {
+            let name = name?;
             is_empty = false;
-            if !fs::symlink_metadata(&path)?.is_dir() {
-                fs::remove_file(&path)?;
+            in_time(deadline)?;
+            let Some(directory) = directory(top, &name)? else {
+                unlinkat(top, &name, AtFlags::empty())?;
                 continue;
-            }
-            open_up(&path)?;
-            for below in fs::read_dir(&path)? {
-                let below = below?.path();
-                if fs::symlink_metadata(&below)?.is_dir() {
+            };
+            open_up(&directory)?;
+            for below in names(&directory)? {
+                let below = below?;
+                in_time(deadline)?;
+                match self::directory(&directory, &below)? {
                     // Without the right to write to it, it cannot be moved.
-                    open_up(&below)?;
-                    fs::rename(&below, unused(top, &mut number))?;
-                } else {
-                    fs::remove_file(&below)?;
+                    Some(deeper) => {
+                        open_up(&deeper)?;
+                        renameat(&directory, &below, top, unused(top, &mut number)?)?;
+                    }
+                    None => unlinkat(&directory, &below, AtFlags::empty())?,
                 }
             }
-            fs::remove_dir(&path)?;
+            unlinkat(top, &name, AtFlags::REMOVEDIR)?;
         }
         if is_empty {
             return Ok(());
@@ -70,24 +96,49 @@ fn empty(top: &Path) -> io::Result<()> {
     }
 }
 
-fn unused(top: &Path, number: &mut u64) -> PathBuf {
+/// `None`: it is no directory, or it is gone.
+fn directory(above: &OwnedFd, name: &CStr) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    match openat(above, name, flags, Mode::empty()) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The names in a directory, but for its own and the one above.
+fn names(directory: &OwnedFd) -> io::Result<impl Iterator<Item = io::Result<CString>>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let entries = Dir::new(openat(directory, c".", flags, Mode::empty())?)?;
+    let named = entries.map(|entry| Ok(entry?.file_name().to_owned()));
+    let own = |name: &io::Result<CString>| {
+        name.as_ref().is_ok_and(|name| [c".", c".."].contains(&name.as_c_str()))
+    };
+    Ok(named.filter(move |name| !own(name)))
+}
+
+/// A name that is not taken: of an empty directory, which the renaming replaces.
+fn unused(top: &OwnedFd, number: &mut u64) -> io::Result<CString> {
     loop {
         *number += 1;
-        let path = top.join(format!("removed-{number}"));
-        if fs::symlink_metadata(&path).is_err() {
-            return path;
+        let name = CString::new(format!("removed-{number}"))?;
+        match mkdirat(top, &name, Mode::RWXU) {
+            Err(Errno::EXIST) => {}
+            made => return Ok(made.map(|()| name)?),
         }
     }
 }
 
-fn open_up(directory: &Path) -> io::Result<()> {
-    fs::set_permissions(directory, PermissionsExt::from_mode(0o700))
+/// The descriptor is open for its path alone, which fchmod(2) does not take.
+fn open_up(directory: &OwnedFd) -> io::Result<()> {
+    Ok(chmod(format!("/proc/self/fd/{}", directory.as_raw_fd()), Mode::RWXU)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn what_is_deep_or_has_no_permissions_or_leads_out_is_removed_and_nothing_else() {
@@ -104,6 +155,12 @@ mod tests {
         remove(&top).unwrap();
         assert!(!top.exists() && outside.join("kept").exists());
         remove(&top).unwrap();
+        symlink(&outside, &top).unwrap();
+        assert!(clear(&top).is_err() && outside.join("kept").exists());
+        remove(&top).unwrap();
+        assert!(fs::symlink_metadata(&top).is_err() && outside.join("kept").exists());
+        clear(&outside).unwrap();
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     }
 
     /// Deeper than a path may be long, and than a process may open directories.

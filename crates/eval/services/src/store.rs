@@ -10,8 +10,8 @@ use crate::error::ServiceError;
 use crate::removal;
 use crate::service::UPLOADS;
 use rustix::fs::{
-    Advice, CWD, FlockOperation, OFlags, RenameFlags, fadvise, flock, renameat_with, statvfs,
-    syncfs,
+    Advice, CWD, FlockOperation, OFlags, RenameFlags, fadvise, flock, renameat, renameat_with,
+    statvfs, syncfs,
 };
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -194,10 +194,16 @@ impl FileStore {
             }
             let lock = File::open(&unnamed)?;
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            match renameat_with(CWD, &unnamed, CWD, &directory, RenameFlags::NOREPLACE) {
+            let named = match renameat_with(CWD, &unnamed, CWD, &directory, RenameFlags::NOREPLACE)
+            {
+                // This file system cannot: it replaces nothing but an empty directory.
+                Err(Errno::INVAL) => renameat(CWD, &unnamed, CWD, &directory),
+                named => named,
+            };
+            match named {
                 Err(error) => {
                     fs::remove_dir(&unnamed)?;
-                    if error != Errno::EXIST {
+                    if ![Errno::EXIST, Errno::NOTEMPTY].contains(&error) {
                         return Err(error.into());
                     }
                 }
@@ -348,9 +354,8 @@ impl FileStore {
 
     /// Removes all that clients have sent.
     pub fn clear_uploads(&self) -> Result<(), ServiceError> {
-        let entries = fs::read_dir(self.uploads());
-        let entries = entries.map_err(|source| self.failed("read a directory", source))?;
-        entries.flatten().try_for_each(|entry| self.remove(&entry.path()))
+        let cleared = removal::clear(&self.uploads());
+        cleared.map_err(|source| self.failed("remove what was sent", source))
     }
 
     /// Removes a copy, or what a failed client has left of it.
