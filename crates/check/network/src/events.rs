@@ -220,8 +220,8 @@ mod tests {
     use super::*;
     use oorandom::Rand64;
 
-    /// The queue against a sorted list: the same events in the same order, for slots of all lengths,
-    /// events in this slot, on the wheel and beyond it, ties, and pauses that end between events.
+    /// The queue against a sorted list: the same events in the same order, for slots of all
+    /// lengths, events in this slot, on the wheel and beyond it, ties, and pauses.
     #[test]
     fn events_come_in_the_order_of_time_and_of_adding() {
         for (seed, per_microsecond) in [(1, 1), (2, 30), (3, 10_000), (4, 100)] {

@@ -63,8 +63,8 @@ pub(crate) struct Slot<P> {
     pub(crate) whole_at: crate::Time,
 }
 
-/// All frames on their way. It grows to the most frames that ever were under way, and then allocates
-/// nothing more.
+/// All frames on their way. It grows to the most frames that ever were under way, and then
+/// allocates nothing more.
 #[derive(Clone, Debug)]
 pub(crate) struct Frames<P> {
     slots: Vec<Slot<P>>,

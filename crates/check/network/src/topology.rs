@@ -271,7 +271,7 @@ impl Topology {
         handled
     }
 
-    /// When the node behind the `i`th port of a path handles a frame whose transmission begins then.
+    /// When the node behind the `i`th port of a path handles a frame that is sent from `begin` on.
     fn handled(&self, path: &[PortId], i: usize, begin: Time, length: u32) -> Time {
         let port = &self.ports[path[i] as usize];
         let faster =

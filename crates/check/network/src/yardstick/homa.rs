@@ -4,9 +4,9 @@
 //! rest to the `degree` messages with the fewest bytes left, each `ahead` bytes beyond what has
 //! arrived. A sender's NIC takes grants first, then the message with the fewest bytes left.
 //!
-//! Left out: priorities in the network, the share of grants for the oldest message (it is newer than
-//! the paper), and the answer as acknowledgement. With [`HomaConfig::retry`], a receiver asks for
-//! what is missing, and says when a message is complete.
+//! Left out: priorities in the network, the share of grants for the oldest message (it is newer
+//! than the paper), and the answer as acknowledgement. With [`HomaConfig::retry`], a receiver asks
+//! for what is missing, and says when a message is complete.
 
 use super::ranges::Ranges;
 use crate::workload::{Framing, Message, MessageHost};
@@ -27,7 +27,7 @@ pub struct HomaConfig {
     pub unscheduled: u32,
     /// Bytes that a receiver grants beyond what has arrived; rounded up to whole frames.
     pub ahead: u32,
-    /// Messages that a receiver grants at once. `usize::MAX` with `ahead` of `u32::MAX`: no control.
+    /// Messages that a receiver grants at once; `usize::MAX`: all.
     pub degree: usize,
     /// Without progress for this time, ends ask again. `None`: the network loses nothing.
     pub retry: Option<Time>,

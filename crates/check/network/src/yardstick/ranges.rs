@@ -39,8 +39,21 @@ impl Ranges {
 
     /// The first missing bytes before `end`.
     pub(crate) fn missing(&self, end: u32) -> Option<(u32, u32)> {
-        let to = self.pieces.first().map_or(end, |&(begin, _)| begin.min(end));
-        (self.front < to).then_some((self.front, to))
+        self.missing_from(self.front, end)
+    }
+
+    /// The first missing bytes at or after `from` and before `end`.
+    pub(crate) fn missing_from(&self, from: u32, end: u32) -> Option<(u32, u32)> {
+        let mut from = from.max(self.front);
+        let mut i = self.pieces.partition_point(|&(_, last)| last <= from);
+        if let Some(&(begin, last)) = self.pieces.get(i)
+            && begin <= from
+        {
+            from = last;
+            i += 1;
+        }
+        let to = self.pieces.get(i).map_or(end, |&(begin, _)| begin.min(end));
+        (from < to).then_some((from, to))
     }
 }
 
@@ -64,6 +77,10 @@ mod tests {
                 let first = bytes.iter().position(|&byte| !byte);
                 let missing = ranges.missing(60);
                 assert_eq!(missing.map(|(from, _)| from as usize), first);
+                let at = random.rand_range(0..60);
+                let later = bytes.iter().skip(at as usize).position(|&byte| !byte);
+                let found = ranges.missing_from(at, 60).map(|(from, _)| (from - at) as usize);
+                assert_eq!(found, later);
                 if let Some((from, to)) = missing {
                     assert!(bytes[from as usize..to as usize].iter().all(|&byte| !byte));
                     assert!(to == 60 || bytes[to as usize]);
