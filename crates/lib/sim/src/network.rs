@@ -2,7 +2,7 @@
 
 use crate::capture::CaptureFile;
 use crate::faults::{Faults, Tally};
-use crate::switch::{ETHERNET, PortPair, PortState, Switch};
+use crate::switch::{ETHERNET, PortPair, PortState, SHORTEST_FRAME, Switch};
 use gigae_wire::MacAddr;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -161,6 +161,25 @@ impl Network {
         self.state().mirror = Some(port.0);
     }
 
+    /// From now on the caller carries frames: [`Network::take_sent`] returns what ports have sent,
+    /// and [`Network::deliver`] hands a frame to a port. For a network that is simulated elsewhere,
+    /// with this one as the hosts' ports and clock. No fault happens to frames then.
+    pub fn set_relayed(&self) {
+        self.state().relayed.get_or_insert_default();
+    }
+
+    /// The next frame that a port has sent, if the caller [carries](Self::set_relayed) frames.
+    pub fn take_sent(&self) -> Option<(Port, Vec<u8>)> {
+        let (port, frame) = self.state().relayed.as_mut()?.pop_front()?;
+        Some((Port(port), frame))
+    }
+
+    /// Hands a frame to a port now. Pads it to the shortest length.
+    pub fn deliver(&self, port: Port, mut frame: Vec<u8>) {
+        frame.resize(frame.len().max(SHORTEST_FRAME), 0);
+        self.state().put(port.0, frame);
+    }
+
     /// Sends a frame from a port. Its destination address decides where it goes. A frame to a group
     /// or an unknown address goes to all other ports.
     ///
@@ -179,6 +198,10 @@ impl Network {
         }
         if frame.len() > state.ports[from.0].mtu + ETHERNET {
             state.tally.too_long += 1;
+            return;
+        }
+        if let Some(relayed) = &mut state.relayed {
+            relayed.push_back((from.0, frame.to_vec()));
             return;
         }
         let pair = |to| PortPair { from: from.0, to };

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 
 /// Shortest Ethernet frame without FCS; the switch pads to it, as a NIC does.
-const SHORTEST_FRAME: usize = 60;
+pub(crate) const SHORTEST_FRAME: usize = 60;
 
 /// Ethernet header, which an MTU does not count.
 pub(crate) const ETHERNET: usize = 14;
@@ -44,6 +44,8 @@ pub(crate) struct Switch {
     pub(crate) capture: Option<CaptureFile>,
     /// The port that gets a copy of every frame.
     pub(crate) mirror: Option<usize>,
+    /// Frames that the caller carries, with the ports that sent them.
+    pub(crate) relayed: Option<VecDeque<(usize, Vec<u8>)>>,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl Switch {
             tally: Tally::default(),
             capture: None,
             mirror: None,
+            relayed: None,
         }
     }
 
@@ -164,17 +167,22 @@ impl Switch {
     pub(crate) fn arrive(&mut self, now: u64) {
         while self.in_flight.peek().is_some_and(|Reverse(f)| f.at <= now) {
             let Some(Reverse(in_flight)) = self.in_flight.pop() else { return };
-            let port = &mut self.ports[in_flight.port];
-            if port.arrived.len() < PORT_BACKLOG {
-                port.arrived.push_back(in_flight.frame);
-                self.tally.delivered += 1;
-                if !port.is_fresh {
-                    port.is_fresh = true;
-                    self.fresh.push(in_flight.port);
-                }
-            } else {
-                self.tally.lost += 1;
+            self.put(in_flight.port, in_flight.frame);
+        }
+    }
+
+    /// Puts a frame in front of a port's receiver.
+    pub(crate) fn put(&mut self, number: usize, frame: Vec<u8>) {
+        let port = &mut self.ports[number];
+        if port.arrived.len() < PORT_BACKLOG {
+            port.arrived.push_back(frame);
+            self.tally.delivered += 1;
+            if !port.is_fresh {
+                port.is_fresh = true;
+                self.fresh.push(number);
             }
+        } else {
+            self.tally.lost += 1;
         }
     }
 }

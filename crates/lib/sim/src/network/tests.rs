@@ -195,3 +195,19 @@ fn a_capture_holds_every_frame_with_its_virtual_time() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(packets, [(1_500_000_042, frame(mac, 9))]);
 }
+
+#[test]
+fn a_caller_that_carries_frames_gets_and_hands_over_each() {
+    let net = Network::new(1, Faults { loss: 1.0, ..Faults::default() });
+    net.set_relayed();
+    let ((a, _), (b, mac)) = (net.add_port(), net.add_port());
+    let sent = frame(mac, 9);
+    net.send(a, &sent);
+    assert!(!net.has_arrived(b), "nothing arrives by itself");
+    assert_eq!(net.take_sent(), Some((a, sent.clone())));
+    assert_eq!(net.take_sent(), None);
+    net.deliver(b, sent.clone());
+    let arrived = net.receive(b).unwrap();
+    assert!(arrived.starts_with(&sent) && arrived.len() >= 60, "padded as on a wire");
+    assert_eq!((net.receive(b), net.tally().lost), (None, 0), "no fault happens to it");
+}
