@@ -174,7 +174,8 @@ impl Network {
         Some((Port(port), frame))
     }
 
-    /// Hands a frame to a port now. Pads it to the shortest length.
+    /// Hands a frame to a port now. Pads it to the shortest length. If too many frames wait at the
+    /// port already, the frame is dropped, and the tally counts it as lost.
     pub fn deliver(&self, port: Port, mut frame: Vec<u8>) {
         frame.resize(frame.len().max(SHORTEST_FRAME), 0);
         self.state().put(port.0, frame);
