@@ -260,8 +260,11 @@ places = ["disk"]
     let results = place.results();
     let tests: Vec<String> = results.mounts.iter().map(|one| one.cell.test.title()).collect();
     assert_eq!(tests, ["fio read 2 MiB"], "{:?}", results.skipped);
-    let skipped = results.skipped.iter().find(|one| one.transport == "mounted files").unwrap();
-    assert!(skipped.reason.contains("could not run bonnie++"), "{skipped:?}");
+    // A busy machine may skip what the guests cost as well.
+    let reason = |reason: &str| reason.contains("could not run bonnie++");
+    let skipped = results.skipped.iter().find(|one| reason(&one.reason));
+    let skipped = skipped.unwrap_or_else(|| panic!("{:?}", results.skipped));
+    assert_eq!(skipped.transport, "mounted files");
     assert_eq!(skipped.reason.lines().count(), 1);
 }
 

@@ -101,7 +101,7 @@ pub enum ServiceError {
     NoFigure {
         /// The program.
         program: &'static str,
-        /// The begin of what it said.
+        /// The end of what it said.
         said: String,
     },
     /// A program had done its work too soon for a figure.
@@ -131,7 +131,22 @@ pub enum ServiceError {
     Unavailable(String),
 }
 
+/// Characters of what a program said that an error shows.
+const SHOWN: usize = 160;
+
 impl ServiceError {
+    /// No figure in what a program said. Programs say why at their end.
+    pub(crate) fn no_figure(program: &'static str, said: &str) -> Self {
+        let words: String = said
+            .chars()
+            .map(|c| if c.is_whitespace() { ' ' } else { c })
+            .filter(|c| !c.is_control())
+            .collect();
+        let words = words.trim();
+        let end = words.char_indices().rev().nth(SHOWN - 1).map_or(0, |(at, _)| at);
+        Self::NoFigure { program, said: words[end..].to_owned() }
+    }
+
     /// Whether the run was interrupted.
     pub fn is_interruption(&self) -> bool {
         matches!(

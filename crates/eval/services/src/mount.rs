@@ -338,10 +338,8 @@ impl<'a> MountLab<'a> {
         let what = format!("run {program}");
         let said = self.at(cell.place).run(&what, script, most, interrupted)?;
         let seconds = begin.elapsed().as_secs_f64();
-        let values = (job.read)(&said, seconds).ok_or_else(|| {
-            let said = said.chars().filter(|c| !c.is_control()).take(160).collect();
-            ServiceError::NoFigure { program, said }
-        })?;
+        let values =
+            (job.read)(&said, seconds).ok_or_else(|| ServiceError::no_figure(program, &said))?;
         if values.is_empty() {
             return Err(ServiceError::TooSoon(program));
         }

@@ -15,8 +15,10 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Seconds of each.
-const SECONDS: u32 = 2;
+/// Seconds of the stream, and of the round trips. A machine that does nothing for all of them, such
+/// as one whose disk is busy with other work, gives no figure: sockperf ends by time, not by count.
+const STREAM_SECONDS: u32 = 2;
+const TRIP_SECONDS: u32 = 4;
 
 /// Ports of both programs.
 const TRIP_PORT: u16 = 11111;
@@ -42,7 +44,7 @@ fn trip(server: Ipv4Addr) -> Probe {
         program: "sockperf",
         port: TRIP_PORT,
         answering: format!("server {common}"),
-        measuring: format!("ping-pong {common} --full-rtt -t {SECONDS} -m 14"),
+        measuring: format!("ping-pong {common} --full-rtt -t {TRIP_SECONDS} -m 14"),
         read: |said| {
             let (_, rest) = said.split_once("percentile 50.000 =")?;
             rest.split_whitespace().next()?.parse().ok()
@@ -56,7 +58,7 @@ fn stream(server: Ipv4Addr) -> Probe {
         program: "iperf3",
         port: STREAM_PORT,
         answering: format!("-s -B {server} -p {STREAM_PORT}"),
-        measuring: format!("-c {server} -p {STREAM_PORT} -J -i 0 -t {SECONDS}"),
+        measuring: format!("-c {server} -p {STREAM_PORT} -J -i 0 -t {STREAM_SECONDS}"),
         read: |said| {
             let begin = said.find('{')?;
             let report: serde_json::Value = serde_json::from_str(&said[begin..]).ok()?;
@@ -68,10 +70,7 @@ fn stream(server: Ipv4Addr) -> Probe {
 impl Probe {
     fn figure(&self, said: &str) -> Result<f64, ServiceError> {
         let found = (self.read)(said).filter(|value| value.is_finite() && *value > 0.0);
-        found.ok_or_else(|| ServiceError::NoFigure {
-            program: self.program,
-            said: said.chars().filter(|c| !c.is_control()).take(160).collect(),
-        })
+        found.ok_or_else(|| ServiceError::no_figure(self.program, said))
     }
 
     /// Between both guests.
@@ -144,10 +143,7 @@ fn call(said: &str) -> Result<f64, ServiceError> {
         let seconds: f64 = rest.split_once(" s")?.0.parse().ok()?;
         (seconds > 0.0).then_some(seconds)
     });
-    let seconds = seconds.ok_or_else(|| ServiceError::NoFigure {
-        program: "dd",
-        said: said.chars().filter(|c| !c.is_control()).take(160).collect(),
-    })?;
+    let seconds = seconds.ok_or_else(|| ServiceError::no_figure("dd", said))?;
     Ok(seconds * 1e6 / f64::from(2 * CALLS))
 }
 
@@ -206,5 +202,14 @@ mod tests {
         let said = "50000+0 records out\n50000 bytes (50 kB, 49 KiB) copied, 0.5 s, 100 kB/s\n";
         assert_eq!(call(said).unwrap(), 5.0);
         assert!(call("copied, 0 s,").is_err() && call("dd: failed").is_err());
+    }
+
+    #[test]
+    fn the_error_shows_why_a_program_gave_no_figure() {
+        let begin = "sockperf: == version ==\nsockperf: Starting test...\n".repeat(9);
+        let said = format!("{begin}sockperf: No messages were received.\n\n");
+        let error = trip(Ipv4Addr::LOCALHOST).figure(&said).unwrap_err().to_string();
+        assert!(error.ends_with("test... sockperf: No messages were received."), "{error}");
+        assert!(error.len() < 250 && !error.contains('\n'), "{error}");
     }
 }
