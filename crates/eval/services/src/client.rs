@@ -22,6 +22,11 @@ const SLOWEST: f64 = 500_000.0;
 /// Beside that, for start and login.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// And for each file, but not for more than `MOST_WAITS`: curl 7.88 waits for a second before a
+/// file if the server has answered EPSV at once. On a fast link that may be each one.
+const WAIT: Duration = Duration::from_secs(1);
+const MOST_WAITS: u32 = 600;
+
 /// Time to take the output of a client that has ended.
 const OUTPUT: Duration = Duration::from_secs(60);
 
@@ -130,7 +135,8 @@ pub fn fetch(
     // Each client may make a slow disk read the whole file.
     let slowest = cell.disk_rate.map_or(SLOWEST, |rate| SLOWEST.min(rate / 2.0));
     let bytes = cell.bytes() as f64 * f64::from(cell.clients);
-    let patience = PATIENCE + Duration::from_secs_f64(bytes / slowest);
+    let waits = WAIT * cell.files.min(MOST_WAITS);
+    let patience = PATIENCE + waits + Duration::from_secs_f64(bytes / slowest);
     let (mut ends, mut longest) = (Vec::new(), Duration::ZERO);
     let finish = |(client, fetch): (Client, &Fetch<'_>)| {
         let begun = client.process.begun();
