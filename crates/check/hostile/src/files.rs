@@ -4,8 +4,8 @@ use crate::meter::within;
 use crate::script::Script;
 use gigae_share::{
     Answer, Attributes, Caller, Change, Done, Entry, Fault, Fetcher, Inode, Kind, Listed,
-    MAX_REPLY, MAX_REQUEST, Named, Options, Reply, Request, Server, Sink, Source, Space, Ticket,
-    Want, Wanted, digest, valid_name, valid_path,
+    MAX_REPLY, MAX_REQUEST, Named, Options, Parent, Reply, Request, Server, Sink, Source, Space,
+    Ticket, Want, Wanted, digest, valid_name, valid_path,
 };
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -306,7 +306,9 @@ impl Source for Few {
                 assert!(offset.checked_add(data.len() as u64).is_some());
             }
         }
-        Ok(Done { inode: Some(inode()), directory: Some((1, 2)) })
+        let parent = Inode { attributes: attributes(Kind::Directory), ..inode() };
+        let parent = Parent { inode: parent, names: Some((1, 2)) };
+        Ok(Done { inode: Some(inode()), empty: Some(3), parent: Some(parent) })
     }
 
     fn space(&mut self, path: &[u8]) -> Result<Space, Fault> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 const OLD: Duration = Duration::from_millis(1100);
 
 /// Frames that the node that mounts has sent.
-fn frames(two: &Two) -> u64 {
+pub(crate) fn frames(two: &Two) -> u64 {
     let mut cat = two.fabric.node(2).command("cat").unwrap();
     let text = String::from_utf8(cat.arg("/proc/net/dev").output().unwrap().stdout).unwrap();
     let line = text.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap();

@@ -1,6 +1,7 @@
 //! `gigae mount` between nodes of a virtual network: programs use the files of another node.
 #![allow(missing_docs)]
 
+mod changing;
 mod common;
 mod ends;
 mod looking;
@@ -34,6 +35,9 @@ fn main() {
         writing::what_is_written_when_the_command_ends_is_at_the_node,
         writing::several_programs_write_at_the_same_time,
         writing::a_full_disk_is_an_error_of_the_program_that_writes,
+        changing::a_directory_is_at_once_as_it_is_after_each_own_change,
+        changing::programs_that_make_names_at_the_same_time_see_the_directory_as_it_is,
+        changing::a_change_is_one_question,
         looking::many_looks_at_names_need_few_frames,
         looking::own_changes_are_seen_at_once_and_those_of_others_after_a_second,
         looking::a_file_that_the_kernel_knows_is_asked_for,

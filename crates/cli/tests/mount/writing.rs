@@ -18,7 +18,7 @@ fn share(two: &Two) -> Share {
 }
 
 /// A mount to write to, the share behind it, and a way from a path in the one to that in the other.
-fn writable(test: &str, more: &[&str]) -> (Two, Share, Mount) {
+pub(crate) fn writable(test: &str, more: &[&str]) -> (Two, Share, Mount) {
     let two = Two::new(test, 1000);
     let share = share(&two);
     let mount = two.mount("", &[&["--writable"], more].concat());

@@ -6,6 +6,7 @@ use crate::inodes::Inodes;
 use crate::lifetime::TIME_TO_LIVE;
 use crate::listings::{Listings, PAGE, Question};
 use crate::names::Names;
+use crate::parents::Parents;
 use crate::writes::Writes;
 use crate::writing::{Order, request};
 use fuser::{Errno, FileAttr, FileHandle, FileType, FopenFlags, Generation, INodeNo, Notifier};
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) caller: Caller<Call>,
     pub(crate) inodes: Inodes,
     pub(crate) names: Names,
+    pub(crate) parents: Parents,
     pub(crate) listings: Listings,
     /// When the last page of a list arrived.
     listed_at: Duration,
@@ -59,6 +61,7 @@ impl State {
             caller,
             inodes: Inodes::new(root.0, root.1),
             names: Names::default(),
+            parents: Parents::default(),
             listings: Listings::default(),
             listed_at: Duration::ZERO,
             writes: Writes::default(),
@@ -206,6 +209,7 @@ impl State {
                     self.inodes.answered(inode.id, begun);
                 }
                 self.listings.name_answered(parent, &name, at);
+                self.parents.seen(inode.id, inode.attributes.version);
                 let is_new = self.inodes.id(inode.id).is_none();
                 match self.inodes.found(parent, &name, &inode) {
                     Some(number) => {
@@ -290,6 +294,7 @@ impl State {
                     self.inodes.answered(number, begun);
                 }
                 self.inodes.seen(number, inode);
+                self.parents.seen(number, inode.attributes.version);
                 reply.attr(&TIME_TO_LIVE, &self.attributes(number, inode));
             }
             Call::ReadLink { reply, .. } => reply.data(target),
@@ -378,7 +383,10 @@ impl State {
                         b"." => number,
                         b".." => self.inodes.parent(number),
                         // Without a number, the kernel asks for it by its name.
-                        name => self.inodes.found(number, name, &entry.inode).unwrap_or(0),
+                        name => {
+                            self.parents.seen(entry.inode.id, entry.inode.attributes.version);
+                            self.inodes.found(number, name, &entry.inode).unwrap_or(0)
+                        }
                     };
                     let attributes = self.attributes(of, &entry.inode);
                     let name = OsStr::from_bytes(&entry.name);

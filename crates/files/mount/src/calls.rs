@@ -2,6 +2,7 @@
 
 use crate::edits::{Edit, EditReply, Name};
 use crate::listings::Question;
+use crate::parents::Begun;
 use fuser::{
     ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
     ReplyStatfs, ReplyWrite,
@@ -86,8 +87,7 @@ pub(crate) enum Call {
         number: u64,
         reply: ReplyStatfs,
     },
-    /// With the time at which the server was asked.
-    Edit(Edit, EditReply, Instant),
+    Edit(Edit, EditReply, Begun),
     /// This part of a file was sent, which nobody waits for.
     Sent {
         number: u64,

@@ -121,6 +121,10 @@ impl Inodes {
         self.nodes.get(&number).is_some_and(is)
     }
 
+    pub(crate) fn is_directory(&self, number: u64) -> bool {
+        self.nodes.get(&number).is_some_and(|node| node.kind == Kind::Directory)
+    }
+
     /// The server's number for a file.
     pub(crate) fn id(&self, number: u64) -> Option<u64> {
         self.nodes.get(&number).map(|node| node.id)

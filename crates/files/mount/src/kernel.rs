@@ -1,9 +1,10 @@
-//! What `fuser` calls in its own thread for each request of the kernel. It answers looks at names
-//! that are known, and passes everything else on.
+//! What `fuser` calls in its own thread for each request of the kernel. It answers what is
+//! known of names and directories, and passes everything else on.
 
 use crate::calls::{Call, Calls, Listing};
 use crate::edits::{Edit, EditReply, Name};
 use crate::mounted::Shared;
+use crate::parents::Begun;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -17,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Requests of readahead that the kernel has on their way. The server answers as many at a time.
 const BACKGROUND: u16 = 16;
@@ -36,7 +37,7 @@ impl Kernel {
     }
 
     fn edit(&self, edit: Edit, reply: EditReply) {
-        self.calls.put(Call::Edit(edit, reply, Instant::now()));
+        self.calls.put(Call::Edit(edit, reply, Begun::now()));
     }
 }
 
@@ -68,6 +69,8 @@ impl Filesystem for Kernel {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let asked = self.state.lock().look_at(number.0, reply);
+        let Some(reply) = asked else { return };
         self.calls.put(Call::Attributes { number: number.0, begun: 0, reply });
     }
 

@@ -10,6 +10,8 @@
 //! - A directory in which programs look at many names is listed in the background. Later looks at
 //!   files that the kernel does not know are answered from the list, by the thread that has read
 //!   them.
+//! - The answer to a change has the directory in which a name was made or removed. The kernel asks
+//!   for that next, and gets it from the same thread.
 //! - A file has the server's identity for it as its inode number. A path is made from the names by
 //!   which the kernel has found the file.
 //! - The kernel keeps names and attributes for [a second](TIME_TO_LIVE). Opening a file always asks
@@ -33,6 +35,7 @@ mod listings;
 mod mounted;
 mod mountpoint;
 mod names;
+mod parents;
 #[cfg(test)]
 mod testing;
 mod writes;

@@ -2,7 +2,7 @@
 
 use crate::answers::State;
 use crate::calls::{Call, Calls};
-use fuser::{Errno, Generation, ReplyEntry};
+use fuser::{Errno, Generation, ReplyAttr, ReplyEntry};
 use gigae_share::{Inode, MAX_PATH, Want, join, valid_name};
 use rustix::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,6 +118,19 @@ impl State {
         Some((reply, now))
     }
 
+    /// Answers a question for the attributes of a directory, if they are known. Else returns where
+    /// the answer goes.
+    pub(crate) fn look_at(&mut self, number: u64, reply: ReplyAttr) -> Option<ReplyAttr> {
+        match self.parents.known(number) {
+            Some((inode, left)) if self.inodes.is(number, &inode) => {
+                self.inodes.seen(number, &inode);
+                reply.attr(&left, &self.attributes(number, &inode));
+                None
+            }
+            _ => Some(reply),
+        }
+    }
+
     /// Whether the server can be asked for this name.
     fn is_short(&self, parent: u64, name: &[u8]) -> bool {
         let fits = |path: Vec<u8>| join(&path, name).len() <= MAX_PATH;
@@ -141,6 +154,7 @@ impl State {
         for number in self.inodes.take_gone() {
             self.listings.forget_directory(number);
             self.listings.file_changed(number);
+            self.parents.forget(number);
         }
     }
 

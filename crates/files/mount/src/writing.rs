@@ -11,6 +11,7 @@ use crate::answers::{State, errno, fail};
 use crate::calls::Call;
 use crate::edits::{Edit, EditReply};
 use crate::lifetime::TIME_TO_LIVE;
+use crate::parents::Begun;
 use fuser::{Errno, FileHandle, FopenFlags, Generation, ReplyWrite};
 use gigae_share::{Change, Changed, Fault, Kind, Reply, Request};
 use std::collections::VecDeque;
@@ -99,6 +100,7 @@ impl State {
                     return reply.error(errno(fault, false));
                 }
                 self.hide(&mut edit);
+                let begun = self.parents.begins(begun);
                 if edit.is_alone() {
                     let call = Box::new(Call::Edit(edit, reply, begun));
                     self.order.alone = Some(Alone::Waits(call));
@@ -214,6 +216,7 @@ impl State {
     fn unhidden(&mut self, id: u64, (parent, name): &(u64, Vec<u8>)) {
         self.order.unhiding -= 1;
         self.listings.name_changed(*parent, name, Instant::now());
+        self.parents.changed(*parent, None);
         // The kernel may have forgotten the file before.
         self.listings.file_changed(id);
         self.inodes.unhidden(*parent);
@@ -299,13 +302,16 @@ impl State {
                     self.inodes.hides(number, at.0, name);
                 }
                 if let Call::Edit(edit, _, begun) = &call {
-                    self.names_changed(edit, *begun);
+                    self.names_changed(edit, begun.at);
                     if edit.is_alone() {
                         self.order.alone = None;
                     }
                     let name = edit.name().map(|((directory, _), _)| *directory);
                     let directories = name.into_iter().chain(edit.mixes().into_iter().flatten());
-                    directories.for_each(|directory| self.names.forget(directory));
+                    directories.for_each(|directory| {
+                        self.names.forget(directory);
+                        self.directory_changed(directory);
+                    });
                 }
                 fail(call, fault);
             }
@@ -323,20 +329,38 @@ impl State {
         {
             self.listings.forget_directory(number);
         }
+        if let Edit::Rename { from, .. } = edit
+            && let Some(number) = self.inodes.named(from.0, &from.1)
+        {
+            // If it is a directory, that has changed, too.
+            self.directory_changed(number);
+        }
+    }
+
+    /// A directory is another one, if it is one.
+    fn directory_changed(&mut self, number: u64) {
+        if self.inodes.is_directory(number) {
+            self.parents.changed(number, None);
+        }
     }
 
     /// A change was carried out.
     pub(crate) fn edited(
         &mut self,
         now: Duration,
-        (mut edit, reply, begun): (Edit, EditReply, Instant),
+        (mut edit, reply, begun): (Edit, EditReply, Begun),
         changed: Changed,
     ) {
-        self.names_changed(&edit, begun);
-        edit.mixes().into_iter().flatten().for_each(|directory| self.names.forget(directory));
+        self.names_changed(&edit, begun.at);
+        edit.mixes().into_iter().flatten().for_each(|directory| {
+            self.names.forget(directory);
+            self.directory_changed(directory);
+        });
         if let Some(((directory, name), is_there)) = edit.name() {
-            let known = (changed.done.directory, begun);
-            self.names.changed((*directory, name), is_there, known);
+            let parent = changed.done.parent.as_ref();
+            let versions = parent.and_then(|parent| parent.names);
+            self.names.changed((*directory, name), is_there, (versions, begun.at));
+            self.parents.changed(*directory, parent.map(|parent| (parent, begun)));
         }
         if let Edit::Rename { hidden: Some(_), linked: linked @ false, .. } = &mut edit {
             *linked = true;
@@ -369,7 +393,9 @@ impl State {
                     return reply.error(Errno::ELOOP);
                 };
                 self.listings.forget_directory(number);
-                self.names.made(number, inode.attributes.version, begun);
+                if let Some(version) = changed.done.empty {
+                    self.names.made(number, version, begun.at);
+                }
                 let attributes = self.attributes(number, &inode);
                 reply.entry(&TIME_TO_LIVE, &attributes, Generation(0));
             }

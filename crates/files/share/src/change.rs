@@ -1,6 +1,7 @@
 //! What a mounted file system changes.
 
 use crate::bytes::{Malformed, Reader, Write};
+use crate::entry::Kind;
 use crate::inode::Inode;
 use crate::message::{PART, digest, path};
 use crate::names::MAX_PATH;
@@ -146,10 +147,20 @@ impl Ticket {
 pub struct Done {
     /// The file that was made or changed.
     pub inode: Option<Inode>,
-    /// Where a name was made or removed: the version of the directory before and after that. If
-    /// a client knows the first one, nobody else has changed a name in between. `None`: the file
-    /// system's times are too coarse to say that.
-    pub directory: Option<(u64, u64)>,
+    /// A new directory, which is empty: the version of its names.
+    pub empty: Option<u64>,
+    /// The directory in which one name was made or removed.
+    pub parent: Option<Parent>,
+}
+
+/// A directory after a name was made or removed there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// The directory itself.
+    pub inode: Inode,
+    /// The versions of its names before and after that. If a client knows the first one, nobody
+    /// else has changed a name in between. `None`: the server cannot say that.
+    pub names: Option<(u64, u64)>,
 }
 
 /// The answer to a change that was carried out.
@@ -165,22 +176,31 @@ pub struct Changed {
 
 impl Changed {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let Done { inode, directory } = self.done;
+        let Done { inode, empty, parent } = self.done;
+        let names = parent.and_then(|parent| parent.names);
         out.put(&self.record.to_le_bytes());
         out.put(&self.boot.to_le_bytes());
-        out.push(u8::from(inode.is_some()) | u8::from(directory.is_some()) << 1);
+        let present = [inode.is_some(), parent.is_some(), names.is_some(), empty.is_some()];
+        out.push(present.iter().rev().fold(0, |flags, is| flags << 1 | u8::from(*is)));
         inode.iter().for_each(|inode| inode.encode(out));
-        if let Some((before, after)) = directory {
-            out.put(&before.to_le_bytes());
-            out.put(&after.to_le_bytes());
-        }
+        parent.iter().for_each(|parent| parent.inode.encode(out));
+        let versions = names.into_iter().flat_map(|(before, after)| [before, after]).chain(empty);
+        versions.for_each(|version| out.put(&version.to_le_bytes()));
     }
 
     pub(crate) fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (record, boot, has) = (from.u64()?, from.u64()?, from.u8()?);
         let inode = if has & 1 != 0 { Some(Inode::decode(from)?) } else { None };
-        let directory = if has & 2 != 0 { Some((from.u64()?, from.u64()?)) } else { None };
-        let done = Done { inode, directory };
+        let parent = if has & 2 != 0 { Some(Inode::decode(from)?) } else { None };
+        let names = if has & 4 != 0 { Some((from.u64()?, from.u64()?)) } else { None };
+        let empty = if has & 8 != 0 { Some(from.u64()?) } else { None };
+        let parent = match (parent, names) {
+            (Some(inode), _) if inode.attributes.kind != Kind::Directory => return Err(Malformed),
+            (Some(inode), names) => Some(Parent { inode, names }),
+            (None, Some(_)) => return Err(Malformed),
+            (None, None) => None,
+        };
+        let done = Done { inode, empty, parent };
         if record == 0 { Err(Malformed) } else { Ok(Self { record, boot, done }) }
     }
 }

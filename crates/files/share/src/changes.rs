@@ -13,7 +13,7 @@ use crate::message::ReplyHeader;
 use crate::source::Source;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Clients whose answers are kept: 8 MiB for all of them.
+/// Clients whose answers are kept: 16 MiB for all of them.
 const MOST_CLIENTS: usize = 256;
 
 /// What is kept of a client.
@@ -200,7 +200,7 @@ fn repeated(change: &Change, fault: Fault, source: &mut impl Source) -> Result<D
 }
 
 fn made(inode: Inode) -> Done {
-    Done { inode: Some(inode), directory: None }
+    Done { inode: Some(inode), ..Done::default() }
 }
 
 #[cfg(test)]

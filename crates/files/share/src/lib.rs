@@ -41,7 +41,7 @@ mod source;
 mod status;
 
 pub use caller::Caller;
-pub use change::{Change, Changed, Done, MAX_CHANGE, Ticket};
+pub use change::{Change, Changed, Done, MAX_CHANGE, Parent, Ticket};
 pub use entry::{Attributes, Entry, Kind};
 pub use error::Fault;
 pub use fetcher::{Fetcher, Options, Outgoing, Problem, Progress, Sink, Want, Wanted};

@@ -6,7 +6,8 @@
 use crate::beneath::{self, CAREFULLY, Symlinks};
 use crate::fault::{of_change, of_link, of_name};
 use crate::inode;
-use gigae_share::{Change, Done, Fault, Inode, Kind, valid_name};
+use crate::watches::Watches;
+use gigae_share::{Change, Done, Fault, Inode, Kind, Parent, valid_name};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, chmodat, fchmod,
@@ -18,9 +19,6 @@ use rustix::io::Errno;
 /// Files that stay open between two changes: a client writes to a file some times, and may have
 /// no permission to open it again. Fewer than a process may have (1024).
 const MOST_OPEN: usize = 128;
-
-/// The versions of a directory before and after a change of its names, if they say that.
-type Versions = Option<(u64, u64)>;
 
 /// A file that is open for writing.
 #[derive(Debug)]
@@ -37,31 +35,37 @@ pub(crate) struct Changes {
     open: Vec<Written>,
     /// Two changes of a directory have two times.
     times_are_fine: bool,
+    /// Where they have not.
+    watches: Watches,
 }
 
 impl Changes {
     /// `times_are_fine`: the kernel gives each change of a file whose times somebody has seen
     /// another time.
     pub(crate) fn new(times_are_fine: bool) -> Self {
-        Self { open: Vec::new(), times_are_fine }
+        Self { open: Vec::new(), times_are_fine, watches: Watches::default() }
     }
 
-    /// Changes a name in a directory, and says whether nobody else has done so in between.
+    /// Changes a name in a directory. Also returns what the directory is then.
     fn names<T>(
         &mut self,
         directory: &OwnedFd,
         change: impl FnOnce() -> Result<T, Fault>,
-    ) -> Result<(T, Versions), Fault> {
-        let version = |fine: bool| match fine {
-            true => Some(inode::of(directory, b"").ok()?.attributes.version),
-            false => None,
-        };
-        let before = version(self.times_are_fine);
+    ) -> Result<(T, Option<Parent>), Fault> {
+        let before = inode::of(directory, b"").ok();
+        let by_times = before.map(|it| it.attributes.version).filter(|_| self.times_are_fine);
+        let by_watch = before.and_then(|it| self.watches.version(it.id));
         let changed = change()?;
-        let versions = before.zip(version(self.times_are_fine));
-        // This file system's times are coarse.
-        self.times_are_fine &= versions.is_none_or(|(before, after)| before != after);
-        Ok((changed, versions.filter(|_| self.times_are_fine)))
+        let Ok(inode) = inode::of(directory, b"") else { return Ok((changed, None)) };
+        let after = inode.attributes.version;
+        // Else this file system's times are coarse.
+        self.times_are_fine &= by_times != Some(after);
+        let by_times = by_times.filter(|_| self.times_are_fine).map(|before| (before, after));
+        let names = match by_watch {
+            Some(before) => self.watches.changed(inode.id, before),
+            None => by_times,
+        };
+        Ok((changed, Some(Parent { inode, names })))
     }
 
     pub(crate) fn close_files(&mut self) {
@@ -70,13 +74,21 @@ impl Changes {
 
     /// Carries out a change. Returns the file that was made or changed.
     pub(crate) fn make(&mut self, root: BorrowedFd<'_>, change: &Change) -> Result<Done, Fault> {
-        let (inode, directory) = match change {
+        let mut empty = None;
+        let (inode, parent) = match change {
             Change::File { path, mode, new, truncate } => {
                 self.create(root, path, (*mode, *new, *truncate))?
             }
             Change::Directory { path, mode } => {
                 let (parent, name) = parent(root, path)?;
-                self.names(&parent, || make_directory(&parent, name, *mode))?
+                let made = self.names(&parent, || make_directory(&parent, name, *mode))?;
+                let ((inode, opened), parent) = made;
+                empty = match (inode, opened) {
+                    (Some(inode), _) if self.times_are_fine => Some(inode.attributes.version),
+                    (Some(inode), Some(opened)) => self.watches.made(&opened, inode.id),
+                    _ => None,
+                };
+                (inode, parent)
             }
             Change::Symlink { path, target } => {
                 let (parent, name) = parent(root, path)?;
@@ -98,7 +110,7 @@ impl Changes {
             }
             change => (self.others(root, change)?, None),
         };
-        Ok(Done { inode, directory })
+        Ok(Done { inode, empty, parent })
     }
 
     /// What changes no names, or those of two directories.
@@ -191,22 +203,22 @@ impl Changes {
         root: BorrowedFd<'_>,
         path: &[u8],
         (mode, new, truncate): (u16, bool, bool),
-    ) -> Result<(Option<Inode>, Versions), Fault> {
-        let (parent, name) = parent(root, path)?;
+    ) -> Result<(Option<Inode>, Option<Parent>), Fault> {
+        let (above, name) = parent(root, path)?;
         let flags = CAREFULLY | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let permissions = Mode::from_raw_mode(mode.into());
         let made =
-            self.names(&parent, || openat(&parent, name, flags, permissions).map_err(of_change));
+            self.names(&above, || openat(&above, name, flags, permissions).map_err(of_change));
         match made {
-            Ok((file, directory)) => {
+            Ok((file, parent)) => {
                 let inode = with_mode(&file, mode)?;
                 if let Some(inode) = inode {
                     self.keep(Written { path: path.to_vec(), id: inode.id, file });
                 }
-                Ok((inode, directory))
+                Ok((inode, parent))
             }
             Err(Fault::Exists) if !new => {
-                let Some(inode) = found(&parent, name)? else { return Err(Fault::NotFound) };
+                let Some(inode) = found(&above, name)? else { return Err(Fault::NotFound) };
                 // It may be anything, and only a file is opened.
                 if truncate && inode.attributes.kind == Kind::File {
                     let file = self.file(root, path, inode.id)?;
@@ -278,13 +290,18 @@ impl Changes {
     }
 }
 
-fn make_directory(parent: &OwnedFd, name: &[u8], mode: u16) -> Result<Option<Inode>, Fault> {
+/// Returns it opened, if that can be.
+fn make_directory(
+    parent: &OwnedFd,
+    name: &[u8],
+    mode: u16,
+) -> Result<(Option<Inode>, Option<OwnedFd>), Fault> {
     mkdirat(parent, name, Mode::from_raw_mode(mode.into())).map_err(of_change)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat(parent, name, flags, Mode::empty()) {
-        Ok(made) => with_mode(&made, mode),
+        Ok(made) => Ok((with_mode(&made, mode)?, Some(made))),
         // One that this user may not read, or this process has too many files open. It is made.
-        Err(_) => found(parent, name),
+        Err(_) => Ok((found(parent, name)?, None)),
     }
 }
 
@@ -348,4 +365,46 @@ fn with_mode(made: &OwnedFd, mode: u16) -> Result<Option<Inode>, Fault> {
     let mode = special_bits(made)? | u32::from(mode);
     fchmod(made, Mode::from_raw_mode(mode)).map_err(of_change)?;
     found(made, b"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn without_fine_times_a_new_directory_is_watched() {
+        // A tmpfs: what temporary files are in may be a file system that is not watched.
+        let place = tempfile::TempDir::new_in("/dev/shm").unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(place.path(), flags, Mode::empty()).unwrap();
+        let mut changes = Changes::new(false);
+        let make = Change::Directory { path: b"d".to_vec(), mode: 0o755 };
+        let made = changes.make(root.as_fd(), &make).unwrap();
+        assert_eq!(made.parent.unwrap().names, None, "nobody knows what is in it");
+        let mut last = made.empty.unwrap();
+        let mut names = |change| {
+            let parent = changes.make(root.as_fd(), &change).unwrap().parent.unwrap();
+            let there = inode::of(&root, b"d").unwrap();
+            assert_eq!(parent.inode, there);
+            parent.names
+        };
+        let file = |n: u32| format!("d/{n}").into_bytes();
+        let create = |n| Change::File { path: file(n), mode: 0o644, new: true, truncate: false };
+        let remove = |n| Change::Remove { path: file(n), id: 0, directory: false };
+        for n in 0..100 {
+            let other = n % 3 == 0;
+            if other {
+                fs::write(place.path().join(format!("d/other-{n}")), b"").unwrap();
+            }
+            let (before, after) = names(create(n)).unwrap();
+            assert_eq!(before != last, other, "{n}");
+            last = after;
+            if n % 2 == 0 {
+                let (before, after) = names(remove(n)).unwrap();
+                assert_eq!(before, last);
+                last = after;
+            }
+        }
+    }
 }

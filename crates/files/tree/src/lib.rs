@@ -23,6 +23,7 @@ mod partial;
 mod picks;
 mod small;
 mod syncs;
+mod watches;
 
 pub use destination::{Destination, Place};
 pub use export::Export;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::change::{Done, Parent};
 use crate::entry::Kind;
 
 fn change(change: Change) -> Request {
@@ -183,4 +184,32 @@ fn an_identity_that_the_kernel_uses_itself_is_refused() {
         out.put_string(b"");
         assert_eq!(Reply::decode(&out), Err(Malformed));
     }
+}
+
+#[test]
+fn a_change_says_what_its_directory_is_then() {
+    let made = inode(Kind::File);
+    let parent = inode(Kind::Directory);
+    for (names, empty) in [(None, None), (Some((9, 10)), None), (Some((9, 10)), Some(11))] {
+        let parent = Some(Parent { inode: parent, names });
+        for inode in [None, Some(made)] {
+            let done = Done { inode, empty, parent };
+            let changed = Changed { record: 1, boot: 2, done };
+            let mut out = vec![ReplyHeader::Changed as u8];
+            changed.encode(&mut out);
+            assert_eq!(Reply::decode(&out), Ok(Reply::Changed(changed)));
+            for len in 1..out.len() {
+                assert_eq!(Reply::decode(&out[..len]), Err(Malformed));
+            }
+        }
+    }
+    let reply = |flags: u8, kind| {
+        let mut out = vec![ReplyHeader::Changed as u8];
+        out.put(&[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, flags]);
+        inode(kind).encode(&mut out);
+        Reply::decode(&out).map(|_| ())
+    };
+    assert_eq!(reply(2, Kind::Directory), Ok(()));
+    assert_eq!(reply(2, Kind::File), Err(Malformed), "names are in directories");
+    assert_eq!(reply(4, Kind::Directory), Err(Malformed), "a version of nothing");
 }

@@ -73,7 +73,7 @@ impl Disk {
             _ => Err(Fault::Invalid),
         };
         self.done += usize::from(changed.is_ok());
-        changed.map(|inode| Done { inode, directory: None })
+        changed.map(|inode| Done { inode, ..Done::default() })
     }
 }
 
