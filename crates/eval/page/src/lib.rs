@@ -8,4 +8,5 @@ pub mod html;
 pub mod markdown;
 pub mod svg;
 pub mod table;
+pub mod text;
 pub mod time;

@@ -63,6 +63,11 @@ impl QueueLength {
         self.most = self.most.max(length);
     }
 
+    /// The length in bytes since the last change.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
     /// The greatest length in bytes.
     pub fn most(&self) -> u64 {
         self.most
@@ -112,7 +117,7 @@ mod tests {
         queue.change(Time(40), 3_000);
         queue.change(Time(50), 0);
         queue.change(Time(100), 0);
-        assert_eq!(queue.most(), 3_000);
+        assert_eq!((queue.now(), queue.most()), (0, 3_000));
         assert!((queue.mean() - 600.0).abs() < 1e-9, "(30 * 1000 + 10 * 3000) / 100");
         assert_eq!(queue.quantile(0.5), Some(0));
         assert_eq!(queue.quantile(0.9), Some(greatest(step(1_000))));

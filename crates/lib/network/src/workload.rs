@@ -6,7 +6,7 @@ mod lengths;
 mod slowdown;
 mod traffic;
 
-pub use drive::{MessageHost, Record, drive};
+pub use drive::{Drive, MessageHost, Record, drive};
 pub use framing::Framing;
 pub use lengths::Lengths;
 pub use slowdown::{Class, SlowdownTable, quantile};

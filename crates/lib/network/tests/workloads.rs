@@ -1,7 +1,7 @@
 //! Workloads on a network, with the Homa model as the protocol.
 
 use gigae_network::workload::{
-    AllToAll, Echo, Framing, Incast, Lengths, Message, Poisson, Record, RingAllreduce,
+    AllToAll, Drive, Echo, Framing, Incast, Lengths, Message, Poisson, Record, RingAllreduce,
     SlowdownTable, Traffic, drive,
 };
 use gigae_network::yardstick::{Homa, HomaConfig};
@@ -178,4 +178,43 @@ fn no_message_begins_in_the_past() {
     let mut network = network(star(2, Buffer::Unlimited), HomaConfig::published(), 1);
     network.run(Time::us(1));
     drive(&mut network, &mut Incast::new(1, 100), Time::NEVER);
+}
+
+#[test]
+fn steps_do_not_change_a_run() {
+    let topology = star(8, Buffer::PerPort(64 << 10));
+    let config = HomaConfig { retry: Some(Time::us(500)), ..HomaConfig::published() };
+    let run = |step: Option<Time>| {
+        let lengths = Lengths::named("w4").unwrap();
+        let mut traffic = Echo(Poisson::new(&topology, framing(), lengths, 0.3, 500, 1));
+        let mut network = network(topology.clone(), config, 1);
+        let Some(step) = step else {
+            let records = drive(&mut network, &mut traffic, Time::NEVER);
+            return (records, network.totals());
+        };
+        let mut drive = Drive::new(&mut traffic);
+        let mut now = Time::ZERO;
+        while !drive.advance(&mut network, now) {
+            assert_eq!(network.now(), now);
+            now += step;
+        }
+        assert!(!drive.records().is_empty());
+        (drive.into_records(), network.totals())
+    };
+    let whole = run(None);
+    assert_eq!(whole.0.len(), 1_000);
+    assert_eq!(run(Some(Time::us(7))), whole);
+    assert_eq!(run(Some(Time::ms(3))), whole);
+}
+
+#[test]
+fn classes_below_a_length_are_one_class() {
+    let records = echoes(3);
+    let topology = star(16, Buffer::Unlimited);
+    let table = SlowdownTable::of_echoes(&records, &topology, framing(), Time::ZERO..Time::NEVER);
+    let below = table.below(10_000);
+    assert_eq!(below.count(), table.classes[0].count() + table.classes[1].count());
+    let greatest = table.classes[0].quantile(1.0).max(table.classes[1].quantile(1.0));
+    assert_eq!((below.quantile(1.0), below.from, below.to), (greatest, 0, 10_000));
+    assert_eq!(table.below(9_999).count(), table.classes[0].count());
 }

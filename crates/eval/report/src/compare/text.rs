@@ -2,8 +2,8 @@
 
 use super::Comparison;
 use crate::compared;
-use crate::text::{hanging, heading, plain_table};
 use gigae_eval_page::table::NamedValue;
+use gigae_eval_page::text::{hanging, heading, plain_table};
 
 /// The comparison: what is compared, what differs in the conditions, the figures, what follows.
 pub fn text(comparison: &Comparison, bold: bool) -> String {

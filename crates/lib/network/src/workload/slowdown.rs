@@ -5,9 +5,6 @@ use crate::{Time, Topology};
 use std::collections::HashMap;
 use std::fmt;
 
-/// The bounds between classes of lengths, in bytes, as published with Homa.
-const BOUNDS: [u32; 3] = [1_500, 10_000, 100_000];
-
 /// Messages of a class of lengths.
 #[derive(Clone, Debug)]
 pub struct Class {
@@ -48,6 +45,9 @@ pub struct SlowdownTable {
 }
 
 impl SlowdownTable {
+    /// The bounds between classes of lengths, in bytes, as published with Homa.
+    pub const BOUNDS: [u32; 3] = [1_500, 10_000, 100_000];
+
     /// Of messages that began within a span of time.
     pub fn new(
         records: &[Record],
@@ -78,14 +78,22 @@ impl SlowdownTable {
         Self::of(times.filter(|(message, _)| span.contains(&message.at)), topology, framing, 2)
     }
 
+    /// All messages of the classes that end at this length or below, as one class.
+    pub fn below(&self, length: u32) -> Class {
+        let within = self.classes.iter().filter(|class| class.to <= length);
+        let mut slowdowns: Vec<f64> = within.flat_map(|class| &class.slowdowns).copied().collect();
+        slowdowns.sort_unstable_by(f64::total_cmp);
+        Class { from: 0, to: length, slowdowns }
+    }
+
     fn of(
         times: impl Iterator<Item = (super::Message, Time)>,
         topology: &Topology,
         framing: Framing,
         transfers: u64,
     ) -> Self {
-        let starts = [0].into_iter().chain(BOUNDS);
-        let ends = BOUNDS.into_iter().chain([u32::MAX]);
+        let starts = [0].into_iter().chain(Self::BOUNDS);
+        let ends = Self::BOUNDS.into_iter().chain([u32::MAX]);
         let mut classes: Vec<Class> =
             starts.zip(ends).map(|(from, to)| Class { from, to, slowdowns: Vec::new() }).collect();
         let mut unfinished = 0;
@@ -96,7 +104,7 @@ impl SlowdownTable {
             }
             let (source, destination) = (message.source, message.destination);
             let ideal = framing.ideal(topology, source, destination, message.length).0 * transfers;
-            let class = BOUNDS.partition_point(|&bound| bound <= message.length);
+            let class = Self::BOUNDS.partition_point(|&bound| bound <= message.length);
             classes[class].slowdowns.push((completed - message.at).0 as f64 / ideal as f64);
         }
         for class in &mut classes {
