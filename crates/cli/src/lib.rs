@@ -21,6 +21,7 @@ pub mod plans;
 mod remember;
 pub mod serve;
 pub mod share;
+pub mod simulate;
 pub mod soak;
 pub mod stat;
 mod terminal;

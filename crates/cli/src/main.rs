@@ -3,7 +3,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 use gigae_cli::{
     broker, capture, compare, cp, discover, doctor, eval, fabric, generate, key, mount, nic,
-    outcome::complain, plans, serve, share, soak, stat, tuning,
+    outcome::complain, plans, serve, share, simulate, soak, stat, tuning,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -24,6 +24,7 @@ enum Command {
     Eval(eval::EvalArgs),
     Plans(plans::PlansArgs),
     Compare(compare::CompareArgs),
+    Simulate(simulate::SimulateArgs),
     Serve(serve::ServeArgs),
     Key(key::KeyArgs),
     Tuning(tuning::TuningArgs),
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::eval(&args, &interrupted),
         Command::Plans(args) => plans::plans(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Simulate(args) => simulate::simulate(&args, &interrupted),
         Command::Serve(args) => serve::serve(&args, &interrupted),
         Command::Key(args) => key::key(&args),
         Command::Tuning(args) => tuning::tuning(&args),
