@@ -10,6 +10,8 @@ use gigae_eval_run::RunProgress;
 use gigae_eval_simulate::{Config, Plan, PortName, Recording, Results, SHIPPED, report, run, text};
 use gigae_network::Time;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 ///
 /// A plan says which hosts, switches and links there are, what the hosts send, and with which
 /// protocols. Everything happens in virtual time on this machine, and needs no privileges. The same
-/// plan and seed give the same figures.
+/// command gives the same figures.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct SimulateArgs {
@@ -44,10 +46,10 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: Option<u32>,
     /// Directory for simulation.json, simulation.html and simulation.md, and for what --trace and
-    /// --queues write
+    /// --queues write. Files that are there with these names are replaced
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write all figures as JSON to this file; '-' prints them instead of tables
+    /// Write all figures as JSON to this file, which is replaced; '-' prints them instead of tables
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the frames that these ports send to capture files (pcapng), of the first run of each
@@ -76,6 +78,8 @@ fn try_simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> Result<(), Com
         return say(&text(&args.plan)?);
     }
     let config = config(args)?;
+    let json = args.json.as_deref().filter(|file| *file != Path::new("-"));
+    let json = json.map(JsonFile::new).transpose()?;
     let mut existed = true;
     if let Some(out) = &args.out {
         files::prepare(out)?;
@@ -99,26 +103,76 @@ fn try_simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> Result<(), Com
             "interrupted: {done} of {wanted} runs are finished, and no file was written"
         )));
     }
+    // A person sees the figures also if files cannot be written, and the other way round.
+    let said = match prints_json {
+        true => say(&results.to_json()),
+        false => say(&report::text(&results, emphasised())),
+    };
     if let Some(out) = &args.out {
         written.extend(write(out, &results)?);
     }
-    if let Some(file) = args.json.as_ref().filter(|_| !prints_json) {
-        std::fs::write(file, results.to_json()).map_err(|error| {
-            CommandError::Error(format!(
-                "cannot write '{}': {error}; choose a writable file with --json",
-                file.display()
-            ))
-        })?;
-        written.push(file.clone());
+    if let Some(json) = json {
+        json.write(&results.to_json())?;
+        written.push(json.named);
     }
-    if prints_json {
-        return say(&results.to_json());
-    }
-    let mut text = report::text(&results, emphasised());
-    for file in written {
+    said?;
+    let mut text = String::new();
+    for file in written.iter().filter(|_| !prints_json) {
         let _ = writeln!(text, "{}", file.display());
     }
-    say(&text)
+    match text.is_empty() {
+        true => Ok(()),
+        false => say(&text),
+    }
+}
+
+/// The file of `--json`.
+struct JsonFile {
+    /// As it was named.
+    named: PathBuf,
+    /// What is written, and the file that it then replaces. The same for a pipe or a device.
+    draft: PathBuf,
+    place: PathBuf,
+}
+
+impl JsonFile {
+    /// Says now rather than after the run whether it can be written.
+    fn new(named: &Path) -> Result<Self, CommandError> {
+        let place = named.canonicalize().unwrap_or_else(|_| named.to_owned());
+        let is_replaced = !place.exists() || place.is_file();
+        let draft = match place.file_name().filter(|_| is_replaced) {
+            Some(name) => {
+                let name = format!(".{}.{}", name.to_string_lossy(), std::process::id());
+                place.with_file_name(name)
+            }
+            None => place.clone(),
+        };
+        let file = Self { named: named.to_owned(), draft, place };
+        let probed = File::options().write(true).create(is_replaced).open(&file.draft);
+        probed.map_err(|error| file.error(&error))?;
+        if is_replaced {
+            let _ = std::fs::remove_file(&file.draft);
+        }
+        Ok(file)
+    }
+
+    fn write(&self, text: &str) -> Result<(), CommandError> {
+        let mut written = std::fs::write(&self.draft, text);
+        if self.draft != self.place {
+            written = written.and_then(|()| std::fs::rename(&self.draft, &self.place));
+            if written.is_err() {
+                let _ = std::fs::remove_file(&self.draft);
+            }
+        }
+        written.map_err(|error| self.error(&error))
+    }
+
+    fn error(&self, error: &io::Error) -> CommandError {
+        CommandError::Error(format!(
+            "cannot write '{}': {error}; choose a writable file with --json",
+            self.named.display()
+        ))
+    }
 }
 
 fn is_finished<E>(outcome: &Result<(Results, Vec<PathBuf>), E>) -> bool {

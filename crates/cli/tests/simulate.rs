@@ -127,9 +127,42 @@ fn mistakes_are_said_in_one_line() {
     fails(&["simulate", &right, "--out", out, "--trace", "host-5"], "no port 'host-5'");
     assert!(!Path::new(out).exists());
     fails(&["simulate", &right, "--json", "/dev/null/file"], "with --json");
+    // Before the run, which would take minutes.
+    let long = SMALL.replace("bytes = 20000", "bytes = 4000000000").replace("[[gigae]]\n", "");
+    let long = plan(place.path(), &long);
+    fails(&["simulate", &long, "--json", "/dev/null/file"], "with --json");
+    let right = plan(place.path(), SMALL);
     let refused = gigae(&["simulate", &right, "--out", out, "--trace", "port-5"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(says(&refused.stderr).contains("to-host-0"));
+}
+
+#[test]
+fn a_json_file_is_replaced_as_a_whole_and_a_device_is_written_to() {
+    let place = tempfile::tempdir().unwrap();
+    let plan = plan(place.path(), SMALL);
+    let (json, link) = (place.path().join("j.json"), place.path().join("link"));
+    std::fs::write(&json, "old").unwrap();
+    std::os::unix::fs::symlink("j.json", &link).unwrap();
+    succeeds(&["simulate", &plan, "--json", link.to_str().unwrap()]);
+    assert!(std::fs::read_to_string(&json).unwrap().starts_with('{'));
+    assert!(link.is_symlink());
+    let count = std::fs::read_dir(place.path()).unwrap().count();
+    assert_eq!(count, 3, "no draft is left");
+    let text = succeeds(&["simulate", &plan, "--json", "/dev/stderr"]);
+    assert!(text.contains("incast 4 x 20 kB in 5 us, homa") && text.contains("/dev/stderr"));
+}
+
+#[test]
+fn tables_are_printed_even_if_files_cannot_be_written() {
+    // There, a file can be made but takes no bytes.
+    let place = tempfile::tempdir().unwrap();
+    let plan = plan(place.path(), SMALL);
+    let output = gigae(&["simulate", &plan, "--json", "/dev/full"]);
+    let (text, error) = (says(&output.stdout), says(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(text.contains("incast 4 x 20 kB in 5 us, homa"), "{text}");
+    assert!(error.contains("with --json") && error.lines().count() == 1, "{error}");
 }
 
 #[test]

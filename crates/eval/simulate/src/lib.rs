@@ -2,7 +2,7 @@
 //!
 //! [`Plan`] is a TOML file: a network, what its hosts send, and with which protocols. [`run`]
 //! carries it out in virtual time. [`Results`] hold every figure, and [`report`] makes text, HTML
-//! and Markdown from them alone. The same plan and seed give the same results, to the byte.
+//! and Markdown from them alone. The same command gives the same results, to the byte.
 //!
 //! The simulator itself is `gigae-network`. Nothing here measures a real network.
 
@@ -16,6 +16,7 @@ mod protocol;
 pub mod report;
 mod results;
 mod run;
+mod slug;
 mod workload;
 
 pub use plan::{

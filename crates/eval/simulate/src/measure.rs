@@ -28,7 +28,7 @@ pub(crate) fn measure<H: MessageHost>(
     trace: TraceFile<H::Payload>,
 ) -> Result<Option<Run>, SimulateError> {
     let (topology, shape) = (job.topology(), job.shape());
-    let Offered { mut traffic, span, expected } =
+    let Offered { mut traffic, total, span, expected } =
         job.workload.offered(&topology, framing, job.seed);
     let mut network = Network::new(topology.clone(), hosts, job.seed);
     let mut watch = Watch::new(job, framing, &topology, shape, span.clone());
@@ -52,7 +52,7 @@ pub(crate) fn measure<H: MessageHost>(
     let ended = network.now();
     let records = drive.into_records();
     let (frames, queues) = watch.end(&mut network)?;
-    let figures = Figures { job, framing, topology: &topology, records: &records };
+    let figures = Figures { job, framing, topology: &topology, records: &records, total };
     Ok(Some(figures.run(ended, frames, queues, span)))
 }
 
@@ -66,7 +66,8 @@ struct Watch<'a> {
     /// Times at which something is looked at: the first round trip, and both ends of the span.
     stops: Vec<Time>,
     span: Option<Range<Time>>,
-    step: Time,
+    /// How often queue lengths are looked at.
+    every: Option<Time>,
     queues: Option<Vec<Tier>>,
     /// Frames that were marked before the counters began again.
     marked: u64,
@@ -88,7 +89,6 @@ impl<'a> Watch<'a> {
         stops.extend(span.iter().flat_map(|span| [span.start, span.end]));
         stops.sort_unstable();
         let every = job.files.as_ref().and_then(|files| Some(files.queues.as_ref()?.1));
-        let step = every.unwrap_or(STEP);
         Self {
             job,
             shape,
@@ -96,7 +96,7 @@ impl<'a> Watch<'a> {
             dropped_in_first_trip: 0,
             stops,
             span,
-            step,
+            every,
             queues: None,
             marked: 0,
             samples: None,
@@ -135,10 +135,11 @@ impl<'a> Watch<'a> {
 
     /// The next time at which to look.
     fn next_stop(&self, now: Time) -> Time {
-        // Always at multiples of the step, so that samples are evenly spaced.
-        let step = Time((now.0 / self.step.0 + 1) * self.step.0);
-        let stop = self.stops.iter().find(|stop| **stop > now);
-        stop.map_or(step, |stop| step.min(*stop))
+        // Always at multiples, so that samples are evenly spaced.
+        let multiple = |step: Time| Time((now.0 / step.0 + 1) * step.0);
+        let stop = self.stops.iter().find(|stop| **stop > now).copied();
+        let others = stop.into_iter().chain(self.every.map(multiple));
+        others.fold(multiple(STEP), Time::min)
     }
 
     fn look<H: Host>(&mut self, network: &mut Network<H>, now: Time) -> Result<(), SimulateError> {
@@ -260,6 +261,8 @@ struct Figures<'a> {
     framing: Framing,
     topology: &'a Topology,
     records: &'a [Record],
+    /// Messages, if all begin.
+    total: u64,
 }
 
 impl Figures<'_> {
@@ -271,9 +274,14 @@ impl Figures<'_> {
         span: Option<Range<Time>>,
     ) -> Run {
         let unfinished = self.arrived().filter(|at| *at == Time::NEVER).count() as u64;
-        let completion = match (unfinished, &span) {
+        let not_begun = self.total - self.records.len() as u64;
+        let completion = match (unfinished + not_begun, &span) {
             (0, None) => self.arrived().max(),
             _ => None,
+        };
+        // Shares of a span that has not ended would be wrong.
+        let share = |span: &Range<Time>, time: fn(&Record) -> Time| {
+            (ended >= span.end).then(|| self.share(span, time))
         };
         let (mut slowdown, mut short, mut offered) = (Vec::new(), None, None);
         if let (Some(span), Workload::Random(plan)) = (&span, self.job.workload) {
@@ -284,23 +292,24 @@ impl Figures<'_> {
             let table = table(self.records, self.topology, self.framing, span.clone());
             slowdown = table.classes.iter().map(class).collect();
             short = plan.short.map(|bytes| class(&table.below(bytes)));
-            offered = Some(self.share(span, |record| record.message.at));
+            offered = share(span, |record| record.message.at);
         }
-        let goodput = match (&span, self.job.workload.volume(self.topology.hosts())) {
-            (Some(span), _) => self.share(span, |record| record.completed),
-            (None, Some((_, links))) => {
+        let goodput = match &span {
+            Some(span) => share(span, |record| record.completed),
+            None => {
+                let links = self.job.workload.links(self.topology.hosts());
                 let until = completion.unwrap_or(ended);
                 let arrived = |record: &&Record| record.completed != Time::NEVER;
                 let bytes = self.records.iter().filter(arrived).map(bytes).sum::<u64>();
-                self.of_limit(bytes, until, links)
+                Some(self.of_limit(bytes, until, links))
             }
-            (None, None) => 0.0,
         };
         Run {
             seed: self.job.seed,
             ended_us: micros(ended),
             messages: self.records.len() as u64,
             unfinished,
+            not_begun,
             completion_us: completion.map(micros),
             ideal_us: self.job.workload.ideal(self.topology, self.framing).map(micros),
             goodput,

@@ -1,5 +1,5 @@
 //! The results of a plan: every figure of every run. They hold nothing of the machine that
-//! simulated, so the same plan and seed give the same bytes.
+//! simulated, so the same command gives the same bytes.
 
 use crate::plan::Plan;
 use gigae_eval_model::stats::median;
@@ -47,17 +47,21 @@ pub struct Run {
     pub ended_us: f64,
     /// Messages that began, responses included.
     pub messages: u64,
-    /// Messages that had not arrived at the end.
+    /// Messages that had begun and not arrived at the end.
     pub unfinished: u64,
+    /// Messages that had not begun at the end.
+    pub not_begun: u64,
     /// Of a pattern: when its last message had arrived, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completion_us: Option<f64>,
     /// The least time of a pattern, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ideal_us: Option<f64>,
-    /// Bytes of messages that arrived, over what the links carry at most.
-    pub goodput: f64,
-    /// Of random messages: bytes that began, over the same.
+    /// Bytes of messages that arrived, over what the links carry at most. Absent: the run of
+    /// random messages was cut at its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<f64>,
+    /// Of random messages: bytes that began, over the same. Absent: as of goodput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered: Option<f64>,
     /// Of an incast: Jain's index of the senders' rates.

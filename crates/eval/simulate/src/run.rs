@@ -5,6 +5,7 @@ use crate::plan::Plan;
 use crate::port::{PortName, PortNameError, Shape};
 use crate::protocol::Protocol;
 use crate::results::{Cell, FORMAT, Results, Run};
+use crate::slug::slug;
 use crate::workload::Workload;
 use gigae_network::Time;
 use std::path::PathBuf;
@@ -148,12 +149,6 @@ fn works(config: &Config) -> Vec<Work> {
     works
 }
 
-/// A name that shells and file systems take as it is.
-fn slug(name: &str) -> String {
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-").to_lowercase()
-}
-
 /// Whether every network has the ports that are asked for.
 fn check_ports(config: &Config) -> Result<(), SimulateError> {
     let Some(recording) = &config.recording else { return Ok(()) };
@@ -235,15 +230,4 @@ fn carry_out(
     })?;
     runs.sort_unstable_by_key(|(task, _)| *task);
     Ok(runs)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_files_are_plain() {
-        assert_eq!(slug("w3 RPC 76 % homa"), "w3-rpc-76-homa");
-        assert_eq!(slug("../a b/c"), "a-b-c");
-    }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Workload {
 /// The messages of a run.
 pub(crate) struct Offered {
     pub(crate) traffic: Load,
+    /// How many there are, with those that follow from others.
+    pub(crate) total: u64,
     /// When messages begin that count. `None`: all do.
     pub(crate) span: Option<Range<Time>>,
     /// About how long it takes, to show progress.
@@ -123,7 +125,9 @@ impl Workload {
     /// Its messages.
     pub(crate) fn offered(&self, topology: &Topology, framing: Framing, seed: u64) -> Offered {
         let ideal = self.ideal(topology, framing).unwrap_or(Time::ZERO);
-        let whole = |traffic| Offered { traffic, span: None, expected: ideal };
+        let hosts = u64::from(topology.hosts());
+        let pairs = hosts * (hosts - 1);
+        let whole = |traffic, total| Offered { traffic, total, span: None, expected: ideal };
         match self {
             Self::Random(plan) => random(plan, topology, framing, seed),
             Self::Incast { senders, bytes, spread_us } => {
@@ -133,13 +137,15 @@ impl Workload {
                     message.at = Time::ns(random.rand_range(0..spread_us * 1_000 + 1));
                 }
                 messages.sort_by_key(|message| message.at);
-                whole(Load::List(Listed(messages.into_iter())))
+                whole(Load::List(Listed(messages.into_iter())), u64::from(*senders))
             }
             Self::AllToAll { bytes } => {
                 let messages = list(AllToAll::new(topology.hosts(), *bytes));
-                whole(Load::List(Listed(messages.into_iter())))
+                whole(Load::List(Listed(messages.into_iter())), pairs)
             }
-            Self::Ring { bytes } => whole(Load::Ring(RingAllreduce::new(topology.hosts(), *bytes))),
+            Self::Ring { bytes } => {
+                whole(Load::Ring(RingAllreduce::new(topology.hosts(), *bytes)), 2 * pairs)
+            }
         }
     }
 
@@ -149,7 +155,8 @@ impl Workload {
         let hosts = topology.hosts();
         let bytes = |messages: u32, length: u32| {
             let byte = topology.host_rate().time(1).0;
-            Some(Time(byte * framing.wire_bytes(length) * u64::from(messages)))
+            let one = byte.saturating_mul(framing.wire_bytes(length));
+            Some(Time(one.saturating_mul(u64::from(messages))))
         };
         match self {
             Self::Random(_) => None,
@@ -160,31 +167,21 @@ impl Workload {
                 let hop = |host| framing.ideal(topology, host, (host + 1) % hosts, part).0;
                 let hops: Vec<u64> = (0..hosts).map(hop).collect();
                 // What begins at a host goes round twice, but for two hops.
-                let round: u64 = hops.iter().sum();
+                let round = hops.iter().fold(0, |sum: u64, hop| sum.saturating_add(*hop));
                 let before = |host: usize| hops[(host + hops.len() - 1) % hops.len()];
-                let left_out = |host: usize| before(host) + before(host + hops.len() - 1);
+                let left_out =
+                    |host: usize| before(host).saturating_add(before(host + hops.len() - 1));
                 let least = (0..hops.len()).map(left_out).min()?;
-                Some(Time(2 * round - least))
+                Some(Time(round.saturating_mul(2).saturating_sub(least)))
             }
         }
     }
 
-    /// Bytes of all its messages, and how many hosts' links carry them at once. `None`: that
-    /// depends on the seed.
-    pub(crate) fn volume(&self, hosts: u32) -> Option<(u64, u32)> {
+    /// How many hosts' links carry its messages at once.
+    pub(crate) fn links(&self, hosts: u32) -> u32 {
         match self {
-            Self::Random(_) => None,
-            Self::Incast { senders, bytes, .. } => {
-                Some((u64::from(*senders) * u64::from(*bytes), 1))
-            }
-            Self::AllToAll { bytes } => {
-                let pairs = u64::from(hosts) * u64::from(hosts - 1);
-                Some((pairs * u64::from(*bytes), hosts))
-            }
-            Self::Ring { bytes } => {
-                let messages = 2 * u64::from(hosts) * u64::from(hosts - 1);
-                Some((messages * u64::from(bytes.div_ceil(hosts)), hosts))
-            }
+            Self::Incast { .. } => 1,
+            Self::Random(_) | Self::AllToAll { .. } | Self::Ring { .. } => hosts,
         }
     }
 }
@@ -196,13 +193,14 @@ fn random(plan: &RandomPlan, topology: &Topology, framing: Framing, seed: u64) -
     };
     // Requests are half of the load, and responses the other half.
     let load = if plan.responses { plan.load / 2.0 } else { plan.load };
+    let total = u64::from(plan.messages) * if plan.responses { 2 } else { 1 };
     let messages = list(Poisson::new(topology, framing, lengths, load, plan.messages, seed));
     let last = messages.last().map_or(Time::ZERO, |message| message.at);
     // The first tenth fills the network, and in the last one it becomes empty.
     let span = Some(Time(last.0 / 10)..Time(last.0 / 10 * 9));
     let list = Listed(messages.into_iter());
     let traffic = if plan.responses { Load::Echoes(Echo(list)) } else { Load::List(list) };
-    Offered { traffic, span, expected: last }
+    Offered { traffic, total, span, expected: last }
 }
 
 #[cfg(test)]
@@ -226,12 +224,20 @@ mod tests {
     }
 
     #[test]
+    fn an_ideal_that_no_clock_can_hold_is_the_greatest() {
+        let incast = Workload::Incast { senders: 99_999, bytes: u32::MAX, spread_us: 0 };
+        let link = Link::new(Rate::mbit(1), Time::ns(100));
+        let topology = Topology::one_switch(3, link, Switch::new(Time::ns(250)), Time::us(2));
+        assert_eq!(incast.ideal(&topology, FRAMING), Some(Time::NEVER));
+    }
+
+    #[test]
     fn an_ideal_ring_takes_the_time_of_its_steps() {
         let topology = star(6);
         let step = FRAMING.ideal(&topology, 0, 1, 1_442).0;
         let ring = Workload::Ring { bytes: 6 * 1_442 };
         assert_eq!(ring.ideal(&topology, FRAMING), Some(Time(10 * step)));
-        assert_eq!(ring.volume(6), Some((60 * 1_442, 6)));
+        assert_eq!(ring.links(6), 6);
     }
 
     #[test]

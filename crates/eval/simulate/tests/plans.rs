@@ -102,6 +102,42 @@ fn a_mistake_is_one_line_with_its_place_and_what_to_do() {
         ("[[homa]]", "[[homa]]\n[[incast]]\nsenders = [4]\nbytes = 1", "line 11: ", "1 to 3"),
         ("[[homa]]", "[[homa]]\n[[incast]]\nsenders = []\nbytes = 1", "line 11: ", "[20, 100]"),
         ("[[homa]]", "[[homa]]\n[[ring]]\nbytes = 0", "line 11: ", "write 1 to"),
+        (
+            "[[homa]]",
+            "[[homa]]\n[[homa]]\nname = \"Homa\"",
+            "line 11: 'name' of [homa]",
+            "write another name",
+        ),
+        (
+            "[[homa]]",
+            "[[homa]]\n[[random]]\nlengths = \"W1\"\nload = 0.5\nmessages = 100",
+            "line 10: [random]",
+            "'w1 50 %' is there twice",
+        ),
+        (
+            "[[homa]]",
+            "[[homa]]\n[[incast]]\nsenders = [2, 2]\nbytes = 1",
+            "line 10: [incast]",
+            "'incast 2 x 1 B' is there twice",
+        ),
+        (
+            "hosts = 4",
+            "leaves = 5000\nhosts_per_leaf = 2\nspines = 1",
+            "line 3: 'leaves'",
+            "at most 10000000",
+        ),
+        (
+            "messages = 1000",
+            "messages = 60000000\nresponses = true",
+            "line 8: 'messages'",
+            "write 100 to 50000000",
+        ),
+        (
+            "messages = 1000",
+            "messages = 1000\n[[random.published]]\nsource = \"a\"\np99 = [1.0, 1.0, 1.0, inf]",
+            "line 9: 'published'",
+            "write 0.001 to 1000000000",
+        ),
         ("name = \"good\"", "name = \"\"", "line 1: ", "write a name"),
         ("name = \"good\"", "name = \"good\"\nseeds = 0", "line 2: ", "write 1 to 10000"),
         ("name = \"good\"", "name = \"good\"\nlimit_ms = 0", "line 2: ", "write 1 to"),
@@ -114,6 +150,27 @@ fn a_mistake_is_one_line_with_its_place_and_what_to_do() {
         assert!(error.contains(advice) && error.lines().count() == 1, "{to}: {error}");
         assert!(error.contains("'gigae simulate incast --print' shows the form"), "{error}");
     }
+}
+
+#[test]
+fn a_plan_that_would_not_fit_into_memory_is_refused() {
+    let parse = |hosts: u32, rest: &str| {
+        let text = format!("name = 'a'\n[network]\nhosts = {hosts}\nrate_mbit = 1000\n{rest}");
+        Plan::parse("a", &text).map(drop).map_err(|error| error.to_string())
+    };
+    let refuses = |hosts, rest: &str, advice: &str| {
+        let error = parse(hosts, rest).unwrap_err();
+        assert!(error.contains("line 5: ") && error.contains(advice), "{error}");
+    };
+    for (most, table) in [(10_000, "[[all_to_all]]"), (7_071, "[[ring]]")] {
+        let rest = format!("{table}\nbytes = 8\n[[homa]]\n");
+        assert_eq!(parse(most, &rest), Ok(()));
+        refuses(most + 1, &rest, "a run has at most 100000000: use fewer hosts");
+        refuses(100_000, &rest, "messages with 100000 hosts");
+    }
+    let library = "[[gigae]]\n[[ring]]\nbytes = 8\n";
+    assert_eq!(parse(2_048, library), Ok(()));
+    refuses(2_049, library, "at most 2048 hosts, and 'ring 8 B' has 2049");
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn models_have_their_figures_on_every_machine() {
         assert!(frames.sent - frames.delivered - frames.dropped < 8);
         assert!(run.queues[0].most <= 65_536 && run.queues[0].fullest == "to-host-0");
         assert!(run.queues[0].fullest_p99 <= run.queues[0].most);
-        assert!((run.goodput - 341.504 / time).abs() < 0.01, "{}", run.goodput);
+        assert!((run.goodput.unwrap() - 341.504 / time).abs() < 0.01, "{:?}", run.goodput);
         figures.push((protocol, time, frames.sent, frames.dropped, frames.marked));
     }
     assert_eq!(figures, GOLDEN_INCAST);
@@ -130,7 +130,7 @@ fn random_messages_have_slowdowns_of_all_seeds() {
             assert!(run.completion_us.is_none() && run.fairness.is_none());
             let tiers: Vec<&str> = run.queues.iter().map(|tier| tier.tier.as_str()).collect();
             assert_eq!(tiers, ["switch to host", "leaf to spine", "spine to leaf"]);
-            assert!(run.offered.unwrap() > 0.3 && run.goodput > 0.2, "{run:?}");
+            assert!(run.offered.unwrap() > 0.3 && run.goodput.unwrap() > 0.2, "{run:?}");
         }
         let echoes = &self::cell(&results, "3 kB RPC 40 %", protocol).runs[0];
         assert_eq!((echoes.messages, echoes.unfinished), (2_000, 0), "requests and responses");
@@ -207,6 +207,28 @@ fn a_run_that_reaches_its_limit_says_so() {
     let run = only(&results, "incast 8 x 5 MB", "homa");
     assert!(run.unfinished > 0 && run.completion_us.is_none() && run.ended_us == 1_000.0);
     assert!(report::text(&results, false).contains("messages had not arrived after 1 ms"));
+}
+
+#[test]
+fn random_messages_that_did_not_begin_are_counted_and_shares_left_out() {
+    let mut tiny = config(RANDOM);
+    (tiny.plan.limit_ms, tiny.plan.seeds) = (1, 1);
+    tiny.plan.random[0].messages = 40_000;
+    let results = carry_out(&tiny);
+    let run = only(&results, "w3 60 %", "homa");
+    assert!(run.not_begun > 0 && run.messages + run.not_begun == 40_000, "{run:?}");
+    assert_eq!((run.goodput, run.offered, run.ended_us), (None, None, 1_000.0));
+    let text = report::text(&results, false);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(" had not begun. They have no slowdown, and a run"), "{text}");
+}
+
+#[test]
+fn an_incast_whose_senders_have_not_all_begun_has_no_time() {
+    let mut tiny = config(INCAST);
+    (tiny.plan.limit_ms, tiny.plan.incast[0].spread_us) = (1, 1_000_000);
+    let run = only(&carry_out(&tiny), "incast 2 x 50 kB in 1000000 us", "homa");
+    assert!(run.not_begun > 0 && run.completion_us.is_none(), "{run:?}");
 }
 
 #[test]

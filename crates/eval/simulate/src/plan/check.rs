@@ -3,15 +3,20 @@
 use super::error::{Mistake, PlanError};
 use super::form::{NetworkPlan, Plan, RandomPlan};
 use crate::protocol::Protocol;
+use crate::slug::slug;
 use crate::workload::Workload;
 use gigae_network::workload::{Lengths, SlowdownTable};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// More hosts would take days and tens of gigabytes.
+/// Hosts of a network: more would take days.
 const MOST_HOSTS: u32 = 100_000;
-/// A message's number, and its response's, have 32 bits. More would not fit into memory.
+/// Hosts that are the library's own endpoints: 4.2 MB each.
+const MOST_ENDPOINTS: u32 = 2_048;
+/// Messages of a run, with their responses. A run keeps 72 bytes of each: 7 GB.
 const MOST_MESSAGES: u32 = 100_000_000;
+/// Routes from switches to leaves: 8 bytes each.
+const MOST_ROUTES: u64 = 10_000_000;
 /// Runs of a cell.
 const MOST_SEEDS: u64 = 10_000;
 /// An hour of virtual time.
@@ -69,13 +74,53 @@ impl Plan {
         }
         for protocol in self.protocols() {
             for workload in &workloads {
-                protocol.carries(workload).or_else(|advice| {
-                    let table = Table(protocol.table(), 0);
-                    table.wrong("", advice)
-                })?;
+                let table = Table(protocol.table(), 0);
+                protocol.carries(workload).or_else(|advice| table.wrong("", advice))?;
+                let hosts = workload.hosts(self.network.fixed_hosts());
+                if matches!(protocol, Protocol::Gigae(_)) && hosts > MOST_ENDPOINTS {
+                    let advice = format!(
+                        "endpoints of the library need 4.2 MB each, so it has at most \
+                         {MOST_ENDPOINTS} hosts, and '{}' has {hosts}: use fewer, or leave out \
+                         [[gigae]]",
+                        workload.label()
+                    );
+                    return table.wrong("", advice);
+                }
+            }
+        }
+        self.check_names()
+    }
+
+    /// Each workload with each protocol has a name, and its files have one, too.
+    fn check_names(&self) -> Result<(), Mistake> {
+        let protocols = self.protocols();
+        let (mut labels, mut slugs) = (BTreeSet::new(), BTreeSet::new());
+        for (workload, (table, number)) in self.workloads().iter().zip(self.tables()) {
+            let label = workload.label();
+            if !labels.insert(label.clone()) {
+                let advice = format!("'{label}' is there twice: leave out one of them");
+                return Table(table, number).wrong("", advice);
+            }
+            for protocol in &protocols {
+                let slug = slug(&format!("{label} {}", protocol.name()));
+                if !slugs.insert(slug.clone()) {
+                    let advice = format!("two files would be '{slug}.pcapng': write another name");
+                    return Table(protocol.table(), 0).wrong("", advice);
+                }
             }
         }
         Ok(())
+    }
+
+    /// The table of each workload, and its number among those of its kind.
+    fn tables(&self) -> Vec<(&'static str, usize)> {
+        let of = |table: &'static str, count| (0..count).map(move |number| (table, number));
+        let incasts = self.incast.iter().enumerate();
+        let incasts = incasts.flat_map(|(number, plan)| plan.senders.iter().map(move |_| number));
+        let random = of("random", self.random.len());
+        let all = of("all_to_all", self.all_to_all.len());
+        let incasts = incasts.map(|number| ("incast", number));
+        random.chain(incasts).chain(all).chain(of("ring", self.ring.len())).collect()
     }
 
     fn check_patterns(&self) -> Result<(), Mistake> {
@@ -93,7 +138,18 @@ impl Plan {
         }
         for (name, patterns) in [("all_to_all", &self.all_to_all), ("ring", &self.ring)] {
             for (number, pattern) in patterns.iter().enumerate() {
-                Table(name, number).within("bytes", &pattern.bytes, 1..=u32::MAX)?;
+                let table = Table(name, number);
+                table.within("bytes", &pattern.bytes, 1..=u32::MAX)?;
+                // Without hosts, it is refused below.
+                let hosts = u64::from(hosts.unwrap_or(2));
+                let messages = hosts * (hosts - 1) * if name == "ring" { 2 } else { 1 };
+                if messages > u64::from(MOST_MESSAGES) {
+                    let advice = format!(
+                        "it has {messages} messages with {hosts} hosts, and a run has at most \
+                         {MOST_MESSAGES}: use fewer hosts"
+                    );
+                    return table.wrong("", advice);
+                }
             }
         }
         Ok(())
@@ -127,11 +183,16 @@ impl Plan {
             let before = &protocols[..at];
             let number = before.iter().filter(|other| other.table() == protocol.table()).count();
             let table = Table(protocol.table(), number);
+            // Names of files have no capitals.
+            let file = slug(protocol.name());
             if protocol.name().is_empty() || protocol.name().contains(',') {
                 return table.wrong("name", "write a name without a comma");
             }
-            if !names.insert(protocol.name()) {
-                let advice = format!("'{}' is there twice: write another name", protocol.name());
+            if !names.insert(file) {
+                let advice = format!(
+                    "'{}' is there twice, or differs only in its case or signs: write another name",
+                    protocol.name()
+                );
                 return table.wrong("name", advice);
             }
         }
@@ -168,6 +229,14 @@ impl NetworkPlan {
         let key = if tiers[0].is_some() { "leaves" } else { "hosts" };
         if !(2..=MOST_HOSTS).contains(&hosts) {
             return table.wrong(key, format!("a network has 2 to {MOST_HOSTS} hosts"));
+        }
+        let (leaves, spines) = (self.leaves.unwrap_or(1), self.spines.unwrap_or(0));
+        if u64::from(leaves) * (u64::from(leaves) + u64::from(spines)) > MOST_ROUTES {
+            let advice = format!(
+                "each leaf and each spine has a route to each leaf, and a network has at most \
+                 {MOST_ROUTES} of them: write fewer leaves"
+            );
+            return table.wrong("leaves", advice);
         }
         let core = self.core_rate_mbit.unwrap_or(self.rate_mbit);
         for (key, rate) in [("rate_mbit", self.rate_mbit), ("core_rate_mbit", core)] {
@@ -209,10 +278,18 @@ impl RandomPlan {
             _ => return table.wrong("lengths", "write lengths or bytes, one of them"),
         }
         table.within("load", &self.load, 0.001..=1.0)?;
-        table.within("messages", &self.messages, 100..=MOST_MESSAGES)?;
+        // Responses are messages, too.
+        let most = if self.responses { MOST_MESSAGES / 2 } else { MOST_MESSAGES };
+        table.within("messages", &self.messages, 100..=most)?;
         let bounds = SlowdownTable::BOUNDS;
         if self.short.is_some_and(|short| !bounds.contains(&short)) {
             return table.wrong("short", format!("write one of {bounds:?}"));
+        }
+        for published in &self.published {
+            let figures = published.p99.into_iter().flatten().chain(published.short_p99);
+            for figure in figures {
+                table.within("published", &figure, 0.001..=1e9)?;
+            }
         }
         if self.published.iter().any(|published| published.short_p99.is_some())
             && self.short.is_none()

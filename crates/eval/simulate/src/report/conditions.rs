@@ -9,15 +9,16 @@ use std::fmt::Write;
 pub(super) const METHOD: &[&str] = &[
     "Everything happens in virtual time, in whole picoseconds. Hosts, switches and links are models; \
      the page 'The network simulator' of the documents says what is modelled and what is not. The \
-     same plan and seed give the same figures on every machine.",
-    "A slowdown is the time from the begin of a message until it has arrived as a whole, over the \
+     same command gives the same figures on every machine.",
+    "A slowdown is the time from the start of a message until it has arrived as a whole, over the \
      time that it takes on an idle network. With responses, it ends with the response. Messages of \
      the first tenth of the time and of the last one do not count.",
     "Goodput is the bytes of messages that arrived, without headers, over what the hosts' links carry \
      in full frames. The ideal time of an incast and of an all-to-all is that of its bytes with all \
      headers on a host's link; that of a ring is the time of its steps on an idle network.",
     "Published figures were measured or simulated by others, on other networks. The plan says where \
-     they are from.",
+     they are from. Those of Homa are means of the 99th percentiles of each size, weighted by the \
+     number of messages. Ours are percentiles of all messages of a class.",
 ];
 
 /// Fewer messages give a percentile that rests on fewer than ten of them.
@@ -87,14 +88,38 @@ pub(super) fn doubts(results: &Results) -> Vec<String> {
     let limit = results.plan.limit_ms;
     for cell in &results.cells {
         let unfinished: u64 = cell.runs.iter().map(|run| run.unfinished).sum();
-        if unfinished > 0 {
+        let not_begun: u64 = cell.runs.iter().map(|run| run.not_begun).sum();
+        let also = match not_begun {
+            0 => String::new(),
+            more => format!(", and {} had not begun", grouped(more, ",")),
+        };
+        if unfinished + not_begun > 0 {
             doubts.push(format!(
-                "{}: {} messages had not arrived after {limit} ms of virtual time. They have no \
-                 slowdown; raise limit_ms.",
+                "{}: {} messages had not arrived after {limit} ms of virtual time{also}. They have \
+                 no slowdown{}; raise limit_ms.",
                 name(cell),
-                grouped(unfinished, ",")
+                grouped(unfinished, ","),
+                match cell.runs.iter().any(|run| run.goodput.is_none()) {
+                    true => ", and a run without its end has no goodput",
+                    false => "",
+                }
             ));
         }
+    }
+    let mut short: Vec<u32> = Vec::new();
+    for random in &results.plan.random {
+        if random.published.iter().any(|published| published.short_p99.is_some()) {
+            short.extend(random.short);
+        }
+    }
+    short.sort_unstable();
+    short.dedup();
+    for bytes in short {
+        doubts.push(format!(
+            "Short messages are those below {} kB. That is our reading: we do not know which \
+             lengths the published figures of short messages mean.",
+            trimmed(f64::from(bytes) / 1e3)
+        ));
     }
     let mut few: Vec<String> = results.cells.iter().filter_map(few).collect();
     few.dedup();

@@ -160,7 +160,7 @@ fn patterns(results: &Results) -> Table {
     let mut table = Table {
         title: "Patterns".into(),
         note: format!(
-            "From the begin until the last message has arrived. Fairness is Jain's index of the \
+            "From the start until the last message has arrived. Fairness is Jain's index of the \
              senders' rates: 1 if all are equal.{}",
             seeds(results)
         ),
@@ -212,14 +212,14 @@ fn frames(results: &Results) -> Table {
             |figure: fn(&Run) -> u64| spread(cell.over(|run| Some(figure(run) as f64)), count);
         table.rows.push(vec![
             name(cell),
-            spread(cell.over(|run| Some(run.goodput)), tenths),
+            spread(cell.over(|run| run.goodput), tenths),
             spread(cell.over(|run| run.offered), tenths),
             counted(|run| run.frames.sent),
             counted(|run| run.frames.dropped),
             counted(|run| run.frames.dropped_later),
             counted(|run| run.frames.lost),
             counted(|run| run.frames.marked),
-            counted(|run| run.unfinished),
+            counted(|run| run.unfinished + run.not_begun),
         ]);
     }
     table
@@ -232,7 +232,8 @@ fn queues(results: &Results) -> Table {
         note: format!(
             "Frames of 1,518 B that ports of switches held: the mean of all ports of the tier over \
              time, that of the port with the greatest mean, what that port held at most in 99 % of \
-             the time, and the most that any port held.{}",
+             the time, and the most that any port held. Fullest: that port, if all seeds have the \
+             same.{}",
             seeds(results)
         ),
         header: header.map(str::to_owned).to_vec(),
@@ -245,6 +246,13 @@ fn queues(results: &Results) -> Table {
                 let value = cell.over(|run| Some(figure(run.queues.get(number)?) / FRAME));
                 spread(value, short)
             };
+            let is_same = |run: &Run| {
+                run.queues.get(number).is_some_and(|other| other.fullest == tier.fullest)
+            };
+            let fullest = match cell.runs.iter().all(is_same) {
+                true => tier.fullest.clone(),
+                false => "-".into(),
+            };
             table.rows.push(vec![
                 match tiers.len() {
                     1 => name(cell),
@@ -254,7 +262,7 @@ fn queues(results: &Results) -> Table {
                 over(|tier| tier.fullest_mean),
                 over(|tier| tier.fullest_p99 as f64),
                 over(|tier| tier.most as f64),
-                tier.fullest.clone(),
+                fullest,
             ]);
         }
     }
