@@ -78,6 +78,25 @@ pub(crate) fn a_directory_is_at_once_as_it_is_after_each_own_change() {
     assert_eq!(fs::read(path("d/other")).unwrap(), b"");
 }
 
+pub(crate) fn a_directory_that_is_gone_is_not_as_it_was_for_programs_that_have_it_open() {
+    let (two, _share, mount) = writable("gone", &[]);
+    let path = |name: &str| mount.path(name);
+    // The mount knows them from the answers to these changes.
+    for name in ["removed", "replaced", "new"] {
+        fs::create_dir(path(name)).unwrap();
+        fs::File::create_new(path(&format!("{name}/x"))).unwrap();
+        fs::remove_file(path(&format!("{name}/x"))).unwrap();
+    }
+    let open = |name: &str| fs::File::open(path(name)).unwrap();
+    let gone = |held: fs::File| held.metadata().unwrap_err().raw_os_error();
+    let (removed, replaced) = (open("removed"), open("replaced"));
+    fs::remove_dir(path("removed")).unwrap();
+    assert_eq!(gone(removed), Some(116), "stale");
+    fs::rename(path("new"), path("replaced")).unwrap();
+    assert_eq!(gone(replaced), Some(116), "stale");
+    assert_eq!(seen(&path("replaced")), seen(&two.shared.path().join("replaced")));
+}
+
 pub(crate) fn programs_that_make_names_at_the_same_time_see_the_directory_as_it_is() {
     let (two, _share, mount) = writable("same-time", &[]);
     fs::create_dir(mount.path("d")).unwrap();

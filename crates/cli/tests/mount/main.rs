@@ -36,6 +36,7 @@ fn main() {
         writing::several_programs_write_at_the_same_time,
         writing::a_full_disk_is_an_error_of_the_program_that_writes,
         changing::a_directory_is_at_once_as_it_is_after_each_own_change,
+        changing::a_directory_that_is_gone_is_not_as_it_was_for_programs_that_have_it_open,
         changing::programs_that_make_names_at_the_same_time_see_the_directory_as_it_is,
         changing::a_change_is_one_question,
         looking::many_looks_at_names_need_few_frames,

@@ -328,6 +328,8 @@ impl State {
             && let Some(number) = self.inodes.named(at.0, &at.1)
         {
             self.listings.forget_directory(number);
+            // A program may have it open.
+            self.directory_changed(number);
         }
         if let Edit::Rename { from, .. } = edit
             && let Some(number) = self.inodes.named(from.0, &from.1)

@@ -190,6 +190,9 @@ impl Changed {
 
     pub(crate) fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (record, boot, has) = (from.u64()?, from.u64()?, from.u8()?);
+        if has & !15 != 0 {
+            return Err(Malformed);
+        }
         let inode = if has & 1 != 0 { Some(Inode::decode(from)?) } else { None };
         let parent = if has & 2 != 0 { Some(Inode::decode(from)?) } else { None };
         let names = if has & 4 != 0 { Some((from.u64()?, from.u64()?)) } else { None };

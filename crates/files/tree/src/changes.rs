@@ -6,7 +6,7 @@
 use crate::beneath::{self, CAREFULLY, Symlinks};
 use crate::fault::{of_change, of_link, of_name};
 use crate::inode;
-use crate::watches::Watches;
+use crate::watches::{self, Watches};
 use gigae_share::{Change, Done, Fault, Inode, Kind, Parent, valid_name};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -84,7 +84,10 @@ impl Changes {
                 let made = self.names(&parent, || make_directory(&parent, name, *mode))?;
                 let ((inode, opened), parent) = made;
                 empty = match (inode, opened) {
-                    (Some(inode), _) if self.times_are_fine => Some(inode.attributes.version),
+                    (Some(inode), Some(opened)) if self.times_are_fine => {
+                        // Another process may have been there first.
+                        watches::is_empty(&opened).then_some(inode.attributes.version)
+                    }
                     (Some(inode), Some(opened)) => self.watches.made(&opened, inode.id),
                     _ => None,
                 };

@@ -49,6 +49,8 @@ impl Watches {
         if !LOCAL.contains(&(fstatfs(directory).ok()?.f_type as u64)) {
             return None;
         }
+        // The kernel's queue has room for its reports.
+        self.catch_up();
         if self.inotify.is_none() {
             let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
             self.inotify = Some(inotify::init(flags).ok()?);
@@ -83,11 +85,7 @@ impl Watches {
         if self.directories.iter().all(|directory| directory.id != id) {
             return None;
         }
-        if self.read().is_err() {
-            // Reports are lost.
-            self.directories.clear();
-            self.inotify = None;
-        }
+        self.catch_up();
         self.directories.iter().find(|known| known.id == id).map(|known| known.version)
     }
 
@@ -95,6 +93,14 @@ impl Watches {
     pub(crate) fn changed(&mut self, id: u64, before: u64) -> Option<(u64, u64)> {
         let after = self.version(id)?;
         (after == before + 1).then_some((before, after))
+    }
+
+    /// Reads all reports. If some are lost, nothing is watched any more.
+    fn catch_up(&mut self) {
+        if self.read().is_err() {
+            self.directories.clear();
+            self.inotify = None;
+        }
     }
 
     /// Reads all reports.
@@ -130,7 +136,8 @@ impl Watches {
     }
 }
 
-fn is_empty(directory: &OwnedFd) -> bool {
+/// Whether a directory, which was just opened, has no names.
+pub(crate) fn is_empty(directory: &OwnedFd) -> bool {
     let mut buffer = [MaybeUninit::uninit(); 1024];
     let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {

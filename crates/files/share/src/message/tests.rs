@@ -212,4 +212,5 @@ fn a_change_says_what_its_directory_is_then() {
     assert_eq!(reply(2, Kind::Directory), Ok(()));
     assert_eq!(reply(2, Kind::File), Err(Malformed), "names are in directories");
     assert_eq!(reply(4, Kind::Directory), Err(Malformed), "a version of nothing");
+    assert_eq!(reply(2 | 16, Kind::Directory), Err(Malformed), "what nobody knows");
 }
