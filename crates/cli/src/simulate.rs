@@ -79,7 +79,7 @@ fn try_simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> Result<(), Com
     }
     let config = config(args)?;
     let json = args.json.as_deref().filter(|file| *file != Path::new("-"));
-    let json = json.map(JsonFile::new).transpose()?;
+    let json = json.map(|file| JsonFile::new(file, args.out.as_deref())).transpose()?;
     let mut existed = true;
     if let Some(out) = &args.out {
         files::prepare(out)?;
@@ -136,8 +136,9 @@ struct JsonFile {
 }
 
 impl JsonFile {
-    /// Says now rather than after the run whether it can be written.
-    fn new(named: &Path) -> Result<Self, CommandError> {
+    /// Says now rather than after the run whether it can be written. In the directory of `--out`,
+    /// that is found out there.
+    fn new(named: &Path, out: Option<&Path>) -> Result<Self, CommandError> {
         let place = named.canonicalize().unwrap_or_else(|_| named.to_owned());
         let is_replaced = !place.exists() || place.is_file();
         let draft = match place.file_name().filter(|_| is_replaced) {
@@ -148,6 +149,9 @@ impl JsonFile {
             None => place.clone(),
         };
         let file = Self { named: named.to_owned(), draft, place };
+        if out.is_some_and(|out| named.parent() == Some(out) && !out.exists()) {
+            return Ok(file);
+        }
         let probed = File::options().write(true).create(is_replaced).open(&file.draft);
         probed.map_err(|error| file.error(&error))?;
         if is_replaced {

@@ -149,6 +149,10 @@ fn a_json_file_is_replaced_as_a_whole_and_a_device_is_written_to() {
     assert!(link.is_symlink());
     let count = std::fs::read_dir(place.path()).unwrap().count();
     assert_eq!(count, 3, "no draft is left");
+    let (out, within) = (place.path().join("out"), place.path().join("out/within.json"));
+    let (out, within) = (out.to_str().unwrap(), within.to_str().unwrap());
+    succeeds(&["simulate", &plan, "--out", out, "--json", within]);
+    assert_eq!(std::fs::read_dir(out).unwrap().count(), 4);
     let text = succeeds(&["simulate", &plan, "--json", "/dev/stderr"]);
     assert!(text.contains("incast 4 x 20 kB in 5 us, homa") && text.contains("/dev/stderr"));
 }
