@@ -83,8 +83,9 @@ impl Protocol {
     pub(crate) fn run(&self, job: &Job<'_>) -> Result<Option<Run>, SimulateError> {
         let framing = HomaConfig::published().framing;
         match self {
-            Self::Gigae(_) => {
-                let (hosts, framing) = LibraryHost::hosts(job.hosts(), job.seed)?;
+            Self::Gigae(plan) => {
+                let (hosts, framing) =
+                    LibraryHost::hosts(job.hosts(), job.seed, plan.shared_credit)?;
                 measure(job, framing, hosts, LibraryHost::trace)
             }
             Self::Homa(plan) => {

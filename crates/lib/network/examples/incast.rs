@@ -1,8 +1,9 @@
 //! Incast: senders with 100 kB each to one host, at 10 Gbit/s with a buffer of 512 KiB: the
-//! library's endpoints, and models. The endpoints' figures are preliminary: their NICs have
-//! unbounded queues. Run it with
+//! library's endpoints, without and with shared credit, and models. The endpoints' figures are
+//! preliminary: their NICs have unbounded queues. Run it with
 //! `cargo run --release -p gigae-network --example incast`; numbers of senders may follow.
 
+use gigae::Options;
 use gigae_network::real::Real;
 use gigae_network::workload::{Incast, MessageHost, drive};
 use gigae_network::yardstick::{Dctcp, Homa, HomaConfig, Swift, Windowed};
@@ -35,9 +36,10 @@ fn model<H: MessageHost>(name: &str, senders: u32, new: impl Fn() -> H) {
     print(name, senders, wire, last, &network);
 }
 
-/// The library: its messages have at most a frame.
-fn real(senders: u32) {
-    let hosts = Real::hosts(senders + 1, 1, |options| options).expect("memory for frames");
+/// The library, with credit shared among senders or not: its messages have at most a frame.
+fn real(name: &str, senders: u32, shared_credit: bool) {
+    let options = |options: Options| options.shared_credit(shared_credit);
+    let hosts = Real::hosts(senders + 1, 1, options).expect("memory for frames");
     let mut network = Network::new(topology(senders), hosts, 1);
     for sender in 1..=senders {
         for _ in 0..COUNT {
@@ -50,7 +52,7 @@ fn real(senders: u32) {
     }
     let received = &network.host(0).received;
     let last = if received.len() == all { received[all - 1].0 } else { Time::NEVER };
-    print("gigae", senders, 1_538 * u64::from(COUNT), last, &network);
+    print(name, senders, 1_538 * u64::from(COUNT), last, &network);
 }
 
 fn main() {
@@ -65,7 +67,8 @@ fn main() {
         counts = vec![20, 100];
     }
     for senders in counts {
-        real(senders);
+        real("gigae", senders, false);
+        real("shared", senders, true);
         model("Homa", senders, || Homa::new(homa));
         model("DCTCP", senders, || Windowed::new(framing, dctcp.clone(), timeout));
         model("Swift", senders, || Windowed::new(framing, swift.clone(), timeout));

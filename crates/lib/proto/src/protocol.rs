@@ -1,8 +1,9 @@
 //! The state machine of one endpoint: all its peers, and what goes in and comes out.
 //!
-//! The files `memory`, `outputs`, `peer_table`, `schedule` and `shares` each hold a part of the
-//! state and know nothing of the rest. The other files hold the code that works on it.
+//! The files `budget`, `memory`, `outputs`, `peer_table`, `schedule` and `shares` each hold a part
+//! of the state and know nothing of the rest. The other files hold the code that works on it.
 
+mod budget;
 mod ending;
 mod handshake;
 mod incoming;
@@ -13,6 +14,7 @@ mod outputs;
 mod peer_table;
 mod peers;
 mod polling;
+mod rationing;
 mod schedule;
 mod sending;
 mod shares;
@@ -22,6 +24,7 @@ mod timing;
 use crate::secret::Secret;
 use crate::session::Session;
 use crate::{Instant, PathCounters, PathTo, PeerId, PeerKey, ProtocolConfig, ProtocolCounters};
+use budget::Budget;
 use gigae_wire::{AckReport, Epoch, Flags, PathId, Paths};
 use memory::MemoryUse;
 use outputs::Outputs;
@@ -30,6 +33,7 @@ use schedule::Schedule;
 use shares::Shares;
 use std::collections::VecDeque;
 
+pub(crate) use budget::SessionBudget;
 pub use memory::MOST_KEPT_BULK;
 pub use peer_table::TableUsage;
 
@@ -94,6 +98,8 @@ pub struct Protocol<T, R> {
     /// Questions so far that have an epoch of their own.
     questions: u32,
     shares: Shares,
+    /// Where credit is shared.
+    budget: Budget,
     /// This endpoint is closing: no further session comes up.
     closed: bool,
     /// Sessions whose graceful close is not answered yet.
@@ -128,6 +134,7 @@ impl<T, R> Protocol<T, R> {
             secret: Secret::new(secret),
             questions: 0,
             shares: Shares::default(),
+            budget: Budget::new(),
             closed: false,
             closing: 0,
             now: Instant(0),

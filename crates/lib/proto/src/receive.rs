@@ -3,7 +3,10 @@
 //!
 //! Credit is the papers' STOP and GO as a number. The sender may send up to `granted`, which counts
 //! buffers that really exist. Frames that the application has not released yet still occupy
-//! buffers, so they hold the credit back.
+//! buffers, so they hold the credit back. With [shared credit](ProtocolConfig::shared_credit) the
+//! sender may get less than there is room for.
+
+mod shared;
 
 use crate::ProtocolConfig;
 use crate::time::{Instant, Since};
@@ -12,6 +15,10 @@ use gigae_wire::{AckReport, Discard, SeqNo};
 /// Frames of credit at the beginning of a session. It grows with each frame received, so the first
 /// credit of many new peers together stays small.
 const INITIAL_WINDOW: u32 = 64;
+
+/// The same with shared credit. 20 peers that all use theirs at once send 486 kB, less than the
+/// buffer of a usual switch port. A sender that wants more says so.
+const SHARED_WINDOW: u32 = 16;
 
 /// Frames out of order for which there is room at first, when the first one arrives.
 const FEWEST_KEPT: usize = 16;
@@ -39,6 +46,13 @@ pub(crate) struct ReceiveWindow<R> {
     next: SeqNo,
     /// First number for which no credit was given.
     granted: SeqNo,
+    /// First number that is refused. At the beginning of a session with shared credit this is more
+    /// than `granted`: an offer may have promised it.
+    limit: SeqNo,
+    /// First number for which there is no buffer, where credit is shared.
+    room: SeqNo,
+    /// Frames for which there is room at least, where credit is shared.
+    least: u32,
     /// The credit limit in the last header that went out.
     advertised: SeqNo,
     /// Frames delivered and not yet released by the application.
@@ -80,7 +94,8 @@ pub(crate) struct ReceiveWindow<R> {
 /// not withdrawn.
 pub(crate) fn initial_credit(config: &ProtocolConfig) -> u16 {
     let most = config.receive_frames.min(config.receive_window.into());
-    u16::try_from(INITIAL_WINDOW.min(most)).expect("at most 64")
+    let first = if config.shared_credit { SHARED_WINDOW } else { INITIAL_WINDOW };
+    u16::try_from(first.min(most)).expect("at most 64")
 }
 
 /// An acknowledgement that is owed.
@@ -92,12 +107,18 @@ pub(crate) struct PendingAck {
 }
 
 impl<R> ReceiveWindow<R> {
-    pub(crate) fn new(first: SeqNo, config: &ProtocolConfig) -> Self {
+    /// `credit` is at most the [first credit](initial_credit).
+    pub(crate) fn new(first: SeqNo, credit: u16, config: &ProtocolConfig) -> Self {
         let window = u32::from(initial_credit(config));
+        let most = config.receive_frames.min(config.receive_window.into());
+        let least = if config.shared_credit { INITIAL_WINDOW.min(most) } else { 0 };
         Self {
             next: first,
-            granted: first + window,
-            advertised: first + window,
+            granted: first + u32::from(credit),
+            limit: first + window,
+            room: first + least.max(window),
+            least,
+            advertised: first + u32::from(credit),
             held: 0,
             window,
             wanted: 0,
@@ -122,10 +143,10 @@ impl<R> ReceiveWindow<R> {
         self.patient = expect;
     }
 
-    /// Whether a frame is the next in order, and within the credit.
+    /// Whether a frame is the next in order, and within what was promised.
     #[inline]
     pub(crate) fn is_next(&self, seq: SeqNo) -> bool {
-        seq == self.next && seq.is_before(self.granted)
+        seq == self.next && seq.is_before(self.limit)
     }
 
     /// Takes a data frame out of `buffer`. A frame in order is delivered with everything that was
@@ -145,7 +166,7 @@ impl<R> ReceiveWindow<R> {
             self.urgent = true;
             return Err(Discard::Duplicate);
         }
-        if !seq.is_before(self.granted) {
+        if !seq.is_before(self.limit) {
             self.urgent = true;
             return Err(Discard::Window);
         }
@@ -272,6 +293,7 @@ impl<R> ReceiveWindow<R> {
         let edge = SeqNo(self.next.0.wrapping_sub(self.held)) + self.window;
         if self.granted.is_before(edge) {
             self.granted = edge;
+            self.limit = edge;
         }
         // GO: the peer is stopped, or soon will be, because it does not know of this room.
         let unadvertised = self.granted.ahead_of(self.advertised).cast_unsigned();
@@ -294,7 +316,7 @@ impl<R> ReceiveWindow<R> {
     /// Frames for which credit may be given beyond what is held.
     #[inline]
     pub(crate) fn window(&self) -> u32 {
-        self.window
+        self.window.max(self.least)
     }
 
     /// After a frame: whether an acknowledgement is due now or later.
@@ -456,7 +478,7 @@ mod tests {
     use super::*;
 
     fn window() -> ReceiveWindow<u32> {
-        ReceiveWindow::new(SeqNo(u32::MAX - 2), &ProtocolConfig::default())
+        ReceiveWindow::new(SeqNo(u32::MAX - 2), 64, &ProtocolConfig::default())
     }
 
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {
@@ -544,7 +566,7 @@ mod tests {
     #[test]
     fn credit_runs_out_while_the_application_holds_and_comes_back_when_it_releases() {
         let config = ProtocolConfig { receive_window: 4, ..ProtocolConfig::default() };
-        let mut w = ReceiveWindow::new(SeqNo(0), &config);
+        let mut w = ReceiveWindow::new(SeqNo(0), 4, &config);
         for i in 0..4 {
             assert!(w.take(SeqNo(i), &mut Some(i), DataKind::Messages, 8, |_, _| ()).is_ok());
         }

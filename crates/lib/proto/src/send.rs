@@ -23,7 +23,7 @@ use crate::frame_kind::FrameKind;
 use crate::path::Path;
 use crate::time::Instant;
 use bulk_size::BulkSize;
-use gigae_wire::{Kind, PathId, SeqNo};
+use gigae_wire::{Flags, Kind, PathId, SeqNo};
 use slots::{SlotState, WindowSlot, WindowSlots, keep};
 
 pub(crate) use slots::Spare;
@@ -259,6 +259,17 @@ impl<T> SendWindow<T> {
         slot.len = len;
         slot.kind = kind;
         true
+    }
+
+    /// How many frames would go with more credit, as a header says it ([`Flags::demand`]).
+    #[inline]
+    pub(crate) fn demand(&self) -> u8 {
+        if self.next.ahead_of(self.limit) <= 0 {
+            return 0;
+        }
+        let left = self.next.ahead_of(self.sent).cast_unsigned();
+        // At most 16 bits: a window has 32,768 frames at most.
+        (32 - left.leading_zeros()).min(Flags::MOST_DEMAND.into()) as u8
     }
 
     /// Raises the credit limit. It is never lowered.

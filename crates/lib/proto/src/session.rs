@@ -8,6 +8,7 @@ mod state;
 mod timing;
 
 use crate::path_set::Probes;
+use crate::protocol::SessionBudget;
 use crate::receive::ReceiveWindow;
 use crate::send::SendWindow;
 use crate::size::Sizes;
@@ -128,6 +129,8 @@ pub(crate) struct Session<T, R> {
     pub(crate) asks_size_again: bool,
     /// The questions and answers about that, if there are any.
     pub(crate) sizes: Option<Box<Sizes>>,
+    /// What this end's budget and the peer's know of the session, where credit is shared.
+    pub(crate) budget: SessionBudget,
     /// The last round of frames in which this peer sent one, see `Protocol::share_of`.
     pub(crate) round: u32,
     /// Failed messages that the application has not taken yet.
@@ -171,6 +174,7 @@ impl<T, R> Session<T, R> {
             sizing: false,
             asks_size_again: false,
             sizes: None,
+            budget: SessionBudget::default(),
             round: 0,
             failures: 0,
             queued: false,
@@ -233,6 +237,7 @@ impl<T, R> Session<T, R> {
         with: SessionParameters,
         state: SessionState,
         by: PathId,
+        credit: u16,
         config: &ProtocolConfig,
     ) {
         self.local = with.local;
@@ -259,7 +264,7 @@ impl<T, R> Session<T, R> {
         self.waiting = Since::Never;
         self.spared = false;
         self.ask_size(config);
-        let mut receive = ReceiveWindow::new(with.remote.first_seq(), config);
+        let mut receive = ReceiveWindow::new(with.remote.first_seq(), credit, config);
         // A socket carries nothing before it is asked for.
         receive.expect_disorder(paths > 1 && config.bulk.is_none());
         self.receive = Some(Box::new(receive));

@@ -99,6 +99,29 @@ impl Flags {
     /// the network would carry more.
     pub const STOPPED: Self = Self(8);
 
+    /// The receiver of this frame has no credit for all that it wants to send, and need not ask:
+    /// this end knows and gives credit as the network allows.
+    pub const WAIT: Self = Self(16);
+
+    /// The lowest of the four bits that hold the [demand](Self::demand).
+    const DEMAND_SHIFT: u32 = 8;
+    /// The largest [demand](Self::demand).
+    pub const MOST_DEMAND: u8 = 15;
+
+    /// How many frames the sender would send if it had more credit: 0 if its credit is enough, else
+    /// the number of bits of that number of frames, [`MOST_DEMAND`](Self::MOST_DEMAND) at most.
+    #[inline]
+    pub const fn demand(self) -> u8 {
+        (self.0 >> Self::DEMAND_SHIFT) as u8 & Self::MOST_DEMAND
+    }
+
+    /// The same marks with this [demand](Self::demand), where none was set.
+    #[inline]
+    #[must_use]
+    pub const fn with_demand(self, demand: u8) -> Self {
+        Self(self.0 | ((demand & Self::MOST_DEMAND) as u16) << Self::DEMAND_SHIFT)
+    }
+
     /// Whether all marks of `other` are set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {

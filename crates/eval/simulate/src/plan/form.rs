@@ -169,6 +169,9 @@ pub struct GigaePlan {
     /// Its name in reports.
     #[serde(default = "gigae")]
     pub name: String,
+    /// Whether senders to one host share its credit (`Options::shared_credit`).
+    #[serde(default)]
+    pub shared_credit: bool,
 }
 
 /// Homa without priorities.

@@ -3,7 +3,7 @@
 //! A message of an endpoint has at most a frame. So a longer one is sent as a train of messages,
 //! each with the number and the length of the whole in front. They arrive in order.
 
-use gigae::OpenError;
+use gigae::{OpenError, Options};
 use gigae_network::real::Real;
 use gigae_network::workload::{Framing, Message, MessageHost};
 use gigae_network::{Context, Frame, Host, PortId, Trace};
@@ -26,8 +26,13 @@ pub(super) struct LibraryHost {
 
 impl LibraryHost {
     /// So many endpoints, and how they cut messages into frames.
-    pub(super) fn hosts(count: u32, seed: u64) -> Result<(Vec<Self>, Framing), OpenError> {
-        let hosts = Real::hosts(count, seed as u32, |options| options)?;
+    pub(super) fn hosts(
+        count: u32,
+        seed: u64,
+        shared_credit: bool,
+    ) -> Result<(Vec<Self>, Framing), OpenError> {
+        let options = |options: Options| options.shared_credit(shared_credit);
+        let hosts = Real::hosts(count, seed as u32, options)?;
         let payload = hosts[0].endpoint().max_message() as u32;
         let host = |real| Self { real, payload, missing: HashMap::new() };
         let framing = Framing { payload, header: FULL - payload };

@@ -21,6 +21,7 @@ impl<T, R> Protocol<T, R> {
             let (window, named) =
                 (session.receive.as_ref().map_or(0, |r| r.window()), session.named);
             self.shares.leave(window, named, &self.config);
+            self.leave_budget(peer);
         }
         self.forget_proposal(peer);
         let session = &mut self.sessions[peer.0 as usize];

@@ -6,6 +6,7 @@
 
 use super::{Protocol, ReplyKind, StatelessReply};
 use crate::log;
+use crate::receive::initial_credit;
 use crate::secret::OfferContents;
 use crate::session::{Repeated, SessionParameters, SessionState};
 use crate::time::nanos;
@@ -135,6 +136,11 @@ impl<T, R> Protocol<T, R> {
         session.marked(header.flags.with(Flags::ASK), path, &self.config);
         self.touch(peer);
         self.enqueue(peer);
+        if self.config.shared_credit {
+            self.demanded(peer, header, false);
+        }
+        // The peer may have given no credit for what waits.
+        self.after_frame(peer);
     }
 
     /// This end's epoch of the session that a peer proposes with its epoch `remote`. That of the
@@ -192,7 +198,11 @@ impl<T, R> Protocol<T, R> {
     ) {
         self.forget_proposal(peer);
         self.forget_paths(peer);
-        self.sessions[peer.0 as usize].establish(with, state, by, &self.config);
+        let mut credit = initial_credit(&self.config);
+        if self.config.shared_credit {
+            credit = credit.min(self.budget.open(self.now));
+        }
+        self.sessions[peer.0 as usize].establish(with, state, by, credit, &self.config);
         self.learn(peer, with.local, &with.links);
         self.lead(peer, &with.links);
         let session = self.session(peer);

@@ -236,6 +236,9 @@ impl<T, R> Protocol<T, R> {
         self.on_acknowledgement(peer, arrival)?;
         let handled =
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
+        if self.config.shared_credit {
+            self.demanded(peer, header, header.kind.is_data() && handled.is_ok());
+        }
         self.after_frame(peer);
         handled
     }

@@ -87,6 +87,9 @@ impl<T, R> Protocol<T, R> {
         let delivery = Delivery { peer, epoch: session.local, buffer };
         self.counters.frames_delivered += 1;
         self.shrink_if_many(peer, done);
+        if self.config.shared_credit {
+            self.demanded(peer, header, true);
+        }
         self.after_frame(peer);
         if header.kind != Kind::Op {
             self.outputs.deliveries.push_back(delivery);

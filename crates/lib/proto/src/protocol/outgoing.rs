@@ -70,7 +70,11 @@ impl<T, R> Protocol<T, R> {
         let (kind, credit, flags) = match what {
             ReplyKind::Reset(flags) => (Kind::Reset, 0, flags),
             ReplyKind::HelloAck { .. } => {
-                (Kind::HelloAck, initial_credit(&self.config), Flags::NONE)
+                let mut credit = initial_credit(&self.config);
+                if self.config.shared_credit {
+                    credit = credit.min(self.budget.offer(self.now));
+                }
+                (Kind::HelloAck, credit, Flags::NONE)
             }
         };
         let header = Header {
@@ -146,6 +150,9 @@ impl<T, R> Protocol<T, R> {
         if !self.config.payload_checksum && !by_socket && !sent.in_parts {
             header.flags = Flags::HEADER_ONLY;
         }
+        if self.config.shared_credit {
+            header.flags = header.flags.with(session.credit_flags(self.budget.is_rationed()));
+        }
         if sent.stopped {
             header.flags = header.flags.with(Flags::STOPPED);
         }
@@ -170,6 +177,9 @@ impl<T, R> Protocol<T, R> {
         let mut pad = if probe { session.pad(path, &self.config) } else { 0 };
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
+        if self.config.shared_credit {
+            header.flags = flags.with(session.credit_flags(self.budget.is_rationed()));
+        }
         self.counters.acks_sent += 1;
         self.counters.probes += u64::from(probe);
         session.transmitted();
@@ -193,7 +203,10 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let (kind, echo, pad, path) = session.next_size().expect("one is due");
         let next = session.send.as_ref().expect("established").sent();
-        let header = session.header(kind, self.config.port, next);
+        let mut header = session.header(kind, self.config.port, next);
+        if self.config.shared_credit {
+            header.flags = session.credit_flags(self.budget.is_rationed());
+        }
         session.transmitted();
         let bytes = echo.to_bytes();
         self.report[..bytes.len()].copy_from_slice(&bytes);
@@ -221,7 +234,10 @@ impl<T, R> Protocol<T, R> {
         let to = Destination::Peer(peer);
         let session = &mut self.sessions[peer.0 as usize];
         let pad = if frame == NextFrame::Probe { session.pad(path, &self.config) } else { 0 };
-        let (header, echo) = session.confirm(frame, self.now, &self.config);
+        let (mut header, echo) = session.confirm(frame, self.now, &self.config);
+        if self.config.shared_credit {
+            header.flags = header.flags.with(session.credit_flags(self.budget.is_rationed()));
+        }
         let token = self.own_token(peer);
         let len = self.write_handshake(token, echo);
         self.touch(peer);

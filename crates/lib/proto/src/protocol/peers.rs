@@ -140,6 +140,7 @@ impl<T, R> Protocol<T, R> {
         // The lists still hold the id.
         (fresh.queued, fresh.owing, fresh.unstamped) =
             (session.queued, session.owing, session.unstamped);
+        fresh.budget = session.budget;
         let former = std::mem::replace(session, fresh);
         log::replaced(&former.key, &key);
         self.table.by_key.remove(&former.key);

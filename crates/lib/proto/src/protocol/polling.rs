@@ -89,19 +89,25 @@ impl<T, R> Protocol<T, R> {
     /// The application is done with a delivered message: its buffer counts as credit again.
     #[inline]
     pub fn release(&mut self, peer: PeerId, epoch: Epoch) {
-        if self.shares.crowded {
-            self.release_in_crowd(peer, epoch);
-        } else {
+        if self.shares.is_plain {
             self.release_up_to(self.shares.share, peer, epoch);
+        } else {
+            self.release_in_crowd(peer, epoch);
         }
     }
 
     #[cold]
     #[inline(never)]
     fn release_in_crowd(&mut self, peer: PeerId, epoch: Epoch) {
-        let session = &mut self.sessions[peer.0 as usize];
-        let most = self.shares.of(session, &self.config);
-        self.release_up_to(most, peer, epoch);
+        let mut most = self.shares.share;
+        if self.shares.crowded {
+            most = self.shares.of(&mut self.sessions[peer.0 as usize], &self.config);
+        }
+        if self.config.shared_credit {
+            self.release_shared(most, peer, epoch);
+        } else {
+            self.release_up_to(most, peer, epoch);
+        }
     }
 
     #[inline(always)]

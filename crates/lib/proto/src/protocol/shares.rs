@@ -6,7 +6,7 @@ use crate::session::Session;
 
 /// Frames of credit for a peer that sends while most others are silent, however many there are.
 /// Enough for a Gigabit Ethernet's bandwidth-delay product (some 10 frames), and a quarter of a
-/// session's first credit.
+/// session's first credit where credit is not shared.
 const LEAST_SHARE: u32 = 16;
 
 /// See the module's description.
@@ -20,6 +20,8 @@ pub(super) struct Shares {
     /// The share is less than [`LEAST_SHARE`], or less than the receive window while unnamed peers
     /// are among the sessions. Then the peers that send share the frames.
     pub(super) crowded: bool,
+    /// Neither that, nor is credit shared: each session gets [`share`](Self::share).
+    pub(super) is_plain: bool,
     /// A round is as many frames as the link can receive into. Here are its number, what is left of
     /// it, how many peers sent some of its frames, and that count for the round before.
     round: u32,
@@ -60,6 +62,7 @@ impl Shares {
         self.share = share.clamp(1, most);
         let unnamed = self.established > self.established_named;
         self.crowded = self.share < if unnamed { most } else { LEAST_SHARE.min(most) };
+        self.is_plain = !self.crowded && !config.shared_credit;
     }
 
     /// The largest window of a peer whose frame was released, while there are many sessions. It is

@@ -18,6 +18,7 @@ impl<T: Hash, R: Hash> Hash for Protocol<T, R> {
             secret,
             questions,
             shares,
+            budget,
             closed,
             closing,
             now,
@@ -29,6 +30,6 @@ impl<T: Hash, R: Hash> Hash for Protocol<T, R> {
             memory,
         } = self;
         (sessions, table, secret, questions, shares, closed, closing, now).hash(to);
-        (schedule, replies, routes, links, outputs, memory).hash(to);
+        (budget, schedule, replies, routes, links, outputs, memory).hash(to);
     }
 }

@@ -59,7 +59,7 @@ impl<T, R> Protocol<T, R> {
     /// are not included.
     #[inline]
     pub fn next_deadline(&self) -> Instant {
-        self.schedule.timers.first()
+        self.schedule.timers.first().min(self.budget.deadline())
     }
 
     /// Takes the time and does what is due. Events since the last call get this time, so timers are
@@ -82,6 +82,9 @@ impl<T, R> Protocol<T, R> {
         }
         if now >= self.schedule.timers.first() {
             self.expire(now);
+        }
+        if self.budget.is_rationed() {
+            self.advance_budget();
         }
     }
 

@@ -1,0 +1,453 @@
+//! How much may be on its way to this end from all senders together (`PROTOCOL.md` 6.5 to 6.9).
+//!
+//! One sender cannot put more in front of this end's port than its own port lets through. Several
+//! can. So while several want more credit than they have, their credits together are at most the
+//! *budget*. It is the smallest one with which frames come as fast as they ever did of late: it
+//! falls slowly, rises while frames come more slowly, and falls fast when frames are missing.
+//! Neither rates nor round trips are configured.
+//!
+//! Shorter transfers come first. One grant in sixteen goes to the others in turns, so that all go
+//! on. The decision 109 has the reason for each constant.
+
+use crate::PeerId;
+use crate::time::Instant;
+use gigae_wire::SeqNo;
+use std::collections::VecDeque;
+
+/// Frames that a peer has credit for when it is the first one for a while to propose a session, and
+/// by what power of two the next ones get less: 16, 4, 1, none. So a thousand peers that begin at
+/// once send nothing before they get credit.
+const OFFER: u16 = 16;
+const OFFER_SHIFT: u32 = 2;
+
+/// How long an offer counts, in nanoseconds: the least retransmission timeout. By then its peer's
+/// frames have come.
+const OFFER_TIME: u64 = 200_000;
+
+/// The budget in frames before anything was measured: the bandwidth-delay product of 10 Gbit/s and
+/// some 20 us.
+const FIRST: u32 = 16;
+
+/// Bounds of the budget. With less, a frame that is late leaves the link idle. With more, the
+/// buffers of small switches are full.
+const LEAST: u32 = 8;
+const MOST: u32 = 256;
+
+/// Parts of a frame in which the budget is counted, so that a small one falls slowly, too.
+const PARTS: u32 = 64;
+
+/// One grant in so many goes to another class than the one with the shortest transfers.
+const TURNS: u32 = 16;
+
+/// After so many times the budget, and so many nanoseconds at least and at most, credit that was
+/// not used does not count any more: the peer computes, is away, means no good, or an
+/// acknowledgement was lost.
+const UNUSED_BUDGETS: u64 = 16;
+const UNUSED: u64 = 1_000_000;
+const UNUSED_MOST: u64 = 10_000_000;
+
+/// Frames and nanoseconds over which the rate is measured, at least.
+const RATE_FRAMES: u64 = 256;
+const RATE_TIME: u64 = 100_000;
+
+/// After so many measurements in which the whole budget was used, a larger one is tried.
+const TRY_EVERY: u32 = 16;
+
+/// From this demand on, 64 frames, all transfers count as equally long. What is longer may be a
+/// stream without an end, whose sender always has a full window.
+const LONG: u8 = 7;
+
+/// By which power of two the credit of a peer that does not use it in time is reduced at most.
+const MOST_HALVINGS: u8 = 7;
+
+/// What the budget knows of one session, and what this end says and was told of its own demand.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(crate) struct SessionBudget {
+    /// The last demand that this end has told the peer.
+    pub(crate) told: u8,
+    /// While the peer tells this end to wait: for how long it does so before it asks.
+    pub(crate) patience: u64,
+    /// What the peer last said of the frames that it could send with more credit.
+    pub(super) demand: u8,
+    /// The most that it said since it last said none, and frames granted since then.
+    pub(super) said: u8,
+    pub(super) given: u32,
+    /// It counts among those that want more than they have.
+    pub(super) wants: bool,
+    /// Its credit, as far as it counts.
+    pub(super) counted: u32,
+    /// It left its credit unused for long, and has sent nothing since. Its credit does not count,
+    /// and it gets no more.
+    pub(super) is_idle: bool,
+    /// How often its largest credit is halved for that.
+    pub(super) halvings: u8,
+    /// One past the highest number received when it was last looked at.
+    pub(super) used_to: SeqNo,
+    /// The first frame without credit when it began to be watched.
+    pub(super) mark: Option<SeqNo>,
+    /// It is in the list of those that are watched, and in one of the queues.
+    pub(super) is_watched: bool,
+    pub(super) is_queued: bool,
+    /// A frame is missing, and the measurement in which one last began to be.
+    pub(super) is_missing: bool,
+    pub(super) missed_in: Option<u32>,
+}
+
+impl SessionBudget {
+    /// Which queue it waits in. One that gets more than it said that it wanted is not short.
+    fn class(&self) -> usize {
+        let given = u32::BITS - self.given.leading_zeros();
+        let is_longer = given > u32::from(self.said);
+        usize::try_from(if is_longer { given } else { self.demand.into() })
+            .map_or(LONG.into(), |class| class.min(LONG.into()))
+    }
+
+    /// Its credit was watched: it was used in time, or not.
+    pub(super) fn reconsider(&mut self, is_used: bool) {
+        self.is_idle = !is_used && self.counted > 0;
+        self.halvings = match is_used {
+            true => self.halvings.saturating_sub(1),
+            false => (self.halvings + 1).min(MOST_HALVINGS),
+        };
+    }
+
+    /// The session is over. What is in a list is thrown out when its turn comes.
+    pub(super) fn end(&mut self) {
+        let Self { is_watched, is_queued, .. } = *self;
+        *self = Self { is_watched, is_queued, ..Self::default() };
+    }
+}
+
+/// Peers that are new.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct Newcomers {
+    /// Those of the present time, and when it began.
+    count: u32,
+    since: Instant,
+}
+
+impl Newcomers {
+    /// Credit for the next one.
+    fn next(&mut self, now: Instant, is_rationed: bool) -> u16 {
+        if self.is_over(now) {
+            (self.count, self.since) = (0, now);
+        }
+        let shift = OFFER_SHIFT * (self.count + u32::from(is_rationed));
+        self.count += 1;
+        OFFER.checked_shr(shift).unwrap_or(0)
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now.nanos_since(self.since) >= OFFER_TIME
+    }
+}
+
+/// See the module's description.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Budget {
+    /// Peers that want credit, by class, in turns.
+    queues: [VecDeque<PeerId>; LONG as usize + 1],
+    turn: u32,
+    /// Peers that want more than they have.
+    pub(super) wanting: u32,
+    /// Credit of these that counts.
+    pub(super) outstanding: u32,
+    /// Whether credit is rationed, and since when.
+    is_rationed: bool,
+    since: Instant,
+    /// In [`PARTS`] of a frame.
+    limit: u32,
+    /// Up to here the budget grows fast: a little less than where frames were last missing.
+    safe: u32,
+    /// The budget was raised lately: from this, when frames came at this rate.
+    tried: Option<(u32, u64)>,
+    /// Credit in HelloAcks, and that of sessions as they come up.
+    offers: Newcomers,
+    openings: Newcomers,
+    /// Number of the present measurement, its frames, and when it began.
+    measurement: u32,
+    frames: u64,
+    began: Instant,
+    /// Highest rate of late, in frames per second.
+    rate: u64,
+    /// Since then the whole budget was given away, and peers of which frames are missing.
+    used_up: bool,
+    missing: u32,
+    /// Peers whose credit is watched, and since when.
+    watched: VecDeque<(PeerId, Instant)>,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self {
+            queues: std::array::from_fn(|_| VecDeque::new()),
+            turn: 0,
+            wanting: 0,
+            outstanding: 0,
+            is_rationed: false,
+            since: Instant(0),
+            limit: FIRST * PARTS,
+            safe: MOST * PARTS,
+            tried: None,
+            offers: Newcomers::default(),
+            openings: Newcomers::default(),
+            measurement: 0,
+            frames: 0,
+            began: Instant(0),
+            rate: 0,
+            used_up: false,
+            missing: 0,
+            watched: VecDeque::new(),
+        }
+    }
+
+    /// Credit for a peer that proposes a session now.
+    pub(super) fn offer(&mut self, now: Instant) -> u16 {
+        self.offers.next(now, self.is_rationed)
+    }
+
+    /// Credit for a peer with which a session comes up now.
+    pub(super) fn open(&mut self, now: Instant) -> u16 {
+        let credit = self.openings.next(now, self.is_rationed);
+        self.ration(now);
+        credit
+    }
+
+    /// Whether several peers want more than they have.
+    #[inline]
+    pub(super) fn is_rationed(&self) -> bool {
+        self.is_rationed
+    }
+
+    /// What it depends on has changed.
+    pub(super) fn ration(&mut self, now: Instant) {
+        let before = std::mem::replace(
+            &mut self.is_rationed,
+            self.wanting > 1 || self.openings.count > 1 && !self.openings.is_over(now),
+        );
+        if self.is_rationed && !before {
+            self.since = now;
+            self.measure_again(now);
+        }
+    }
+
+    fn measure_again(&mut self, now: Instant) {
+        self.measurement = self.measurement.wrapping_add(1);
+        (self.frames, self.began, self.used_up, self.missing) = (0, now, false, 0);
+    }
+
+    /// The budget in frames.
+    fn limit(&self) -> u32 {
+        self.limit / PARTS
+    }
+
+    /// Frames of a grant: each is an acknowledgement, and a large budget needs fewer. `None` if the
+    /// budget is used up.
+    pub(super) fn grant(&mut self) -> Option<u32> {
+        let frames = self.portion();
+        let is_left = self.outstanding + frames <= self.limit();
+        self.used_up |= !is_left;
+        is_left.then_some(frames)
+    }
+
+    /// Frames of a grant.
+    fn portion(&self) -> u32 {
+        (self.limit() / 8).max(1)
+    }
+
+    /// Whether a peer may get a whole grant more.
+    pub(super) fn may_get(&self, of: &SessionBudget) -> bool {
+        let most = self.most(of);
+        of.counted + self.portion().min(most) <= most
+    }
+
+    /// Frames that a peer without demand may always send: what it sends unasked should not take
+    /// more room than half of the budget.
+    pub(super) fn unasked(&self) -> u32 {
+        self.limit() / 2
+    }
+
+    /// Most credit of one peer: as much as the link carries in a round trip, or less if it did not
+    /// use that in time.
+    pub(super) fn most(&self, of: &SessionBudget) -> u32 {
+        ((self.limit() / 2) >> of.halvings).max(1)
+    }
+
+    /// When to look at the budget again.
+    #[inline]
+    pub(super) fn deadline(&self) -> Instant {
+        if self.is_rationed { self.next_look() } else { Instant::NEVER }
+    }
+
+    #[cold]
+    fn next_look(&self) -> Instant {
+        let openings = match self.openings.count {
+            0 | 1 => Instant::NEVER,
+            _ => self.openings.since.after(OFFER_TIME),
+        };
+        let watched = self.watched.front().map_or(Instant::NEVER, |entry| self.unused_at(entry.1));
+        openings.min(watched)
+    }
+
+    /// When credit that is watched since then is unused.
+    fn unused_at(&self, since: Instant) -> Instant {
+        let budgets = UNUSED_BUDGETS * u64::from(self.limit()) * 1_000_000_000;
+        let time = budgets.checked_div(self.rate).unwrap_or(0);
+        since.max(self.since).after(time.clamp(UNUSED, UNUSED_MOST))
+    }
+
+    /// Watches whether a peer uses its credit.
+    pub(super) fn watch(&mut self, peer: PeerId, now: Instant) {
+        self.watched.push_back((peer, now));
+    }
+
+    /// The next peer that should have used its credit by now.
+    pub(super) fn overdue(&mut self, now: Instant) -> Option<PeerId> {
+        let &(peer, since) = self.watched.front()?;
+        (now >= self.unused_at(since)).then(|| self.watched.pop_front())?;
+        Some(peer)
+    }
+
+    /// New peers are not new for ever.
+    pub(super) fn advance(&mut self, now: Instant) {
+        if self.openings.is_over(now) {
+            self.openings.count = 0;
+        }
+        self.ration(now);
+        self.measure(now);
+    }
+
+    /// A data frame has come.
+    pub(super) fn count_frame(&mut self) {
+        self.frames += 1;
+    }
+
+    /// A frame of a peer is missing or no longer so. Each peer counts once in a measurement.
+    pub(super) fn note_missing(&mut self, of: &mut SessionBudget, is_missing: bool) {
+        let is_new = is_missing && !std::mem::replace(&mut of.is_missing, is_missing);
+        if is_new && of.missed_in.replace(self.measurement) != Some(self.measurement) {
+            self.missing += 1;
+        }
+    }
+
+    /// Takes a reading of the clock.
+    fn measure(&mut self, now: Instant) {
+        let time = now.nanos_since(self.began);
+        if self.frames < RATE_FRAMES || time < RATE_TIME {
+            return;
+        }
+        let rate = self.frames.saturating_mul(1_000_000_000) / time;
+        let is_slow = rate < self.rate - self.rate / 64;
+        self.rate = rate.max(self.rate - self.rate / 256);
+        let tries = is_slow || self.measurement.is_multiple_of(TRY_EVERY);
+        let before = self.limit;
+        self.limit = if self.missing > 1 {
+            // One peer alone may mean no good, or have a bad line.
+            self.tried = None;
+            self.safe = before / 8 * 7;
+            before / 10 * 7
+        } else if let Some((limit, rate_before)) = self.tried.take()
+            && rate < rate_before + rate_before / 32
+        {
+            // More credit has not helped, so the link gives no more now.
+            self.rate = rate.max(rate_before);
+            limit
+        } else if tries && self.used_up {
+            self.tried = Some((before, rate));
+            (before + before / 4).min(self.safe.max(before + PARTS))
+        } else {
+            before - before / 64
+        }
+        .clamp(LEAST * PARTS, MOST * PARTS);
+        self.safe = (self.safe + PARTS).clamp(LEAST * PARTS, MOST * PARTS);
+        self.measure_again(now);
+    }
+
+    /// Queues a peer that may get more credit.
+    pub(super) fn queue(&mut self, peer: PeerId, of: &mut SessionBudget) {
+        of.is_queued = true;
+        self.queues[of.class()].push_back(peer);
+    }
+
+    /// Takes the next peer out of the queues: one with a short transfer, or sometimes another.
+    pub(super) fn next(&mut self) -> Option<PeerId> {
+        let classes = self.queues.len();
+        self.turn = (self.turn + 1) % (TURNS * u32::from(LONG + 1));
+        let is_short = !self.turn.is_multiple_of(TURNS);
+        let first = if is_short { 0 } else { (self.turn / TURNS) as usize };
+        let filled = |class: &usize| !self.queues[class % classes].is_empty();
+        let class = (first..first + classes).find(filled)?;
+        self.queues[class % classes].pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget in use, and the next moments of it.
+    fn measure(budget: &mut Budget, times: u64, each: impl Fn(&mut Budget)) {
+        budget.wanting = 2;
+        budget.ration(Instant(0));
+        for _ in 0..times {
+            budget.frames = RATE_FRAMES;
+            each(budget);
+            budget.measure(budget.began.after(RATE_TIME));
+        }
+    }
+
+    #[test]
+    fn only_frames_missing_from_several_peers_reduce_the_budget() {
+        let (mut one, mut both) = (Budget::new(), Budget::new());
+        (one.limit, both.limit) = (100 * PARTS, 100 * PARTS);
+        let lose = |budget: &mut Budget, of: &mut SessionBudget| {
+            budget.note_missing(of, true);
+            budget.note_missing(of, false);
+        };
+        measure(&mut one, 1, |budget| {
+            let mut lossy = SessionBudget::default();
+            (0..100).for_each(|_| lose(budget, &mut lossy));
+        });
+        assert_eq!(one.limit(), 98, "a little less, as always");
+        measure(&mut both, 1, |budget| {
+            let mut lossy = [SessionBudget::default(); 2];
+            lossy.iter_mut().for_each(|of| lose(budget, of));
+        });
+        assert_eq!(both.limit(), 70);
+    }
+
+    #[test]
+    fn a_small_budget_falls_slowly_too_and_a_larger_one_is_tried() {
+        let mut budget = Budget::new();
+        measure(&mut budget, 10, |_| {});
+        assert!((13..16).contains(&budget.limit()), "{}", budget.limit());
+        measure(&mut budget, 1_000, |budget| budget.used_up = true);
+        assert!(budget.limit() <= LEAST + 2, "no rate is gained: {}", budget.limit());
+        // The rate grows with the budget up to 64 frames.
+        for _ in 0..2_000 {
+            budget.frames = RATE_FRAMES * u64::from(budget.limit().min(64));
+            budget.used_up = true;
+            budget.measure(budget.began.after(RATE_TIME));
+        }
+        assert!((56..=90).contains(&budget.limit()), "{}", budget.limit());
+    }
+
+    #[test]
+    fn every_class_gets_turns() {
+        let mut budget = Budget::new();
+        let mut of =
+            [1, 3, 7].map(|demand| SessionBudget { demand, said: 9, ..Default::default() });
+        let mut turns = [0; 3];
+        for n in 0..3 {
+            budget.queue(PeerId(n), &mut of[n as usize]);
+        }
+        for _ in 0..1_280 {
+            let peer = budget.next().unwrap();
+            turns[peer.0 as usize] += 1;
+            budget.queue(peer, &mut of[peer.0 as usize]);
+        }
+        assert!(turns[0] > 1_200 && turns[1] >= 20 && turns[2] >= 20, "{turns:?}");
+        let liar = SessionBudget { demand: 1, said: 1, given: 64, ..Default::default() };
+        assert_eq!(liar.class(), usize::from(LONG));
+    }
+}

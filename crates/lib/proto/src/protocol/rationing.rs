@@ -1,0 +1,208 @@
+//! Credit for several senders: what their frames change in the [budget](super::budget), and who
+//! gets credit from it (`PROTOCOL.md` 6.5 to 6.9).
+
+use super::Protocol;
+use crate::PeerId;
+use crate::session::Session;
+use gigae_wire::{Epoch, Flags, Header, Kind};
+
+impl<T, R> Session<T, R> {
+    /// What a header says of this end's demand, and whether the peer should wait.
+    #[cold]
+    pub(super) fn credit_flags(&mut self, is_rationed: bool) -> Flags {
+        let demand = self.send.as_ref().map_or(0, |send| send.demand());
+        self.budget.told = demand;
+        let waits = is_rationed && self.budget.demand > 0;
+        if waits { Flags::WAIT } else { Flags::NONE }.with_demand(demand)
+    }
+}
+
+/// # Credit for several senders
+impl<T, R> Protocol<T, R> {
+    /// This end is stopped. The peer learns at once that it wants more, unless it knows.
+    #[cold]
+    pub(super) fn say_demand(&mut self, peer: PeerId) {
+        let session = &mut self.sessions[peer.0 as usize];
+        if session.budget.told == 0
+            && let Some(receive) = &mut session.receive
+        {
+            receive.ask();
+            self.enqueue(peer);
+        }
+    }
+
+    /// A frame has come from a peer: what it wants, and what credit it has.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn demanded(&mut self, peer: PeerId, header: &Header, is_data: bool) {
+        let session = &mut self.sessions[peer.0 as usize];
+        if !session.is_up() {
+            return;
+        }
+        session.set_told_to_wait(header.flags.has(Flags::WAIT));
+        let Some(receive) = &session.receive else { return };
+        let mut demand = header.flags.demand();
+        // One that never says its demand asks when it is stopped.
+        let asks = header.kind == Kind::Ack && header.flags.has(Flags::ASK);
+        if demand == 0 && asks && !header.seq.is_before(receive.granted()) {
+            demand = 1;
+        }
+        let of = &mut session.budget;
+        self.budget.note_missing(of, receive.is_missing());
+        let is_rationed = self.budget.is_rationed();
+        if is_rationed && is_data {
+            self.budget.count_frame();
+        }
+        let before = std::mem::replace(&mut of.demand, demand);
+        if demand == 0 && before == 0 {
+            return;
+        }
+        (of.said, of.given) = match demand {
+            0 => (0, 0),
+            _ => (of.said.max(demand), of.given),
+        };
+        // A lone sender always has enough, unless its receiver's program is slow.
+        let has_enough = receive.outstanding() >= receive.window() / 2;
+        if !is_rationed && demand == before && of.wants && has_enough {
+            return;
+        }
+        self.update(peer);
+        self.want(peer);
+        self.grant();
+    }
+
+    /// A session ends: nothing of it counts any more.
+    pub(super) fn leave_budget(&mut self, peer: PeerId) {
+        if !self.config.shared_credit {
+            return;
+        }
+        let of = &mut self.sessions[peer.0 as usize].budget;
+        self.budget.wanting -= u32::from(of.wants);
+        self.budget.outstanding -= of.counted;
+        of.end();
+        self.budget.ration(self.now);
+        self.grant();
+    }
+
+    /// Counts what a peer has and wants.
+    fn update(&mut self, peer: PeerId) {
+        let session = &mut self.sessions[peer.0 as usize];
+        let (budget, of) = (&mut self.budget, &mut session.budget);
+        let Some(receive) = &session.receive else { return };
+        if receive.highest() != of.used_to {
+            of.used_to = receive.highest();
+            of.is_idle = false;
+        }
+        let outstanding = receive.outstanding();
+        let counts = of.demand > 0 && !of.is_idle;
+        // One whose frames the program does not take has nothing to wait for here.
+        let wants = counts && (outstanding > 0 || receive.has_room());
+        let credit = if counts { outstanding } else { 0 };
+        let before = std::mem::replace(&mut of.counted, credit);
+        budget.outstanding = budget.outstanding - before + credit;
+        let before = std::mem::replace(&mut of.wants, wants);
+        budget.wanting = budget.wanting + u32::from(wants) - u32::from(before);
+        if credit > 0 && !of.is_watched {
+            (of.is_watched, of.mark) = (true, Some(receive.granted()));
+            budget.watch(peer, self.now);
+        }
+        budget.ration(self.now);
+    }
+
+    /// Queues a peer that may get more credit.
+    fn want(&mut self, peer: PeerId) {
+        let session = &mut self.sessions[peer.0 as usize];
+        let of = &mut session.budget;
+        let Some(receive) = session.receive.as_ref().filter(|_| of.wants && !of.is_queued) else {
+            return;
+        };
+        let is_rationed = self.budget.is_rationed();
+        let may_get = match is_rationed {
+            true => self.budget.may_get(of),
+            false => of.counted < (receive.window() / 2).max(1),
+        };
+        if may_get && receive.has_room() {
+            self.budget.queue(peer, of);
+        }
+    }
+
+    /// Gives credit as far as the budget allows.
+    fn grant(&mut self) {
+        loop {
+            let is_rationed = self.budget.is_rationed();
+            let frames = if is_rationed { self.budget.grant() } else { Some(0) };
+            let Some(frames) = frames else { return };
+            let Some(peer) = self.budget.next() else { return };
+            let session = &mut self.sessions[peer.0 as usize];
+            let of = &mut session.budget;
+            of.is_queued = false;
+            let Some(receive) = session.receive.as_mut().filter(|_| of.wants) else { continue };
+            let given = if is_rationed {
+                receive.grant(frames.min(self.budget.most(of).saturating_sub(of.counted)))
+            } else {
+                receive.grant_all()
+            };
+            of.given = of.given.saturating_add(given);
+            self.update(peer);
+            if given > 0 {
+                self.want(peer);
+                self.touch(peer);
+                self.enqueue(peer);
+            }
+            // Else there is no room, or it has enough. It comes back with its next frame, or when
+            // the program gives one back.
+        }
+    }
+
+    /// The application is done with a message.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn release_shared(&mut self, most: u32, peer: PeerId, epoch: Epoch) {
+        let session = &mut self.sessions[peer.0 as usize];
+        let demand = session.budget.demand;
+        let Some(receive) = session.receive.as_mut().filter(|_| session.local == epoch) else {
+            return;
+        };
+        let unasked = if demand > 0 { 0 } else { self.budget.unasked() };
+        let rationed = self.budget.is_rationed().then_some(unasked);
+        let change = receive.release_shared(most, rationed);
+        self.shares.granted = self.shares.granted.wrapping_add_signed(change);
+        if receive.is_due(false) {
+            self.enqueue(peer);
+        }
+        if demand > 0 {
+            // There may be room for more now.
+            self.update(peer);
+            self.want(peer);
+            self.grant();
+        }
+    }
+
+    /// The clock was read while credit is rationed. What peers have not used for long does not
+    /// count any more.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn advance_budget(&mut self) {
+        self.budget.advance(self.now);
+        while self.budget.is_rationed()
+            && let Some(peer) = self.budget.overdue(self.now)
+        {
+            let session = &mut self.sessions[peer.0 as usize];
+            let of = &mut session.budget;
+            of.is_watched = false;
+            let mark = of.mark.take();
+            if let (Some(mark), Some(receive)) = (mark, &mut session.receive) {
+                let is_used = !receive.highest().is_before(mark);
+                of.reconsider(is_used);
+                // Perhaps the acknowledgement that gave it was lost.
+                if of.is_idle {
+                    receive.ask();
+                    self.enqueue(peer);
+                }
+            }
+            self.update(peer);
+            self.want(peer);
+        }
+        self.grant();
+    }
+}

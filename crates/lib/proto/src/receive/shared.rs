@@ -1,0 +1,89 @@
+//! Credit that is less than there is room for, because several senders want more than the link
+//! carries (`PROTOCOL.md` 6.5 to 6.9).
+
+use super::ReceiveWindow;
+use gigae_wire::SeqNo;
+
+impl<R> ReceiveWindow<R> {
+    /// [`release`](Self::release) with shared credit. While it is rationed, the sender gets credit
+    /// for `rationed` frames from the next one on, beside what it [is granted](Self::grant), and
+    /// the window does not grow.
+    pub(crate) fn release_shared(&mut self, most: u32, rationed: Option<u32>) -> i32 {
+        self.held = self.held.saturating_sub(1);
+        let (before, room_before) = (self.window, self.window());
+        let left = self.advertised.ahead_of(self.next).max(0).cast_unsigned();
+        let used = self.patient || self.wanted > 0 || left < before - before / 2;
+        self.wanted = self.wanted.saturating_sub(1);
+        self.window = (before + u32::from(used && rationed.is_none())).min(most);
+        self.least = self.least.min(most);
+        let edge = SeqNo(self.next.0.wrapping_sub(self.held));
+        if self.room.is_before(edge + self.window()) {
+            self.room = edge + self.window();
+        }
+        self.raise(rationed.map_or(edge + self.window, |frames| self.next + frames));
+        self.go();
+        self.window().cast_signed() - room_before.cast_signed()
+    }
+
+    /// GO: the peer is stopped, or soon will be, because it does not know of its credit.
+    fn go(&mut self) {
+        let unadvertised = self.granted.ahead_of(self.advertised).cast_unsigned();
+        let left = self.advertised.ahead_of(self.next);
+        let soon = unadvertised >= self.window / 2 && left <= (self.window / 4).cast_signed();
+        self.urgent |= unadvertised > 0 && (left <= 0 || soon);
+    }
+
+    /// Gives credit up to a number, as far as there is room.
+    fn raise(&mut self, to: SeqNo) {
+        let to = if self.room.is_before(to) { self.room } else { to };
+        if self.granted.is_before(to) {
+            self.granted = to;
+        }
+        if self.limit.is_before(self.granted) {
+            self.limit = self.granted;
+        }
+    }
+
+    /// Gives credit for so many frames more, as far as there is room, and an acknowledgement says
+    /// so at once. Returns how many.
+    pub(crate) fn grant(&mut self, frames: u32) -> u32 {
+        let before = self.granted;
+        self.raise(before + frames);
+        let given = self.granted.ahead_of(before).cast_unsigned();
+        self.urgent |= given > 0;
+        given
+    }
+
+    /// Gives credit for all that there is room for. Returns for how many frames more.
+    pub(crate) fn grant_all(&mut self) -> u32 {
+        let before = self.granted;
+        self.raise(self.room);
+        self.go();
+        self.granted.ahead_of(before).cast_unsigned()
+    }
+
+    /// First number for which no credit was given.
+    pub(crate) fn granted(&self) -> SeqNo {
+        self.granted
+    }
+
+    /// Whether there is room for more than there is credit for.
+    pub(crate) fn has_room(&self) -> bool {
+        self.granted.is_before(self.room)
+    }
+
+    /// One past the highest number received.
+    pub(crate) fn highest(&self) -> SeqNo {
+        self.highest
+    }
+
+    /// Frames for which the sender has credit, and of which none has arrived, nor any behind it.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.granted.ahead_of(self.highest).max(0).cast_unsigned()
+    }
+
+    /// Whether a frame is missing that is probably lost.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.gap && !self.patient
+    }
+}
