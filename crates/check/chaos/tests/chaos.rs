@@ -52,6 +52,7 @@ fn no_deadline_is_taken_from_the_wall_clock() {
         "check/chaos/src/worker.rs",
         "check/chaos/tests/chaos.rs",
         "cli/src/capture.rs",
+        "cli/tests/mount/changing.rs",
         "cli/tests/mount/ends.rs",
         "cli/tests/mount/reading.rs",
         "cli/tests/mount/writing.rs",
