@@ -147,8 +147,13 @@ fn by_gigae<'a>(fabric: &Fabric, senders: u16, shared: &'a Shared) -> ExampleRes
                 match end.try_send(peer, &[1; LEN]) {
                     Ok(()) => {}
                     Err(TrySendError::WouldBlock(())) => {
-                        end.recv_timeout(LOOK)?;
+                        let waited = end.recv_timeout(LOOK);
+                        if !shared.is_over() {
+                            waited?;
+                        }
                     }
+                    // The receiver may have stopped first.
+                    Err(_) if shared.is_over() => break,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -161,10 +166,17 @@ fn by_gigae<'a>(fabric: &Fabric, senders: u16, shared: &'a Shared) -> ExampleRes
         let mut trips = Vec::new();
         while !shared.is_over() {
             let began = Instant::now();
-            asker.send(peer, &[2; 8])?;
-            while asker.recv_timeout(LOOK)?.is_none() {
+            match asker.send(peer, &[2; 8]) {
+                Err(_) if shared.is_over() => break,
+                sent => sent?,
+            }
+            loop {
+                let answer = asker.recv_timeout(LOOK);
                 if shared.is_over() {
                     return Ok(trips);
+                }
+                if answer?.is_some() {
+                    break;
                 }
             }
             trips.push((began, began.elapsed().as_secs_f64() * 1e6));
@@ -181,7 +193,10 @@ fn by_gigae<'a>(fabric: &Fabric, senders: u16, shared: &'a Shared) -> ExampleRes
                 None => {
                     let peer = message.from();
                     drop(message);
-                    receiver.send(peer, &[3; 8])?;
+                    match receiver.send(peer, &[3; 8]) {
+                        Err(_) if shared.is_over() => break,
+                        sent => sent?,
+                    }
                 }
             }
         }
