@@ -17,7 +17,7 @@ const TITLE: &str = "Soak report: file services";
 const METHOD: &[&str] = &[
     "The servers run in one node of a virtual network, all at once. Each service has files of its own, and one turn after the other. In a turn, one client or several at once fetch a file or a tree of small files, or one client sends a file. A seed decides which. Each turn has new connections. The rate is bounded.",
     "After each turn, a SHA-256 hash compares every copy with its file. Only then it counts.",
-    "These are deviations: a copy that differs, a client or a server that fails, and a client that needs more than a minute and the time for half a megabyte per second. Each server ends after an hour and starts again.",
+    "These are deviations: a copy that differs, a client or a server that fails, and a client that needs more than a minute, a second for each file, and the time for half a megabyte per second. Each server ends after an hour and starts again.",
     "State and report are written every minute.",
 ];
 
