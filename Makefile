@@ -167,6 +167,7 @@ test:
 	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
 	@tools/need $(SERVICES_files) $(SERVICES_nfs) $(SERVICES_nfs-mount)
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
+	@tools/need slurmctld=slurmctld slurmd=slurmd munged=munge srun=slurm-client pgrep=procps
 	@$(MPI_HEADERS)
 	@python3 -c 'import venv, ensurepip' 2>/dev/null || tools/need ensurepip=python3-venv
 	@tools/need-rust

@@ -3,14 +3,16 @@
 //! Exit codes: 0 done; 1 an error, said in one line on standard error; 2 wrong arguments; 130
 //! interrupted (Ctrl-C), with nothing left behind.
 
+use crate::cluster::{self, ClusterWait};
 use crate::outcome::{CommandError, EXIT_CODES, finish, say};
-use crate::peer::{cluster, host_of, interface};
+use crate::peer::{self, host_of, interface};
 use crate::remember::{self, remember};
 use crate::terminal::{Bar, emphasised};
 use crate::tui::{self, View};
 use crate::tuning;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use gigae_eval_cluster::ClusterResults;
 use gigae_eval_measure::environment;
 use gigae_eval_model::number::hundredths;
 use gigae_eval_model::plan::{CellFilter, Plan, SHIPPED, shell_word};
@@ -55,14 +57,26 @@ pub struct EvalArgs {
     pub list: bool,
     /// Measure the path to this machine, on which 'gigae serve' runs. Give an address, a host name
     /// or, with a cluster file, the name of a node
-    #[arg(long, value_name = "HOST[:PORT]")]
+    #[arg(long, value_name = "HOST[:PORT]", group = "others")]
     pub peer: Option<String>,
+    /// Measure a whole cluster: every process of a job of 'mpirun', 'mpiexec' or 'srun', one on
+    /// each host, has this option. The processes measure all pairs of hosts, both halves at once,
+    /// and many to one, with gigae and with TCP. Without --nic and a cluster file, the only
+    /// interface with an address is measured
+    #[arg(long, group = "others", conflicts_with_all = ["plan", "only", "list", "runs", "repeat", "with", "tui", "remember", "render"])]
+    pub cluster_run: bool,
+    /// Seconds of each measurement of a cluster, after a warm-up of a quarter of that
+    #[arg(long, value_name = "N", default_value_t = 0.2, value_parser = seconds, requires = "cluster_run")]
+    pub seconds: f64,
+    /// How the ends of a cluster's measurements wait
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = ClusterWait::Sleep, requires = "cluster_run")]
+    pub wait: ClusterWait,
     /// This machine's interface towards the peer, or a comma-separated list of interfaces that
     /// gigae uses as one [default: the cluster file's]
-    #[arg(long, value_name = "IFACE[,IFACE...]", requires = "peer")]
+    #[arg(long, value_name = "IFACE[,IFACE...]", requires = "others")]
     pub nic: Option<String>,
     /// Cluster file [default without --nic: $GIGAE_CLUSTER, else /etc/gigae/cluster.toml]
-    #[arg(long, value_name = "FILE", requires = "peer")]
+    #[arg(long, value_name = "FILE", requires = "others")]
     pub cluster: Option<PathBuf>,
     /// File with the key that both machines share, from 'gigae key' [default: /etc/gigae/key]
     #[arg(long, value_name = "FILE", requires = "peer")]
@@ -106,10 +120,18 @@ pub struct EvalArgs {
     pub render: Option<PathBuf>,
 }
 
+/// Seconds of a measurement: as many as find something, and few enough for many pairs.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.01..=60.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give a number from 0.01 to 60".into()),
+    }
+}
+
 impl EvalArgs {
     /// Whether this measures on a virtual network.
     pub fn sets_up_fabric(&self) -> bool {
-        self.peer.is_none() && self.render.is_none() && !self.list
+        self.peer.is_none() && !self.cluster_run && self.render.is_none() && !self.list
     }
 }
 
@@ -127,6 +149,9 @@ fn try_eval(
     if args.list {
         return say(&list());
     }
+    if args.cluster_run {
+        return cluster::measure(args, interrupted);
+    }
     if args.tui {
         tui::ready()?;
     }
@@ -139,6 +164,13 @@ fn try_eval(
                     file.display()
                 ))
             })?;
+            if ClusterResults::is_one(&text) {
+                let results = ClusterResults::parse(&text).map_err(|error| {
+                    let file = file.display();
+                    CommandError::Error(format!("'{file}' is no results of a cluster: {error}"))
+                })?;
+                return cluster::write(args, &results);
+            }
             Results::parse(&text).map_err(|error| {
                 CommandError::Error(format!("'{}' is not a results.json: {error}", file.display()))
             })?
@@ -240,7 +272,7 @@ fn measure(
     let peer = match &args.peer {
         Some(host) => {
             let key = Key::read(args.key.as_deref().unwrap_or(KEY_FILE.as_ref()))?;
-            let cluster = cluster(args.cluster.as_deref(), args.nic.as_deref())?;
+            let cluster = peer::cluster(args.cluster.as_deref(), args.nic.as_deref())?;
             let host = match &cluster {
                 Some(cluster) => host_of(host, cluster)?,
                 None => host.clone(),

@@ -3,6 +3,7 @@
 
 pub mod broker;
 pub mod capture;
+mod cluster;
 pub mod compare;
 pub mod cp;
 pub mod discover;

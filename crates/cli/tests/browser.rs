@@ -6,6 +6,7 @@
 
 mod program;
 
+use gigae_eval_cluster::results::testing::synthetic;
 use gigae_eval_model::results::Results;
 use gigae_eval_report::html;
 use gigae_eval_soak::{report, state::SoakState};
@@ -132,6 +133,7 @@ fn pages_of_saved_results_are_easy_to_use(browser: &Path) {
             ("first", html::page(&gigae_eval_model::testing::first())),
             ("second", html::page(&gigae_eval_model::testing::second())),
             ("soak", report::html(&soak)),
+            ("cluster", gigae_eval_cluster::report::html(&synthetic(12))),
         ],
     );
 }

@@ -12,6 +12,7 @@ pub mod bench;
 pub mod hosts;
 pub mod own;
 pub mod report;
+pub mod slurm;
 pub mod speedup;
 pub mod vendor;
 

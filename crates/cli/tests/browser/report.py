@@ -89,7 +89,12 @@ class Report(unittest.TestCase):
     def test_a_line_is_hidden_in_all_figures_and_axes_stay(self, page):
         before = page.evaluate(DRAWN)
         buttons = page.locator(".legend li[data-line] button")
-        self.assertGreater(buttons.count(), 0)
+        # Maps have no lines.
+        charts = page.locator(".plot").count()
+        self.assertEqual(buttons.count() > 0, charts > 0)
+        if charts == 0:
+            self.assertGreater(page.locator(".heat canvas").count(), 0)
+            return
         button = buttons.first
         name = button.inner_text()
         self.assertTrue(all(page.evaluate(SEEN, name)))
@@ -253,12 +258,31 @@ class Report(unittest.TestCase):
         )
 
     @on_every_page()
+    def test_a_map_is_drawn_and_says_its_pairs(self, page):
+        maps = page.locator(".heat canvas")
+        self.assertEqual(maps.count(), 4 if page.url.endswith("cluster.html") else 0)
+        for at in range(maps.count()):
+            drawn = maps.nth(at).evaluate(
+                """canvas => new Set(new Uint32Array(
+                    canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer)).size"""
+            )
+            # The diagonal, and figures that differ.
+            self.assertGreater(drawn, 3)
+            maps.nth(at).focus()
+            page.keyboard.press("ArrowRight")
+            said = maps.nth(at).locator("xpath=../p[contains(@class, 'at')]")
+            self.assertRegex(said.inner_text(), r"^h1 to h3: [0-9.e+]+ (us|MB/s)$")
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("ArrowDown")
+            self.assertEqual(said.inner_text(), "h3 to h3: none")
+
+    @on_every_page()
     def test_paper_has_everything_and_no_buttons(self, page):
         figures = page.locator("figure").count()
         folded = page.eval_on_selector_all(FOLDED, "all => all.map(e => e.firstChild.textContent)")
         page.emulate_media(media="print")
         self.assertEqual(page.locator("button.small:visible").count(), 0)
-        cuts = page.eval_on_selector_all(".plot", "all => all.map(e => getComputedStyle(e).breakInside)")
+        cuts = page.eval_on_selector_all(".plot, .heat canvas", "all => all.map(e => getComputedStyle(e).breakInside)")
         self.assertEqual(cuts, ["avoid"] * figures)
         file = pathlib.Path(sys.argv[2]).parent / "printed.pdf"
         page.pdf(path=file, format="A4", prefer_css_page_size=True)

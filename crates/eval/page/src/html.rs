@@ -13,11 +13,21 @@ const SCRIPT: &str = include_str!("script.js");
 
 /// A whole page. Control characters from the results become U+FFFD.
 pub fn document(title: &str, content: &Markup) -> String {
-    // The browser itself keeps the page from fetching anything and from running what is not its
-    // script.
+    page(title, content, &[SCRIPT])
+}
+
+/// The same with a script of our own beside that of every page.
+pub fn document_with(title: &str, content: &Markup, script: &'static str) -> String {
+    page(title, content, &[SCRIPT, script])
+}
+
+fn page(title: &str, content: &Markup, scripts: &[&'static str]) -> String {
+    // The browser itself keeps the page from fetching anything and from running what is not one of
+    // its scripts.
+    let hash = |script: &&str| format!("'sha256-{}'", BASE64.encode(&Sha256::digest(script)));
     let policy = format!(
-        "default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
-        BASE64.encode(&Sha256::digest(SCRIPT))
+        "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+        scripts.iter().map(hash).collect::<Vec<_>>().join(" ")
     );
     let page = html! {
         (PreEscaped("<!doctype html>\n"))
@@ -34,7 +44,7 @@ pub fn document(title: &str, content: &Markup) -> String {
             body {
                 a.skip href="#main" { "Skip to the report" }
                 main id="main" tabindex="-1" { (content) }
-                script { (PreEscaped(SCRIPT)) }
+                @for script in scripts { script { (PreEscaped(script)) } }
             }
         }
         "\n"

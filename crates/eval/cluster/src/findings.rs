@@ -1,0 +1,389 @@
+//! Which host, link or switch port is slow, in sentences. All of it follows from the figures of
+//! pairs alone.
+//!
+//! A pair is *slow* if its figure is worse than that of a good pair by more than [`FACTOR`]. A good
+//! pair is one at the [`GOOD`] quantile: so a slow part of the cluster does not become the rule,
+//! and one lucky pair does not, either.
+//!
+//! | slow are | sentence names |
+//! |---|---|
+//! | all pairs of a host, both ways | the host |
+//! | all pairs of a host, one way | its cable or switch port |
+//! | the pairs between two groups, and none within them | the switch or uplink between them |
+//! | the pairs within a group | the switch that they share |
+//! | a pair alone | the pair |
+
+use crate::results::ClusterResults;
+use crate::rounds;
+use gigae_eval_model::number::short;
+
+/// A figure that is worse by this factor is slow. Repetitions of one pair differ by less on a
+/// network that carries nothing else.
+pub const FACTOR: f64 = 1.5;
+
+/// A round trip that is longer by less than this, in microseconds, is not slow.
+const LEAST_US: f64 = 2.0;
+
+/// Which of all pairs is a good one: this share of them are at least as good.
+const GOOD: f64 = 0.1;
+
+/// A host with this share of slow pairs is slow.
+const MOST_PAIRS: f64 = 0.8;
+
+/// Pairs within a group that must be slow for the group to be.
+const DENSE: f64 = 0.8;
+
+/// Fewest hosts of a slow group: two are a pair.
+const GROUP: usize = 3;
+
+/// Pairs that are named one by one, and names of a group.
+const MOST_NAMED: usize = 8;
+
+/// What a figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    Trip,
+    Rate,
+}
+
+/// A table of which pairs are slow: from, to.
+struct Slow {
+    hosts: usize,
+    cells: Vec<Cell>,
+    good: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cell {
+    /// Not measured.
+    Unknown,
+    Fine,
+    /// By this factor worse than a good one.
+    Slow(f64),
+}
+
+impl Slow {
+    /// `None` if there are too few figures to say what is good.
+    fn of(
+        hosts: usize,
+        measure: Measure,
+        figure: impl Fn(usize, usize) -> Option<f64>,
+    ) -> Option<Self> {
+        let pairs = || (0..hosts).flat_map(|a| (0..hosts).map(move |b| (a, b)));
+        let value = |(a, b): (usize, usize)| if a == b { None } else { figure(a, b) };
+        let mut all: Vec<f64> = pairs().filter_map(value).collect();
+        if hosts < 3 || all.is_empty() {
+            return None;
+        }
+        all.sort_by(f64::total_cmp);
+        if measure == Measure::Rate {
+            all.reverse();
+        }
+        let good = all[((all.len() - 1) as f64 * GOOD) as usize];
+        let cell = |pair| match value(pair) {
+            None => Cell::Unknown,
+            Some(value) => {
+                let worse = match measure {
+                    Measure::Trip if value < good + LEAST_US => 1.0,
+                    Measure::Trip => value / good.max(f64::MIN_POSITIVE),
+                    Measure::Rate => good / value.max(f64::MIN_POSITIVE),
+                };
+                if worse > FACTOR { Cell::Slow(worse) } else { Cell::Fine }
+            }
+        };
+        Some(Self { hosts, cells: pairs().map(cell).collect(), good })
+    }
+
+    fn at(&self, from: usize, to: usize) -> Cell {
+        self.cells[from * self.hosts + to]
+    }
+
+    fn is_slow(&self, from: usize, to: usize) -> bool {
+        matches!(self.at(from, to), Cell::Slow(_))
+    }
+
+    fn any_way(&self, a: usize, b: usize) -> bool {
+        self.is_slow(a, b) || self.is_slow(b, a)
+    }
+
+    /// Whether a pair is fine at least one way.
+    fn is_fine(&self, a: usize, b: usize) -> bool {
+        self.at(a, b) == Cell::Fine || self.at(b, a) == Cell::Fine
+    }
+
+    /// The share of a host's pairs with these others that are slow, one way.
+    fn share(&self, host: usize, others: &[usize], sends: bool) -> f64 {
+        let cells = others
+            .iter()
+            .filter(|other| **other != host)
+            .map(|&other| if sends { self.at(host, other) } else { self.at(other, host) });
+        let known: Vec<Cell> = cells.filter(|cell| *cell != Cell::Unknown).collect();
+        let slow = known.iter().filter(|cell| matches!(cell, Cell::Slow(_))).count();
+        if known.is_empty() { 0.0 } else { slow as f64 / known.len() as f64 }
+    }
+
+    /// The typical factor of the slow ones among these.
+    fn factor(&self, pairs: impl Iterator<Item = (usize, usize)>) -> f64 {
+        let factor = |(a, b)| match self.at(a, b) {
+            Cell::Slow(factor) => Some(factor),
+            _ => None,
+        };
+        let mut all: Vec<f64> = pairs.filter_map(factor).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied().unwrap_or(1.0)
+    }
+
+    /// Groups of hosts that reach each other without a slow pair, over others or not; the largest
+    /// first.
+    fn parts(&self, hosts: &[usize]) -> Vec<Vec<usize>> {
+        self.connected(hosts, |a, b| self.is_fine(a, b))
+    }
+
+    fn connected(&self, hosts: &[usize], joined: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
+        let mut left: Vec<usize> = hosts.to_vec();
+        let mut parts = Vec::new();
+        while let Some(first) = left.first().copied() {
+            left.remove(0);
+            let mut part = vec![first];
+            let mut next = 0;
+            while next < part.len() {
+                let at = part[next];
+                let (found, rest) = left.iter().partition(|&&other| joined(at, other));
+                part.extend::<Vec<usize>>(found);
+                left = rest;
+                next += 1;
+            }
+            part.sort_unstable();
+            parts.push(part);
+        }
+        parts.sort_by_key(|part| std::cmp::Reverse(part.len()));
+        parts
+    }
+}
+
+/// Every ordered pair of two groups, both ways.
+fn between(one: &[usize], other: &[usize]) -> Vec<(usize, usize)> {
+    let there = one.iter().flat_map(|&a| other.iter().map(move |&b| (a, b)));
+    there.flat_map(|(a, b)| [(a, b), (b, a)]).filter(|(a, b)| a != b).collect()
+}
+
+/// What is slow, in sentences; a sentence that nothing is, if that is so.
+pub fn findings(results: &ClusterResults) -> Vec<String> {
+    let hosts = results.hosts.len();
+    let mut sentences = Vec::new();
+    if results.machines < hosts {
+        sentences.push(format!(
+            "These {hosts} hosts are namespaces on {} machine(s). Hosts of one machine share its processors, so the differences below may be of the machine and not of the network.",
+            results.machines
+        ));
+    }
+    for one in &results.transports {
+        let trips = Slow::of(hosts, Measure::Trip, |a, b| one.trip(hosts, a, b));
+        let rates = Slow::of(hosts, Measure::Rate, |a, b| one.rate(hosts, a, b));
+        let title = gigae_eval_model::transport::by_name(&one.name).map_or("", |one| one.title);
+        for (measure, slow) in [(Measure::Trip, trips), (Measure::Rate, rates)] {
+            match slow {
+                Some(slow) => {
+                    let said = Words { results, title, measure, slow: &slow }.sentences();
+                    sentences.extend(said);
+                }
+                None if hosts < 3 => {}
+                None => {
+                    let what = if measure == Measure::Trip { "round trip" } else { "stream" };
+                    sentences.push(format!("{title}: no {what} could be measured."));
+                }
+            }
+        }
+    }
+    if results.failed > 0 {
+        let first = results.failures.first();
+        let first = first.map_or_else(String::new, |one| {
+            format!("; the first: {} from {} to {}: {}", one.what, one.from, one.to, one.reason)
+        });
+        sentences.push(format!("{} measurements failed{first}.", results.failed));
+    }
+    if hosts < 3 {
+        sentences.push("Two hosts have one pair, so there is nothing to compare it with.".into());
+    }
+    if sentences.len() == usize::from(results.machines < hosts) {
+        sentences.push(format!(
+            "No host, link or switch port is slow: no pair is worse than a good one by a factor of more than {FACTOR}."
+        ));
+    }
+    sentences
+}
+
+/// Sentences about one figure.
+struct Words<'a> {
+    results: &'a ClusterResults,
+    title: &'a str,
+    measure: Measure,
+    slow: &'a Slow,
+}
+
+impl Words<'_> {
+    fn name(&self, host: usize) -> &str {
+        &self.results.hosts[host].name
+    }
+
+    fn names(&self, hosts: &[usize]) -> String {
+        let mut names: Vec<&str> =
+            hosts.iter().take(MOST_NAMED).map(|&host| self.name(host)).collect();
+        let more = hosts.len().saturating_sub(MOST_NAMED);
+        let last = match more {
+            0 => names.pop().unwrap_or_default().to_owned(),
+            more => format!("{more} more"),
+        };
+        if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
+    }
+
+    /// How bad it is.
+    fn worse(&self, pairs: impl Iterator<Item = (usize, usize)>) -> String {
+        let (factor, good) = (self.slow.factor(pairs), self.slow.good);
+        let [factor, good] = [short(factor), short(good)];
+        match self.measure {
+            Measure::Trip => {
+                format!("a round trip takes {factor} times as long as the {good} us of a good pair")
+            }
+            Measure::Rate => {
+                format!("a stream carries 1/{factor} of the {good} MB/s of a good pair")
+            }
+        }
+    }
+
+    fn sentences(&self) -> Vec<String> {
+        let slow = self.slow;
+        let all: Vec<usize> = (0..slow.hosts).collect();
+        let mut said = Vec::new();
+        let parts = slow.parts(&all);
+        let (main, others) =
+            parts.split_first().map_or((&all[..], &[][..]), |(main, others)| (&main[..], others));
+        for part in others {
+            let rest: Vec<usize> =
+                all.iter().copied().filter(|host| !part.contains(host)).collect();
+            // A host of which nothing was measured is not slow; its failures are said.
+            let pairs = between(part, &rest);
+            if !pairs.iter().any(|&(a, b)| slow.is_slow(a, b)) {
+                continue;
+            }
+            let worse = self.worse(pairs.into_iter());
+            said.push(match part[..] {
+                [host] => format!(
+                    "{}: {} is slow with every other host: {worse}. Look at the host itself, its cable and its switch port.",
+                    self.title, self.name(host)
+                ),
+                _ => format!(
+                    "{}: the {} hosts {} are slow with all others, but not among themselves: {worse}. Look at the switch or uplink between them and the others.",
+                    self.title, part.len(), self.names(part)
+                ),
+            });
+        }
+        self.one_way(main, &mut said);
+        said
+    }
+
+    /// Hosts of a part of which all pairs are slow one way, and what remains.
+    fn one_way(&self, main: &[usize], said: &mut Vec<String>) {
+        let slow = self.slow;
+        let mut rest = main.to_vec();
+        if main.len() >= 3 {
+            for &host in main {
+                let [out, into] = [true, false].map(|sends| slow.share(host, main, sends));
+                let (out, into) = (out >= MOST_PAIRS, into >= MOST_PAIRS);
+                if !out && !into {
+                    continue;
+                }
+                let way = match (out, into) {
+                    (true, true) => "with nearly every other host",
+                    (true, false) => "in what it sends, but not in what it receives",
+                    _ => "in what it receives, but not in what it sends",
+                };
+                let pairs = main
+                    .iter()
+                    .filter(|other| **other != host)
+                    .map(|&other| if out { (host, other) } else { (other, host) });
+                let look = if out && into {
+                    "the host itself, its cable and its switch port"
+                } else {
+                    "its cable and its switch port"
+                };
+                said.push(format!(
+                    "{}: {} is slow {way}: {}. Look at {look}.",
+                    self.title,
+                    self.name(host),
+                    self.worse(pairs)
+                ));
+                rest.retain(|other| *other != host);
+            }
+        }
+        for group in slow.connected(&rest, |a, b| slow.any_way(a, b)) {
+            if group.len() >= GROUP && self.density(&group) >= DENSE {
+                let pairs = between(&group, &group);
+                said.push(format!(
+                    "{}: the {} hosts {} are slow among themselves, but not with others: {}. Look at the switch that they share.",
+                    self.title, group.len(), self.names(&group), self.worse(pairs.into_iter())
+                ));
+            } else {
+                self.single(&group, said);
+            }
+        }
+    }
+
+    fn density(&self, group: &[usize]) -> f64 {
+        let pairs = between(group, group);
+        let slow = pairs.iter().filter(|&&(a, b)| self.slow.any_way(a, b)).count();
+        slow as f64 / pairs.len() as f64
+    }
+
+    /// Pairs that are slow by themselves.
+    fn single(&self, group: &[usize], said: &mut Vec<String>) {
+        let slow = self.slow;
+        let pairs: Vec<(usize, usize)> = group
+            .iter()
+            .enumerate()
+            .flat_map(|(at, &a)| group[at + 1..].iter().map(move |&b| (a, b)))
+            .filter(|&(a, b)| slow.any_way(a, b))
+            .collect();
+        for &(a, b) in pairs.iter().take(MOST_NAMED) {
+            let way = match (slow.is_slow(a, b), slow.is_slow(b, a)) {
+                (true, true) => format!("between {} and {}", self.name(a), self.name(b)),
+                (true, false) => format!("from {} to {}", self.name(a), self.name(b)),
+                _ => format!("from {} to {}", self.name(b), self.name(a)),
+            };
+            let both = [(a, b), (b, a)].into_iter();
+            said.push(format!(
+                "{}: only the way {way} is slow: {}. Look at the link between their switches, and measure again: other traffic may have been on it.",
+                self.title, self.worse(both)
+            ));
+        }
+        if pairs.len() > MOST_NAMED {
+            said.push(format!(
+                "{}: {} more pairs of these hosts are slow by themselves.",
+                self.title,
+                pairs.len() - MOST_NAMED
+            ));
+        }
+    }
+}
+
+/// Of each host, how many of its pairs have a slow figure of any transport.
+pub fn slow_pairs(results: &ClusterResults) -> Vec<usize> {
+    let hosts = results.hosts.len();
+    let mut is_slow = vec![false; hosts * hosts.saturating_sub(1) / 2];
+    for one in &results.transports {
+        let trips = Slow::of(hosts, Measure::Trip, |a, b| one.trip(hosts, a, b));
+        let rates = Slow::of(hosts, Measure::Rate, |a, b| one.rate(hosts, a, b));
+        for slow in [trips, rates].into_iter().flatten() {
+            for a in 0..hosts {
+                for b in a + 1..hosts {
+                    is_slow[rounds::index(hosts, a, b)] |= slow.any_way(a, b);
+                }
+            }
+        }
+    }
+    let pairs = |a: usize| (0..hosts).filter(move |&b| b != a);
+    (0..hosts).map(|a| pairs(a).filter(|&b| is_slow[rounds::index(hosts, a, b)]).count()).collect()
+}
+
+#[cfg(test)]
+mod tests;
