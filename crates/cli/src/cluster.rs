@@ -58,9 +58,8 @@ pub(crate) fn measure(args: &EvalArgs, interrupted: &AtomicBool) -> Result<(), C
         },
         transports: TRANSPORTS.map(str::to_owned).into(),
         command: command(args),
+        out: args.out.clone(),
     };
-    // Only rank 0 writes, but all find out before the run whether one could not.
-    files::prepare(&args.out)?;
     match run(&config, interrupted, &mut Lines { said: None }) {
         Ok(Outcome::Done) => Ok(()),
         Ok(Outcome::Results(results)) => write(args, &results),

@@ -55,6 +55,8 @@ pub(crate) type Flow = (usize, usize);
 
 /// What became of a flow.
 pub(crate) struct Measured {
+    /// The host whose end could not be opened.
+    pub(crate) unopened: Option<usize>,
     /// At the end that asks or sends.
     pub(crate) sent: Result<Sent, Failure>,
     /// At the other end; many flows of one transport may have one in common.
@@ -279,25 +281,65 @@ fn causes(
     answered: Result<Answered, Failure>,
 ) -> Measured {
     let unopened = |host: usize| hosts[host].opened.iter().find_map(|one| one.as_ref().err());
-    match unopened(to).or(unopened(from)) {
-        Some(failure) => Measured { sent: Err(failure.clone()), answered: Err(failure.clone()) },
-        None => Measured { sent, answered },
+    let first = [to, from].into_iter().find_map(|host| Some((host, unopened(host)?.clone())));
+    match first {
+        Some((host, failure)) => {
+            let (sent, answered) = (Err(failure.clone()), Err(failure));
+            Measured { unopened: Some(host), sent, answered }
+        }
+        None => Measured { unopened: None, sent, answered },
     }
 }
 
 impl Measured {
-    /// Why there is no figure.
-    pub(crate) fn failure(&self, experiment: Experiment) -> Option<Failure> {
+    /// At which host there is no figure, and why.
+    pub(crate) fn failure(
+        &self,
+        experiment: Experiment,
+        (from, to): Flow,
+    ) -> Option<(usize, Failure)> {
         let nothing = |reason: &str| Failure { reason: reason.into(), unavailable: false };
         match (&self.sent, &self.answered) {
-            (Err(failure), _) | (_, Err(failure)) => Some(failure.clone()),
+            (Err(failure), _) => Some((self.unopened.unwrap_or(from), failure.clone())),
+            (_, Err(failure)) => Some((self.unopened.unwrap_or(to), failure.clone())),
             (Ok(sent), _) if experiment.is_trip() && sent.trips.is_none() => {
-                Some(nothing("no round trip was measured; measure longer with --seconds"))
+                let reason = "no round trip was measured; measure longer with --seconds";
+                Some((from, nothing(reason)))
             }
             (_, Ok(answered)) if experiment.is_goodput() && answered.measured_seconds <= 0.0 => {
-                Some(nothing("nothing arrived after the warm-up; measure longer with --seconds"))
+                let reason = "nothing arrived after the warm-up; measure longer with --seconds";
+                Some((to, nothing(reason)))
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_that_of_the_host_where_it_happened() {
+        let failure = |reason: &str| Failure { reason: reason.into(), unavailable: true };
+        let opened = |result| HostEnds { opened: vec![result], ..HostEnds::default() };
+        let ip = std::net::Ipv4Addr::LOCALHOST.into();
+        let fine = || opened(Ok(ChannelAddress { ip, port: 0, bulk: 0, mac: [0; 6] }));
+        let blamed = |hosts: &[HostEnds], sent, answered| {
+            let measured = causes(hosts, (0, 1), sent, answered);
+            let (host, failure) = measured.failure(Experiment::Stream, (0, 1)).unwrap();
+            (host, failure.reason)
+        };
+        let sent = || Ok(Sent::default());
+        let answered = || Ok(Answered::default());
+        let unopened = || Err(failure("the other end could not be opened"));
+        let second = [fine(), opened(Err(failure("no driver")))];
+        assert_eq!(blamed(&second, unopened(), answered()), (1, "no driver".into()));
+        let first = [opened(Err(failure("no driver"))), fine()];
+        assert_eq!(blamed(&first, sent(), answered()), (0, "no driver".into()));
+        let both = [fine(), fine()];
+        assert_eq!(blamed(&both, sent(), Err(failure("lost"))), (1, "lost".into()));
+        assert_eq!(blamed(&both, Err(failure("lost")), answered()), (0, "lost".into()));
+        assert_eq!(blamed(&both, sent(), answered()).0, 1, "nothing arrived");
     }
 }

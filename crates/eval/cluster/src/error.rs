@@ -2,6 +2,7 @@
 
 use crate::launcher::LauncherError;
 use gigae_eval_measure::site::SiteError;
+use gigae_eval_page::files::WriteError;
 use gigae_eval_session::control::ControlError;
 use std::io;
 
@@ -48,6 +49,9 @@ pub enum ClusterError {
         /// What became of it.
         what: String,
     },
+    /// The results could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The control connection could not be secured.
     #[error(transparent)]
     Control(#[from] ControlError),

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | all pairs of a host, both ways | the host |
 //! | all pairs of a host, one way | its cable or switch port |
-//! | the pairs between two groups, and none within them | the switch or uplink between them |
+//! | the pairs between two groups, both ways or one, and none within them | the switch or uplink between them |
 //! | the pairs within a group | the switch that they share |
 //! | a pair alone | the pair |
 
@@ -47,6 +47,7 @@ enum Measure {
 }
 
 /// A table of which pairs are slow: from, to.
+#[derive(Clone)]
 struct Slow {
     hosts: usize,
     cells: Vec<Cell>,
@@ -111,17 +112,6 @@ impl Slow {
         self.at(a, b) == Cell::Fine || self.at(b, a) == Cell::Fine
     }
 
-    /// The share of a host's pairs with these others that are slow, one way.
-    fn share(&self, host: usize, others: &[usize], sends: bool) -> f64 {
-        let cells = others
-            .iter()
-            .filter(|other| **other != host)
-            .map(|&other| if sends { self.at(host, other) } else { self.at(other, host) });
-        let known: Vec<Cell> = cells.filter(|cell| *cell != Cell::Unknown).collect();
-        let slow = known.iter().filter(|cell| matches!(cell, Cell::Slow(_))).count();
-        if known.is_empty() { 0.0 } else { slow as f64 / known.len() as f64 }
-    }
-
     /// The typical factor of the slow ones among these.
     fn factor(&self, pairs: impl Iterator<Item = (usize, usize)>) -> f64 {
         let factor = |(a, b)| match self.at(a, b) {
@@ -137,6 +127,25 @@ impl Slow {
     /// first.
     fn parts(&self, hosts: &[usize]) -> Vec<Vec<usize>> {
         self.connected(hosts, |a, b| self.is_fine(a, b))
+    }
+
+    /// The same of hosts that reach each other without a slow pair in either direction.
+    fn parts_both_ways(&self, hosts: &[usize]) -> Vec<Vec<usize>> {
+        self.connected(hosts, |a, b| self.is_fine(a, b) && !self.any_way(a, b))
+    }
+
+    /// The share of these ways that are slow, of those that were measured.
+    fn share_of(&self, ways: &[(usize, usize)]) -> f64 {
+        let known = ways.iter().filter(|&&(a, b)| self.at(a, b) != Cell::Unknown).count();
+        let slow = ways.iter().filter(|&&(a, b)| self.is_slow(a, b)).count();
+        if known == 0 { 0.0 } else { slow as f64 / known as f64 }
+    }
+
+    /// Forgets these ways: a sentence names their cause.
+    fn forget(&mut self, ways: &[(usize, usize)]) {
+        for &(a, b) in ways {
+            self.cells[a * self.hosts + b] = Cell::Unknown;
+        }
     }
 
     fn connected(&self, hosts: &[usize], joined: impl Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
@@ -161,10 +170,15 @@ impl Slow {
     }
 }
 
+/// Every ordered pair from one group to another.
+fn ways(from: &[usize], to: &[usize]) -> Vec<(usize, usize)> {
+    let all = from.iter().flat_map(|&a| to.iter().map(move |&b| (a, b)));
+    all.filter(|(a, b)| a != b).collect()
+}
+
 /// Every ordered pair of two groups, both ways.
 fn between(one: &[usize], other: &[usize]) -> Vec<(usize, usize)> {
-    let there = one.iter().flat_map(|&a| other.iter().map(move |&b| (a, b)));
-    there.flat_map(|(a, b)| [(a, b), (b, a)]).filter(|(a, b)| a != b).collect()
+    ways(one, other).into_iter().chain(ways(other, one)).collect()
 }
 
 /// What is slow, in sentences; a sentence that nothing is, if that is so.
@@ -278,8 +292,46 @@ impl Words<'_> {
                 ),
             });
         }
-        self.one_way(main, &mut said);
+        let mut unexplained = slow.clone();
+        for ways in self.groups(main, &mut said) {
+            unexplained.forget(&ways);
+        }
+        Words { slow: &unexplained, ..*self }.one_way(main, &mut said);
         said
+    }
+
+    /// Groups of a part that are slow with all others of it in one direction, and not among
+    /// themselves. The ways that this explains.
+    fn groups(&self, main: &[usize], said: &mut Vec<String>) -> Vec<Vec<(usize, usize)>> {
+        let slow = self.slow;
+        let mut explained = Vec::new();
+        for group in slow.parts_both_ways(main).into_iter().skip(1).filter(|one| one.len() > 1) {
+            let others: Vec<usize> =
+                main.iter().copied().filter(|host| !group.contains(host)).collect();
+            let [out, into] = [ways(&group, &others), ways(&others, &group)];
+            let (is_out, is_into) =
+                (slow.share_of(&out) >= MOST_PAIRS, slow.share_of(&into) >= MOST_PAIRS);
+            let (way, look) = match (is_out, is_into) {
+                (false, false) => continue,
+                (true, true) => ("with nearly all others, but not", ""),
+                (true, false) => (
+                    "in what they send to the others, but not in what they receive, nor",
+                    ", in the direction to the others",
+                ),
+                (false, true) => (
+                    "in what they receive from the others, but not in what they send, nor",
+                    ", in the direction from the others",
+                ),
+            };
+            let of = [(is_out, out), (is_into, into)].into_iter().filter(|(is_slow, _)| *is_slow);
+            let of: Vec<(usize, usize)> = of.flat_map(|(_, ways)| ways).collect();
+            said.push(format!(
+                "{}: the {} hosts {} are slow {way} among themselves: {}. Look at the switch or uplink between them and the others{look}.",
+                self.title, group.len(), self.names(&group), self.worse(of.iter().copied())
+            ));
+            explained.push(of);
+        }
+        explained
     }
 
     /// Hosts of a part of which all pairs are slow one way, and what remains.
@@ -288,8 +340,8 @@ impl Words<'_> {
         let mut rest = main.to_vec();
         if main.len() >= 3 {
             for &host in main {
-                let [out, into] = [true, false].map(|sends| slow.share(host, main, sends));
-                let (out, into) = (out >= MOST_PAIRS, into >= MOST_PAIRS);
+                let [out, into] = [ways(&[host], main), ways(main, &[host])]
+                    .map(|ways| slow.share_of(&ways) >= MOST_PAIRS);
                 if !out && !into {
                     continue;
                 }

@@ -3,10 +3,11 @@
 use crate::card::{Card, Member};
 use crate::coordinator::{Coordinator, Remote};
 use crate::error::ClusterError;
-use crate::message::{Command, Report};
+use crate::message::{Command, Report, printable_about};
 use crate::results::About;
 use crate::run::Config;
 use gigae_eval_session::control::{self, ControlError, Key, Limits, Reply, Session};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,31 +35,57 @@ pub(crate) struct Job<'a> {
     pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// Waits until all ranks have connected. Those that do not measure may go.
+/// Waits until all ranks have connected. Those that do not measure may go at once. Afterwards
+/// nobody can connect.
 pub(crate) fn gather<'a>(
     job: &Job<'a>,
-    listener: &TcpListener,
+    listener: TcpListener,
     key: &Key,
     members: &[Member],
 ) -> Result<(Coordinator<'a>, Vec<About>), ClusterError> {
-    let came = connections(job, listener, key)?;
+    raise_open_files();
+    let mut came: Vec<Came> = job.cards.iter().map(|_| Came::Not).collect();
+    let outcome = connections(job, &listener, key, members, &mut came);
+    drop(listener);
     let mut coordinator = Coordinator { remotes: Vec::new(), interrupted: job.interrupted };
     let mut abouts = Vec::new();
-    for (rank, (mut session, about)) in (0..).zip(came) {
-        match members.iter().find(|member| member.rank == rank) {
-            Some(Member { place, of, .. }) => {
-                let host = job.cards[rank as usize].host.clone();
-                coordinator.remotes.push(Remote { session, rank, host, told: Instant::now() });
-                let command = Command::Measure { place: *place, of: *of };
-                coordinator.send(coordinator.remotes.len() - 1, &command)?;
-                abouts.push(about);
-            }
-            None => {
-                let _ = session.send(&Command::Over);
-            }
+    for (rank, came) in (0..).zip(came) {
+        let Came::Measures(session, about) = came else { continue };
+        let host = job.cards[rank as usize].host.clone();
+        coordinator.remotes.push(Remote { session: *session, rank, host, told: Instant::now() });
+        abouts.push(about);
+    }
+    if let Err(error) = outcome {
+        // Those that have come end without a word: rank 0 says what went wrong.
+        coordinator.over();
+        return Err(error);
+    }
+    for (number, Member { place, of, .. }) in members.iter().enumerate() {
+        let told = coordinator.send(number, &Command::Measure { place: *place, of: *of });
+        if let Err(error) = told {
+            coordinator.over();
+            return Err(error);
         }
     }
     Ok((coordinator, abouts))
+}
+
+/// What there is of a rank.
+enum Came {
+    /// Nothing yet.
+    Not,
+    /// It measures.
+    Measures(Box<Session>, About),
+    /// It was not needed, and may go.
+    MayGo,
+}
+
+/// Rank 0 has a connection of each host, and more for what it measures itself. The limit that
+/// programs begin with is often 1,024, and the one that they may have is higher.
+fn raise_open_files() {
+    let limits = getrlimit(Resource::Nofile);
+    // With few hosts the former limit does as well; with many, opening says what fails.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }
 
 /// The connections of all ranks, in their order. Each handshake has a thread, so that one that
@@ -67,15 +94,16 @@ fn connections(
     job: &Job<'_>,
     listener: &TcpListener,
     key: &Key,
-) -> Result<Vec<(Session, About)>, ClusterError> {
+    members: &[Member],
+    came: &mut [Came],
+) -> Result<(), ClusterError> {
     let failed = |source| ClusterError::Io { what: "waiting for the other ranks", source };
     listener.set_nonblocking(true).map_err(failed)?;
-    let mut came: Vec<Option<(Session, About)>> = job.cards.iter().map(|_| None).collect();
     let deadline = Instant::now() + CONNECT;
     let open = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (done, welcomed) = mpsc::channel();
-        while let Some(rank) = came.iter().position(Option::is_none) {
+        while let Some(rank) = came.iter().position(|one| matches!(one, Came::Not)) {
             if job.interrupted.load(Ordering::Relaxed) {
                 return Err(ClusterError::Interrupted);
             }
@@ -86,12 +114,18 @@ fn connections(
                     what: "did not connect in time".into(),
                 });
             }
-            while let Ok((rank, session, about)) = welcomed.try_recv() {
+            while let Ok((rank, mut session, about)) = welcomed.try_recv() {
                 // Of two that say that they are one rank, the first one is.
-                let place = came.get_mut(rank as usize).filter(|place| place.is_none());
-                if let Some(place) = place {
-                    *place = Some((session, about));
-                }
+                let place = came.get_mut(rank as usize);
+                let Some(place) = place.filter(|place| matches!(place, Came::Not)) else {
+                    continue;
+                };
+                *place = if members.iter().any(|member| member.rank == rank) {
+                    Came::Measures(Box::new(session), about)
+                } else {
+                    let _ = session.send(&Command::Over);
+                    Came::MayGo
+                };
             }
             let accepted = match open.load(Ordering::Relaxed) < MOST_HANDSHAKES {
                 true => listener.accept(),
@@ -113,19 +147,20 @@ fn connections(
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::sleep(ACCEPT_EVERY);
                 }
+                // It ended before it was accepted.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(failed(error)),
             }
         }
         Ok(())
-    })?;
-    Ok(came.into_iter().flatten().collect())
+    })
 }
 
 fn welcome(stream: TcpStream, key: &Key) -> Result<(u32, Session, About), ControlError> {
     let mut session = control::accept(stream, key)?;
     session.send(&Reply::Welcome(Limits::default()))?;
     match session.receive(HELLO)? {
-        Report::Hello { rank, about } => Ok((rank, session, about)),
+        Report::Hello { rank, about } => Ok((rank, session, printable_about(&about))),
         _ => Err(ControlError::Garbled("no name")),
     }
 }
@@ -165,6 +200,7 @@ mod tests {
             wait: Wait::Sleep,
             transports: Vec::new(),
             command: String::new(),
+            out: "results".into(),
         };
         let interrupted = AtomicBool::new(false);
         let job = Job { config: &config, protocol: "", cards: &cards, interrupted: &interrupted };
@@ -185,7 +221,7 @@ mod tests {
                 })
             });
             let members = measuring(&cards);
-            let (coordinator, abouts) = gather(&job, &listener, &key, &members).unwrap();
+            let (coordinator, abouts) = gather(&job, listener, &key, &members).unwrap();
             let [third, first, second] = ranks.map(|rank| rank.join().unwrap().unwrap());
             assert_eq!(third, Command::Over, "its host has an earlier rank");
             assert_eq!(first, Command::Measure { place: 0, of: 2 });
@@ -194,7 +230,18 @@ mod tests {
             assert_eq!((kernels, coordinator.remotes.len()), (vec!["0", "1"], 2));
             assert!(matches!(stranger.join().unwrap(), Err(ControlError::WrongKey)));
             assert!(beyond.join().unwrap().is_err());
+            let refused = TcpStream::connect(at).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused, "all have come");
         });
+    }
+
+    #[test]
+    fn rank_0_may_open_as_many_files_as_it_is_allowed_to() {
+        let limits = getrlimit(Resource::Nofile);
+        let fewer = limits.maximum.map_or(512, |most| most.min(512)) - 1;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(fewer), ..limits }).unwrap();
+        raise_open_files();
+        assert_eq!(getrlimit(Resource::Nofile).current, limits.maximum);
     }
 
     #[test]
@@ -206,12 +253,13 @@ mod tests {
             wait: Wait::Sleep,
             transports: Vec::new(),
             command: String::new(),
+            out: "results".into(),
         };
         let interrupted = AtomicBool::new(true);
         let cards = [card("a")];
         let job = Job { config: &config, protocol: "", cards: &cards, interrupted: &interrupted };
         let key = Key::random().unwrap();
-        let ended = connections(&job, &listener, &key).unwrap_err();
+        let ended = gather(&job, listener, &key, &measuring(&cards)).map(|_| ()).unwrap_err();
         assert!(matches!(ended, ClusterError::Interrupted), "{ended}");
     }
 }

@@ -5,7 +5,7 @@ use crate::card::{Member, measuring};
 use crate::coordinator::{Coordinator, Flow, Measured};
 use crate::error::ClusterError;
 use crate::gather::{Job, gather};
-use crate::message::Failure;
+use crate::message::{Failure, printable};
 use crate::results::{
     About, Bisection, ClusterResults, Host, Incast, MOST_HOSTS, PairFailure, SCHEMA, Sizes,
     Skipped, TransportResults, UnusedRank, rounded,
@@ -32,16 +32,13 @@ const STREAM: usize = 64 << 10;
 /// Failures that results name. The others are counted.
 const MOST_FAILURES: usize = 100;
 
-/// Characters of a reason that are kept.
-const MOST_REASON: usize = 400;
-
 /// A transport that fails for all pairs of so many rounds in turn is left out.
 const HOPELESS: usize = 3;
 
 /// Measures. All ranks know that it is over when this returns.
 pub(crate) fn lead(
     job: &Job<'_>,
-    listener: &TcpListener,
+    listener: TcpListener,
     key: &Key,
     progress: &mut dyn Progress,
 ) -> Result<ClusterResults, ClusterError> {
@@ -200,13 +197,15 @@ impl Running<'_, '_> {
             let back = |&(a, b): &Flow| (b, a);
             for at in self.order(number) {
                 self.step(&next);
-                let trips = self.flows(at, Experiment::Rtt, pairs.iter().map(there))?;
+                let trips = self.flows(at, Experiment::Rtt, By::Pair, pairs.iter().map(there))?;
                 self.keep_trips(at, &trips);
                 self.step(&next);
-                let forth = self.flows(at, Experiment::Stream, pairs.iter().map(there))?;
+                let there = pairs.iter().map(there);
+                let forth = self.flows(at, Experiment::Stream, By::Pair, there)?;
                 self.keep_rates(at, &forth);
                 self.step(&next);
-                let back = self.flows(at, Experiment::Stream, pairs.iter().map(back))?;
+                let back = pairs.iter().map(back);
+                let back = self.flows(at, Experiment::Stream, By::Pair, back)?;
                 self.keep_rates(at, &back);
                 let any = [&trips, &forth, &back].iter().any(|one| !one.is_empty());
                 self.empty[at] = if any { 0 } else { self.empty[at] + 1 };
@@ -225,9 +224,11 @@ impl Running<'_, '_> {
                 for back in [false, true] {
                     self.step("bisection");
                     let way = |&(a, b): &Flow| if back { (b, a) } else { (a, b) };
-                    let got = self.flows(at, Experiment::Stream, pairs.iter().map(way))?;
+                    let ways = pairs.iter().map(way);
+                    let got = self.flows(at, Experiment::Stream, By::All, ways)?;
                     let rates: Vec<f64> = got.iter().map(|(_, one)| stream(one)).collect();
-                    if rates.is_empty() {
+                    if rates.len() < pairs.len() {
+                        // Without a pair the others have more room. The report says it.
                         continue;
                     }
                     self.transports[at].bisection.push(Bisection {
@@ -260,7 +261,7 @@ impl Running<'_, '_> {
                     self.step(&next);
                     let senders = rounds::senders(hosts, to);
                     let flows = senders.iter().map(|&from| (from, to));
-                    let got = self.flows(at, Experiment::Incast, flows)?;
+                    let got = self.flows(at, Experiment::Incast, By::All, flows)?;
                     all[at][to].extend(many_to_one(&got, senders.len(), &self.transports[at].name));
                 }
             }
@@ -285,12 +286,13 @@ impl Running<'_, '_> {
         self.done += 1;
     }
 
-    /// Measures flows at once, and those that failed once more: that may have been an accident.
-    /// Those that failed again are noted, and left out of what is returned.
+    /// Measures flows at once, and what failed once more: that may have been an accident. Flows
+    /// that failed again are noted, and left out of what is returned.
     fn flows(
         &mut self,
         at: usize,
         experiment: Experiment,
+        by: By,
         flows: impl Iterator<Item = Flow>,
     ) -> Result<Vec<(Flow, Measured)>, ClusterError> {
         let name = self.transports[at].name.clone();
@@ -299,41 +301,30 @@ impl Running<'_, '_> {
             return Ok(Vec::new());
         }
         let task = self.timing.task(experiment, &name);
-        let mut left: Vec<Flow> = flows.collect();
-        let mut kept = Vec::new();
-        for is_last in [false, true] {
-            let measured = self.coordinator.measure(&task, &left)?;
-            let mut again = Vec::new();
-            for (flow, one) in left.into_iter().zip(measured) {
-                match one.failure(experiment) {
-                    None => kept.push((flow, one)),
-                    Some(failure) if is_last || failure.unavailable => {
-                        self.note(experiment, &name, flow, failure);
-                    }
-                    // Many to one is one measurement: all of it is repeated, or nothing.
-                    Some(_) => again.push(flow),
-                }
-            }
-            if again.is_empty() {
-                break;
-            }
-            if experiment == Experiment::Incast {
-                again.extend(kept.drain(..).map(|(flow, _)| flow));
-            }
-            left = again;
+        let measure = |flows: &[Flow]| self.coordinator.measure(&task, flows);
+        let (kept, failed) = twice(experiment, by, flows.collect(), measure)?;
+        for (flow, host, failure) in failed {
+            self.note(experiment, &name, flow, host, &failure);
         }
         Ok(kept)
     }
 
-    /// Notes a failure. One that concerns all hosts leaves the transport out.
-    fn note(&mut self, experiment: Experiment, name: &str, (from, to): Flow, failure: Failure) {
-        let (from, to) = (self.names[from].clone(), self.names[to].clone());
+    /// Notes a failure at a host. One that concerns all hosts leaves the transport out.
+    fn note(
+        &mut self,
+        experiment: Experiment,
+        name: &str,
+        (from, to): Flow,
+        host: usize,
+        failure: &Failure,
+    ) {
+        let [from, to, host] = [from, to, host].map(|host| self.names[host].clone());
         let reason = printable(&failure.reason);
         let transport = name.to_owned();
         if failure.unavailable && !self.skipped.iter().any(|one| one.transport == name) {
-            self.progress.say(&format!("{name} is left out: {reason}"));
+            self.progress.say(&format!("{name} is left out: on {host}, {reason}"));
             let (transport, reason) = (transport.clone(), reason.clone());
-            self.skipped.push(Skipped { transport, host: format!("{from} or {to}"), reason });
+            self.skipped.push(Skipped { transport, host, reason });
         }
         self.failed += 1;
         if self.failures.len() < MOST_FAILURES {
@@ -372,7 +363,7 @@ impl Running<'_, '_> {
             let pair = rounds::index(hosts, *from, *to);
             one.trip_p50[pair] = sent.trips.map(|trips| rounded(trips.p50));
             one.trip_p99[pair] = sent.trips.map(|trips| rounded(trips.p99));
-            one.note = one.note.take().or_else(|| sent.note.clone());
+            one.note = one.note.take().or_else(|| sent.note.as_deref().map(printable));
         }
     }
 
@@ -387,9 +378,51 @@ impl Running<'_, '_> {
     }
 }
 
-/// What another rank says, for a terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_REASON).collect()
+/// What is repeated if a flow fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// This flow. The others have their figures.
+    Pair,
+    /// All flows: together they are one measurement.
+    All,
+}
+
+/// A flow that was measured.
+type Kept = (Flow, Measured);
+
+/// A flow that failed, at which host, and why.
+type Failed = (Flow, usize, Failure);
+
+/// Measures flows, and what failed once more. What was measured, and what failed again.
+fn twice(
+    experiment: Experiment,
+    by: By,
+    flows: Vec<Flow>,
+    mut measure: impl FnMut(&[Flow]) -> Result<Vec<Measured>, ClusterError>,
+) -> Result<(Vec<Kept>, Vec<Failed>), ClusterError> {
+    let (mut kept, mut failed) = (Vec::new(), Vec::new());
+    let mut left = flows;
+    for is_last in [false, true] {
+        let measured = measure(&left)?;
+        let mut again = Vec::new();
+        for (flow, one) in left.into_iter().zip(measured) {
+            match one.failure(experiment, flow) {
+                None => kept.push((flow, one)),
+                Some((host, failure)) if is_last || failure.unavailable => {
+                    failed.push((flow, host, failure));
+                }
+                Some(_) => again.push(flow),
+            }
+        }
+        if again.is_empty() {
+            break;
+        }
+        if by == By::All {
+            again.extend(kept.drain(..).map(|(flow, _)| flow));
+        }
+        left = again;
+    }
+    Ok((kept, failed))
 }
 
 /// Goodput of a flow, in 10^6 bytes per second.
@@ -438,4 +471,50 @@ fn incast_of(times: &[Incast]) -> Option<Incast> {
         times: times.len(),
         ..*times.last()?
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Sent;
+
+    fn measured(works: bool) -> Measured {
+        let failure = || Failure { reason: "lost".into(), unavailable: false };
+        let sent = if works { Ok(Sent::default()) } else { Err(failure()) };
+        let answered = Answered { measured_seconds: 1.0, ..Answered::default() };
+        Measured { unopened: None, sent, answered: Ok(answered) }
+    }
+
+    /// Two of three flows work; the third one works the second time, or not.
+    fn with_an_accident(by: By, is_lasting: bool) -> (Vec<Vec<Flow>>, usize, Vec<Failed>) {
+        let flows = vec![(0, 3), (1, 4), (2, 5)];
+        let mut asked: Vec<Vec<Flow>> = Vec::new();
+        let (kept, failed) = twice(Experiment::Stream, by, flows, |flows| {
+            let works = |flow: &Flow| *flow != (1, 4) || (!asked.is_empty() && !is_lasting);
+            let outcome = flows.iter().map(|flow| measured(works(flow))).collect();
+            asked.push(flows.to_vec());
+            Ok(outcome)
+        })
+        .unwrap();
+        (asked, kept.len(), failed)
+    }
+
+    #[test]
+    fn what_is_one_measurement_is_repeated_as_a_whole() {
+        let (asked, kept, failed) = with_an_accident(By::All, false);
+        let mut second = asked[1].clone();
+        second.sort_unstable();
+        assert_eq!((asked.len(), second), (2, vec![(0, 3), (1, 4), (2, 5)]));
+        assert_eq!((kept, failed.len()), (3, 0));
+        let (_, kept, failed) = with_an_accident(By::All, true);
+        assert_eq!((kept, failed.len()), (2, 1));
+        let (flow, host, failure) = &failed[0];
+        assert_eq!((*flow, *host, failure.reason.as_str()), ((1, 4), 1, "lost"));
+    }
+
+    #[test]
+    fn a_pair_that_failed_is_repeated_alone() {
+        let (asked, kept, failed) = with_an_accident(By::Pair, false);
+        assert_eq!((asked[1].clone(), kept, failed.len()), (vec![(1, 4)], 3, 0));
+    }
 }

@@ -6,6 +6,21 @@ use gigae_eval_measure::site::ChannelAddress;
 use gigae_eval_measure::transport::Task;
 use serde::{Deserialize, Serialize};
 
+/// Characters that are kept of what another rank says in words.
+const MOST_WORDS: usize = 400;
+
+/// What another rank says in words, for a terminal and for reports.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MOST_WORDS).collect()
+}
+
+/// What another rank says of its host, in the same way.
+pub(crate) fn printable_about(about: &About) -> About {
+    let About { kernel, cpu, driver, gigae } = about;
+    let [kernel, cpu, driver, gigae] = [kernel, cpu, driver, gigae].map(|text| printable(text));
+    About { kernel, cpu, driver, gigae }
+}
+
 /// What rank 0 wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -94,4 +109,21 @@ pub(crate) struct Failure {
     pub(crate) reason: String,
     /// The transport cannot be used there at all.
     pub(crate) unavailable: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_another_rank_are_short_and_without_control_characters() {
+        let text = format!("a\u{1b}[2J\n{}", "x".repeat(100_000));
+        let about =
+            About { kernel: text.clone(), cpu: text.clone(), driver: text.clone(), gigae: text };
+        let About { kernel, cpu, driver, gigae } = printable_about(&about);
+        for word in [kernel, cpu, driver, gigae] {
+            assert!(word.starts_with("a [2J x") && word.chars().count() == MOST_WORDS, "{word}");
+            assert!(!word.chars().any(char::is_control), "{word}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod tables;
 
 use crate::findings::{findings, slow_pairs};
 use crate::results::ClusterResults;
-use crate::rounds::MOST_SENDERS;
+use crate::rounds::{MOST_SENDERS, shifts};
 use gigae_eval_model::duration;
 use gigae_eval_model::number::trimmed;
 use gigae_eval_page::html as parts;
@@ -23,7 +23,7 @@ const MOST_ROWS: usize = 16;
 /// How the figures come about.
 const METHOD: &[&str] = &[
     "Each host measures with one other host at a time, in rounds in which no host has two partners; all pairs of a round measure at once. So a switch without its own bottleneck has no port that two pairs share. In each pair: round trips of short messages, one at a time, and then a stream of long messages one way and the other way, with gigae and with TCP.",
-    "Bisection: each host of the first half (by rank) sends to one of the second half, all at once; then the other way. That is repeated with other partners. The figure is the sum of all goodputs. The hosts begin at the same command and have no common clock, so some are a little ahead of others.",
+    "Bisection: each host of the first half (by rank) sends to one of the second half, all at once; then the other way. That is repeated with other partners. If a pair fails, all are measured once more; if one fails again, that pairing is left out. The figure is the sum of all goodputs. The hosts begin at the same command and have no common clock, so some are a little ahead of others.",
     "Incast: all other hosts send to one host at once. With many hosts, some of them do, evenly spread. The figure is the goodput of all together at the receiver, the median of two times. TCP's repeated segments are those of the sending hosts.",
     "Goodput is counted at the receiver, after a warm-up. A pair is called slow if it is worse than a good pair, which is one at the 10 % quantile, by a factor of more than 1.5, and a round trip by more than 2 us.",
 ];
@@ -58,6 +58,14 @@ fn skipped(results: &ClusterResults) -> Vec<String> {
         format!("{} was left out: on {}, {}", one.transport, one.host, one.reason)
     };
     let mut all: Vec<String> = results.skipped.iter().map(one).collect();
+    let planned = shifts(results.hosts.len()) * 2;
+    for one in results.transports.iter().filter(|one| one.bisection.len() < planned) {
+        all.push(format!(
+            "{} of {planned} measurements of the bisection by {} were left out, because not all of their pairs could be measured",
+            planned - one.bisection.len(),
+            tables::title(one),
+        ));
+    }
     if results.hosts.len() > MOST_SENDERS + 1 {
         all.push(format!(
             "{MOST_SENDERS} hosts, evenly spread, sent to each receiver of the incast"
@@ -195,6 +203,8 @@ mod tests {
         one.bisection.clear();
         for page in [html(&results), markdown(&results), text(&results, false)] {
             assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+            let said = page.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(said.contains("2 of 2 measurements of the bisection by gigae"), "{page}");
         }
     }
 }

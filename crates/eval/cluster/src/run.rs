@@ -12,9 +12,11 @@ use crate::worker;
 use gigae_eval_measure::environment;
 use gigae_eval_measure::site::Site;
 use gigae_eval_model::plan::Wait;
+use gigae_eval_page::files;
 use gigae_eval_session::control::{self, ControlError, Key};
 use gigae_netlink::Rtnetlink;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,8 @@ pub struct Config {
     pub transports: Vec<String>,
     /// The command, for the results.
     pub command: String,
+    /// Where rank 0 will write the results. It finds out before the run whether it can.
+    pub out: PathBuf,
 }
 
 /// What a rank has of a run.
@@ -60,6 +64,10 @@ pub fn run(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, ClusterError> {
     let mut launcher = launcher::connect()?;
+    if launcher.rank() == 0 {
+        // The others may see the same directory, and write nothing.
+        files::prepare(&config.out)?;
+    }
     let site = Site::find(&match &config.nic {
         Some(nic) => nic.clone(),
         None => only_interface()?,
@@ -100,7 +108,7 @@ pub fn run(
                     // What goes wrong here, the coordinator sees.
                     let _ = follow(&card, 0, &site, interrupted);
                 });
-                lead(&job, &listener, &key, progress)
+                lead(&job, listener, &key, progress)
                     .map(|results| Outcome::Results(Box::new(results)))
             })
         }

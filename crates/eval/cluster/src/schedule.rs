@@ -82,6 +82,8 @@ mod tests {
         };
         assert_eq!(steps(2, 1), 3 + 2 + 4);
         assert_eq!(steps(4, 2), 2 * (9 + 4 + 8));
+        // As docs/how-to/measure-a-cluster.md says.
+        assert_eq!([4, 16, 128, 1000].map(|hosts| steps(hosts, 2)), [42, 170, 1290, 10_010]);
         assert!(estimate(4, 2, &timing(0.2)) < estimate(8, 2, &timing(0.2)));
         assert!(estimate(4, 2, &timing(0.2)) < estimate(4, 2, &timing(0.4)));
         let task = timing(0.2).task(Experiment::Rtt, "tcp");

@@ -62,7 +62,10 @@ pub(crate) fn serve(
             }
             Some(Command::Run(peers)) => {
                 let ends = std::mem::take(&mut ends).into_iter().zip(peers).collect();
-                asked = measure(session, &site, ends, interrupted).map_err(gone)?;
+                match measure(session, &site, ends, interrupted).map_err(gone)? {
+                    Some(probes) => asked = probes,
+                    None => return Ok(()),
+                }
             }
             Some(Command::Wait | Command::Finish(_)) => {}
         }
@@ -109,13 +112,13 @@ fn failure(error: &ProbeError) -> Failure {
 type Joining = (Opened, Option<ChannelAddress>);
 
 /// Runs all ends at once, each in a thread, and reports what they measured. The ends that asked are
-/// still open then.
+/// still open then. `None`: rank 0 says that the run is over, because another rank has failed.
 fn measure(
     session: &mut Session,
     site: &Site,
     ends: Vec<Joining>,
     interrupted: &AtomicBool,
-) -> Result<Vec<Box<dyn Probe>>, ControlError> {
+) -> Result<Option<Vec<Box<dyn Probe>>>, ControlError> {
     let abort = AtomicBool::new(false);
     let (asking, answering): (Vec<Joining>, Vec<Joining>) =
         ends.into_iter().partition(|((end, _), _)| end.asks);
@@ -139,7 +142,9 @@ fn measure(
             .collect();
         drop(done);
         let outcome = (|| {
-            let all = collect(&results, count, interrupted, &abort);
+            let Some(all) = collect(session, &results, count, interrupted, &abort)? else {
+                return Ok(None);
+            };
             let mut probes = Vec::new();
             let reports = all.into_iter().map(|outcome| {
                 let (task, asked, probe) = outcome?;
@@ -155,13 +160,14 @@ fn measure(
                             signals.finished.store(true, Ordering::Release);
                         }
                     }
+                    Some(Command::Over) => return Ok(None),
                     None => abort.store(true, Ordering::Relaxed),
-                    _ => return Err(ControlError::Garbled("no end of a measurement")),
+                    Some(_) => return Err(ControlError::Garbled("no end of a measurement")),
                 }
             }
-            Ok(probes)
+            Ok(Some(probes))
         })();
-        if outcome.is_err() {
+        if !matches!(outcome, Ok(Some(_))) {
             abort.store(true, Ordering::Relaxed);
         }
         let panicked =
@@ -174,11 +180,11 @@ fn measure(
                 Ok(Answered { slices: Vec::new(), warmup: Vec::new(), ..answered })
             })
             .collect();
-        let probes = outcome?;
+        let Some(probes) = outcome? else { return Ok(None) };
         if !answers.is_empty() {
             session.send(&Report::Answered(answers))?;
         }
-        Ok(probes)
+        Ok(Some(probes))
     })
 }
 
@@ -221,13 +227,15 @@ fn ask(probe: &mut Box<dyn Probe>, run: &Loop<'_>) -> Result<Asked, ProbeError> 
     Ok(asked)
 }
 
-/// What all asking ends gave, in their order. Meanwhile, an interruption ends them.
+/// What all asking ends gave, in their order. Meanwhile, an interruption ends them, and so does
+/// rank 0 when the run is over, which is `None`.
 fn collect(
+    session: &mut Session,
     results: &Receiver<(usize, Outcome<Asked>)>,
     count: usize,
     interrupted: &AtomicBool,
     abort: &AtomicBool,
-) -> Vec<Outcome<Asked>> {
+) -> Result<Option<Vec<Outcome<Asked>>>, ControlError> {
     let mut all: Vec<Option<Outcome<Asked>>> = (0..count).map(|_| None).collect();
     loop {
         match results.recv_timeout(LOOK) {
@@ -236,12 +244,19 @@ fn collect(
                 if interrupted.load(Ordering::Relaxed) {
                     abort.store(true, Ordering::Relaxed);
                 }
+                if session.readable(Duration::ZERO)? {
+                    // Nothing else is said before all have reported.
+                    return match session.receive(REST)? {
+                        Command::Over => Ok(None),
+                        _ => Err(ControlError::Garbled("a command within a measurement")),
+                    };
+                }
             }
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     let missing = || Failure { reason: "a measuring thread panicked".into(), unavailable: false };
-    all.into_iter().map(|one| one.unwrap_or_else(|| Err(missing()))).collect()
+    Ok(Some(all.into_iter().map(|one| one.unwrap_or_else(|| Err(missing()))).collect()))
 }
 
 fn sent(task: &Task, asked: &Asked) -> Sent {
@@ -255,5 +270,50 @@ fn sent(task: &Task, asked: &Asked) -> Sent {
         repeated: asked.repeated,
         trips: trips.summary(SCALE).map(|all| Trips { p50: all.p50, p99: all.p99, n: all.n }),
         note: asked.note.as_ref().map(ToString::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gigae_eval_session::control::{self, Key, Limits, Reply};
+    use std::net::TcpListener;
+
+    /// Rank 0's end of a connection, and another rank's.
+    fn sessions() -> (Session, Session) {
+        let (listener, key) = (TcpListener::bind("127.0.0.1:0").unwrap(), Key::random().unwrap());
+        let at = listener.local_addr().unwrap().to_string();
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(|| {
+                let mut session = control::accept(listener.accept().unwrap().0, &key).unwrap();
+                session.send(&Reply::Welcome(Limits::default())).unwrap();
+                session
+            });
+            let connected = control::connect(&at, &key, &mut |_| true).unwrap();
+            (accepted.join().unwrap(), connected)
+        })
+    }
+
+    /// What `collect` says while an end goes on measuring.
+    fn while_measuring(session: &mut Session) -> Result<Option<usize>, ControlError> {
+        let (_asks, results) = mpsc::channel();
+        let [interrupted, abort] = [false, false].map(AtomicBool::new);
+        let all = collect(session, &results, 1, &interrupted, &abort)?;
+        Ok(all.map(|all| all.len()))
+    }
+
+    #[test]
+    fn a_rank_ends_within_a_measurement_when_the_run_is_over() {
+        let (mut first, mut other) = sessions();
+        first.send(&Command::Over).unwrap();
+        assert_eq!(while_measuring(&mut other).unwrap(), None);
+
+        let (first, mut other) = sessions();
+        drop(first);
+        assert!(matches!(while_measuring(&mut other), Err(ControlError::Closed)));
+
+        let (mut first, mut other) = sessions();
+        first.send(&Command::Wait).unwrap();
+        assert!(matches!(while_measuring(&mut other), Err(ControlError::Garbled(_))));
     }
 }

@@ -93,6 +93,35 @@ fn a_group_that_is_slow_with_the_others_is_behind_a_switch_or_uplink() {
 }
 
 #[test]
+fn an_uplink_that_is_slow_in_one_direction_is_named_with_its_hosts() {
+    for (first, count) in [(13, 4), (9, 8), (15, 2)] {
+        let is_behind = |host| host >= first;
+        let sends = of_streams(&with(16, |a, b| is_behind(a) && !is_behind(b)));
+        assert_eq!(sends.len(), 1, "{sends:?}");
+        let named = format!("the {count} hosts h{first}");
+        assert!(sends[0].contains(&named), "{sends:?}");
+        assert!(sends[0].contains("in what they send to the others, but not"), "{sends:?}");
+        assert!(sends[0].contains("uplink between them and the others, in the direction to"));
+        assert!(sends[0].contains("1/3.0") || sends[0].contains("1/3.1"), "{sends:?}");
+        let receives = of_streams(&with(16, |a, b| !is_behind(a) && is_behind(b)));
+        assert_eq!(receives.len(), 1, "{receives:?}");
+        assert!(receives[0].contains(&named), "{receives:?}");
+        assert!(receives[0].contains("in what they receive from the others"), "{receives:?}");
+        assert!(receives[0].contains("in the direction from the others"), "{receives:?}");
+    }
+}
+
+#[test]
+fn a_slow_uplink_hides_neither_a_slow_host_nor_a_slow_pair() {
+    let uplink = |a: usize, b: usize| a >= 13 && b < 13;
+    let all = of_streams(&with(16, |a, b| uplink(a, b) || (a == 3 && b != 3) || (a, b) == (5, 6)));
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all[0].contains("the 4 hosts h13, h14, h15 and h16"), "{all:?}");
+    assert!(all[1].contains("h3 is slow in what it sends, but not"), "{all:?}");
+    assert!(all[2].contains("from h5 to h6"), "{all:?}");
+}
+
+#[test]
 fn a_group_that_is_slow_among_itself_shares_a_switch() {
     let all = of_streams(&with(12, |a, b| a >= 9 && b >= 9));
     assert_eq!(all.len(), 1, "{all:?}");
