@@ -440,7 +440,7 @@ fn a_capture_of_a_simulated_network_is_dissected_frame_by_frame() {
     let to_b = a.peer(Address::from(b.link().mac)).unwrap();
     a.ask().unwrap();
     let run = || {
-        for _ in 0..1_000 {
+        for _ in 0..6_000 {
             a.progress().unwrap();
             b.progress().unwrap();
             while b.try_recv().unwrap().is_some() {}

@@ -344,6 +344,9 @@ impl Engine {
         while let Some(peer) = self.proto.poll_silent() {
             self.ask_route(self.proto.key(peer).node, true);
         }
+        if now >= self.discovery.due {
+            self.give_answers();
+        }
         if now >= self.ask_at {
             self.ask_engaged();
         } else if self.ask_at == Instant::NEVER && self.transfer.outstanding() > 0 {

@@ -43,6 +43,29 @@ fn a_peer_costs_less_than_a_kilobyte_while_nothing_is_going_on() {
     assert!([named, up, burst, operations].iter().all(|bytes| *bytes <= MOST));
 }
 
+/// Bytes of a protocol with so many peers, with which it has exchanged messages or not.
+fn of_protocol(count: usize, messages: u32) -> i64 {
+    let mut star = Star::new(count);
+    if messages > 0 {
+        star.round(messages);
+    }
+    let with = crowd::heap::live();
+    drop(star.hub);
+    with - crowd::heap::live()
+}
+
+#[test]
+fn a_peer_costs_the_protocol_less_than_a_kilobyte_among_ten_thousand() {
+    let none = of_protocol(0, 0);
+    // Tables grow for some peers at once, and some windows keep their memory: for one or a hundred.
+    for (count, more) in [(1, 16 << 10), (100, 16 << 10), (MANY, 0)] {
+        let [named, up] =
+            [0, 1].map(|messages| (of_protocol(count, messages) - none) / count as i64);
+        println!("{count} peers: {named} bytes each, {up} once they have talked");
+        assert!(named < up && up <= MOST + more / count as i64, "{count}: {named} {up}");
+    }
+}
+
 #[test]
 fn a_peer_costs_as_much_after_losses() {
     let count = 2_000;

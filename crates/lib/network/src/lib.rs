@@ -14,6 +14,7 @@ mod frame;
 mod host;
 mod network;
 mod port;
+pub mod protocol_host;
 mod queue_length;
 pub mod real;
 mod seeds;

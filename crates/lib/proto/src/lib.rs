@@ -27,6 +27,7 @@ mod protocol;
 mod reason;
 mod receive;
 mod rtt;
+mod scatter;
 mod secret;
 mod send;
 mod session;

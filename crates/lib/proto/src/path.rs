@@ -28,7 +28,8 @@ const LEAST_FLIGHT: u32 = 32;
 const LEAST_IN_ORDER: u32 = 10;
 
 /// Frames in flight after everything timed out: almost nothing is known of the path then. TCP
-/// begins with ten full frames (RFC 6928).
+/// begins with ten full frames (RFC 6928). When everything times out again, half of them, and so on
+/// down to one: thousands of senders may wait for the same port.
 const RESTART_FLIGHT: u32 = 10;
 
 /// Longest first timeout of a path in nanoseconds while there are others, and longest wait after it
@@ -425,10 +426,11 @@ impl Path {
     }
 
     /// The retransmission timer fired, or the last wait of the last path that is left is over.
-    pub(crate) fn time_out(&mut self, now: Instant) {
+    /// `seed` is a number that is random and differs between sessions.
+    pub(crate) fn time_out(&mut self, now: Instant, seed: u32) {
         self.state = PathState::Silent;
         self.waiting = if self.in_flight > 0 { Since::At(now) } else { Since::Never };
-        self.rtt.back_off();
+        self.rtt.back_off(seed);
     }
 
     /// The peer has received something by another path. If nothing has arrived here since the timer
@@ -445,10 +447,10 @@ impl Path {
         self.state == PathState::Doubted
     }
 
-    /// Everything counts as lost after several timeouts.
-    pub(crate) fn restart(&mut self, most: u32) {
+    /// Everything counts as lost after several timeouts, and was `before` as many times.
+    pub(crate) fn restart(&mut self, most: u32, before: u32) {
         self.threshold = (self.flight / 2).max(LEAST_FLIGHT).min(most);
-        self.flight = RESTART_FLIGHT.min(most);
+        self.flight = (RESTART_FLIGHT >> before.min(RESTART_FLIGHT)).clamp(1, most);
         self.recovery = self.next_transmission;
         self.forget_queues();
     }

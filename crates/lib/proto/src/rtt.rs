@@ -1,7 +1,11 @@
 //! Round-trip time and the retransmission timeout (RFC 6298). All times are nanoseconds.
 
-use crate::ProtocolConfig;
 use crate::time::nanos;
+use crate::{ProtocolConfig, scatter};
+
+/// Timeouts in a row from which on the waits of sessions differ: before, each session has sent one
+/// frame at a time.
+const SCATTERED_FROM: u32 = 3;
 
 /// Smoothed round-trip time of one peer.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -15,14 +19,16 @@ pub(crate) struct Rtt {
     /// Bounds of the timeout.
     least: u64,
     most: u64,
-    /// Timeouts in a row; each doubles the next (RFC 6298 §5.5).
+    /// Timeouts in a row; each doubles the next (RFC 6298 §5.5), and by what they multiply it.
     backoff: u32,
+    factor: u32,
 }
 
 impl Rtt {
     pub(crate) fn new(config: &ProtocolConfig) -> Self {
         let (least, most) = (nanos(config.min_rto), nanos(config.max_rto));
-        Self { smoothed: 0, variation: 0, shortest: 0, short: false, least, most, backoff: 0 }
+        let (smoothed, variation, shortest, short) = (0, 0, 0, false);
+        Self { smoothed, variation, shortest, short, least, most, backoff: 0, factor: 1 }
     }
 
     /// The timeout is no shorter than `nanos` nanoseconds.
@@ -48,12 +54,22 @@ impl Rtt {
     /// Something was acknowledged: the backoff ends.
     #[inline]
     pub(crate) fn progress(&mut self) {
-        self.backoff = 0;
+        (self.backoff, self.factor) = (0, 1);
     }
 
-    /// A timeout fired.
-    pub(crate) fn back_off(&mut self) {
+    /// A timeout fired. From the third one in a row on, the next wait is shorter by up to half of
+    /// itself, by a part that follows from the session's `seed`.
+    pub(crate) fn back_off(&mut self, seed: u32) {
         self.backoff = (self.backoff + 1).min(20);
+        let full = 1 << self.backoff;
+        if self.backoff < SCATTERED_FROM {
+            self.factor = full;
+            return;
+        }
+        let first = self.first_timeout();
+        let wait = first.saturating_mul(full.into()).min(self.most);
+        let wait = wait - scatter::up_to(wait / 2, seed, self.backoff);
+        self.factor = u32::try_from(wait / first).unwrap_or(full).max(1);
     }
 
     /// Timeouts in a row.
@@ -79,7 +95,7 @@ impl Rtt {
     /// A first timeout after the present number of timeouts in a row.
     #[inline]
     pub(crate) fn backed_off(&self, first: u64) -> u64 {
-        first.saturating_mul(1 << self.backoff).min(self.most)
+        first.saturating_mul(self.factor.into()).min(self.most)
     }
 
     /// Smoothed round-trip time; zero before the first sample.
@@ -134,11 +150,32 @@ mod tests {
         let mut rtt = Rtt::new(&ProtocolConfig::default());
         rtt.sample(400_000);
         let first = rtt.timeout();
-        rtt.back_off();
-        assert_eq!(rtt.timeout(), first * 2);
-        (0..50).for_each(|_| rtt.back_off());
-        assert_eq!(rtt.timeout(), MOST);
+        for factor in [2, 4] {
+            rtt.back_off(1);
+            assert_eq!(rtt.timeout(), first * factor);
+        }
+        for factor in [8, 16, 32, 64] {
+            rtt.back_off(1);
+            assert!((first * factor / 2..=first * factor).contains(&rtt.timeout()));
+        }
+        (0..50).for_each(|_| rtt.back_off(1));
+        assert!((MOST / 2 - first..=MOST).contains(&rtt.timeout()));
         rtt.progress();
         assert_eq!(rtt.timeout(), first);
+    }
+
+    #[test]
+    fn long_timeouts_of_sessions_are_spread_over_half_of_their_length() {
+        let timeout = |seed| {
+            let mut rtt = Rtt::new(&ProtocolConfig::default());
+            rtt.sample(400_000);
+            (0..12).for_each(|_| rtt.back_off(seed));
+            rtt.timeout()
+        };
+        let mut tenths = [0; 10];
+        for seed in 0..1_000 {
+            tenths[((timeout(seed) - 1).saturating_sub(MOST / 2) * 20 / MOST) as usize] += 1;
+        }
+        assert!(tenths.iter().all(|count| (50..150).contains(count)), "{tenths:?}");
     }
 }

@@ -3,9 +3,9 @@
 
 mod world;
 
-use gigae_proto::{ForeignFrame, Instant, ProtocolConfig, Reason, Unsent};
+use gigae_proto::{ForeignFrame, Instant, PeerKey, Protocol, ProtocolConfig, Reason, Unsent};
 use gigae_sim::Faults;
-use gigae_wire::{Epoch, Kind, PathId};
+use gigae_wire::{Epoch, Kind, MacAddr, PathId};
 use std::time::Duration;
 use world::{World, micros, quiet};
 
@@ -342,7 +342,10 @@ fn a_peer_of_another_version_is_named_without_waiting_for_the_timeout() {
     let from = w.nodes[1].links[0].1.into();
     let answer = foreign(&w, Kind::Reset);
     w.nodes[0].proto.handle_foreign_version(PathId::FIRST, from, answer);
-    w.run(Duration::from_millis(130));
+    w.run(Duration::from_millis(126));
+    assert!(w.nodes[0].failed.is_empty());
+    // Waits from 8 ms on are longer by up to half.
+    w.run(Duration::from_millis(62));
     assert_eq!(w.nodes[0].failed[0].reason, Reason::Version(4));
     assert_eq!(w.nodes[0].count(Kind::Hello), 7);
     assert_eq!(w.nodes[0].count(Kind::Reset), 0, "an answer is not answered");
@@ -437,4 +440,45 @@ fn more_peers_than_the_table_holds_are_refused_and_counted() {
     w.run(micros(300));
     assert_eq!(w.received(0).len(), 2);
     assert!(w.nodes[0].proto.counters().refused >= 1);
+}
+
+/// Else each call would look at all of them, while the link takes one frame at a time.
+#[test]
+fn sessions_that_wait_for_the_link_are_looked_at_again_only_after_a_while() {
+    let mut proto = Protocol::<u8, u8>::new(ProtocolConfig::default(), 7);
+    for n in 0..1_000u16 {
+        let [a, b] = n.to_be_bytes();
+        let node = MacAddr([2, 0, 0, 1, a, b]).into();
+        let peer = proto.peer(PeerKey { node, port: 0, channel: 0 }).unwrap();
+        proto.send(peer, 1, 0).unwrap();
+    }
+    proto.advance(Instant(1_000));
+    assert_eq!(proto.next_deadline(), Instant(1_001_000));
+    proto.advance(Instant(2_000));
+    assert_eq!(proto.next_deadline(), Instant(1_001_000));
+    // What is transmitted is repeated in time.
+    assert_eq!(proto.poll_transmit().unwrap().header.kind, Kind::Hello);
+    proto.advance(Instant(2_000));
+    assert_eq!(proto.next_deadline(), Instant(1_001_000));
+    while proto.poll_transmit().is_some() {}
+    proto.advance(Instant(1_001_000));
+    assert_eq!(proto.next_deadline(), Instant(1_002_000));
+}
+
+#[test]
+fn a_sender_whose_peer_is_silent_for_long_sends_one_frame_at_a_time() {
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
+    w.send(0, 1, b"up");
+    w.run(micros(100));
+    w.net.cut(w.nodes[1].links[0].0, true, true);
+    (0..20).for_each(|_| w.send(0, 1, b"nobody reads this"));
+    w.run(Duration::from_millis(400));
+    let before = w.nodes[0].count(Kind::Data);
+    w.run(Duration::from_millis(600));
+    // A timeout is 100 to 200 ms now.
+    let sent = w.nodes[0].count(Kind::Data) - before;
+    assert!((3..=6).contains(&sent), "{sent}");
+    w.net.cut(w.nodes[1].links[0].0, false, false);
+    w.run(Duration::from_millis(201));
+    assert_eq!(w.received(1).len(), 21);
 }

@@ -5,7 +5,7 @@ use crate::local::{Local, Subnet};
 use crate::neighbour::Neighbour;
 use crate::route_table::RouteTable;
 use gigae_proto::Instant;
-use gigae_wire::{Epoch, MacAddr, NodeAddr, Route, is_node_name};
+use gigae_wire::{Epoch, Header, MacAddr, NodeAddr, PathId, Route, is_node_name};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -19,8 +19,40 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// The name of a node whose own name cannot be found.
 const UNNAMED: &str = "unnamed";
 
-/// Endpoints remembered; more than one Ethernet has nodes, and a bound to what attackers can fill.
-const MOST_NEIGHBOURS: usize = 4096;
+/// Endpoints remembered: as many as an endpoint can have peers, and a bound to what attackers can
+/// fill, some megabytes.
+const MOST_NEIGHBOURS: usize = 16_384;
+
+/// The time over which answers to a question are spread, while few nodes are known. 10,000 answers
+/// in this time fill half of 10 Gbit/s.
+const LEAST_SPREAD: Duration = Duration::from_millis(5);
+
+/// The same for each known node. Four times as many may be there, because the answers of most may
+/// have been lost, and receiving one takes a busy node some microseconds.
+const SPREAD_OF_ONE: Duration = Duration::from_micros(20);
+
+/// Longest such time that a requester asks for, and that an endpoint waits with its answer.
+const MOST_SPREAD: Duration = Duration::from_secs(1);
+
+/// Answers that wait at most. A further one makes the first one go at once.
+const MOST_WAITING: usize = 16;
+
+/// In these units a question says the time.
+const SPREAD_UNIT: Duration = Duration::from_micros(100);
+
+/// How long answers may take, as a question says it.
+pub(super) fn spread_units(spread: Duration) -> u16 {
+    u16::try_from(spread.as_micros() / SPREAD_UNIT.as_micros()).unwrap_or(u16::MAX)
+}
+
+/// An answer that waits, so that not all nodes answer at the same moment.
+pub(super) struct PendingAnswer {
+    pub(super) due: Instant,
+    pub(super) path: PathId,
+    pub(super) route: Route,
+    /// Of the answer.
+    pub(super) header: Header,
+}
 
 /// See the module's description.
 pub(crate) struct Discovery {
@@ -32,6 +64,9 @@ pub(crate) struct Discovery {
     /// The current [`PERIOD`], and the answers given in it.
     since: Instant,
     answered: u32,
+    /// Answers that wait, and when the first of them is due.
+    waiting: Vec<PendingAnswer>,
+    pub(super) due: Instant,
     /// The number of this endpoint's question, once it has asked.
     pub(super) question: Option<Epoch>,
     neighbours: Vec<Neighbour>,
@@ -59,6 +94,8 @@ impl Discovery {
             answers,
             since: Instant(0),
             answered: 0,
+            waiting: Vec::new(),
+            due: Instant::NEVER,
             question: None,
             neighbours: Vec::new(),
             places: HashMap::new(),
@@ -77,6 +114,34 @@ impl Discovery {
     /// An answer is given.
     pub(super) fn answer(&mut self) {
         self.answered += 1;
+    }
+
+    /// Over which time the answers to the next question should be spread.
+    pub(super) fn spread(&self) -> Duration {
+        let known = u32::try_from(self.neighbours.len()).unwrap_or(u32::MAX);
+        (SPREAD_OF_ONE * known).clamp(LEAST_SPREAD, MOST_SPREAD)
+    }
+
+    /// How long an answer waits. `units` is what the question says, `random` is out of 2^32.
+    pub(super) fn delay(units: u16, random: u32) -> Duration {
+        let spread = (SPREAD_UNIT * units.into()).min(MOST_SPREAD);
+        Duration::from_nanos(((u128::from(random) * spread.as_nanos()) >> 32) as u64)
+    }
+
+    /// Keeps an answer until it is due, or returns the one that goes at once instead.
+    pub(super) fn postpone(&mut self, answer: PendingAnswer) -> Option<PendingAnswer> {
+        let at = self.waiting.partition_point(|other| other.due <= answer.due);
+        self.waiting.insert(at, answer);
+        let first = (self.waiting.len() > MOST_WAITING).then(|| self.waiting.remove(0));
+        self.due = self.waiting.first().map_or(Instant::NEVER, |answer| answer.due);
+        first
+    }
+
+    /// The next answer that is due.
+    pub(super) fn due_answer(&mut self, now: Instant) -> Option<PendingAnswer> {
+        let first = (now >= self.due).then(|| self.waiting.remove(0))?;
+        self.due = self.waiting.first().map_or(Instant::NEVER, |answer| answer.due);
+        Some(first)
     }
 
     /// The endpoints that have answered so far.
@@ -154,5 +219,42 @@ mod tests {
         assert!(neighbours.contains(&said(0)));
         assert_eq!(discovery.places.len(), MOST_NEIGHBOURS);
         assert!(discovery.places.iter().all(|(known, &place)| key(&neighbours[place]) == *known));
+    }
+
+    #[test]
+    fn few_answers_wait_the_first_goes_first_and_none_waits_longer_than_a_second() {
+        use gigae_wire::{Envelope, Flags, Kind, SeqNo};
+        let mut discovery = Discovery::new(Some("asked".into()), None, true);
+        let answer = |n: u32, due: u64| {
+            let (own, to) = (MacAddr([2; 6]).into(), MacAddr([2, 0, 0, 0, 0, 1]).into());
+            let route = Route::new(Envelope::DEFAULT, own, to).unwrap();
+            let header = Header {
+                kind: Kind::Here,
+                channel: 0,
+                src_port: 0,
+                dst_port: 0,
+                src_epoch: Epoch(0),
+                dst_epoch: Epoch(n),
+                seq: SeqNo(0),
+                ack: SeqNo(0),
+                credit: 0,
+                flags: Flags::NONE,
+            };
+            PendingAnswer { due: Instant(due), path: PathId::FIRST, route, header }
+        };
+        let mut at_once = Vec::new();
+        for n in 0..100 {
+            let due = u64::from(n * 37 % 100);
+            at_once.extend(discovery.postpone(answer(n, due)).map(|answer| answer.due.0));
+            assert!(discovery.waiting.len() <= MOST_WAITING);
+        }
+        assert_eq!(at_once.len(), 100 - MOST_WAITING);
+        let due = std::iter::from_fn(|| discovery.due_answer(Instant(1_000)));
+        let due: Vec<_> = due.map(|answer| answer.due.0).collect();
+        assert!(due.len() == MOST_WAITING && due.is_sorted());
+        assert_eq!(discovery.due, Instant::NEVER);
+        assert!(Discovery::delay(u16::MAX, u32::MAX) <= MOST_SPREAD);
+        assert_eq!(Discovery::delay(0, u32::MAX), Duration::ZERO);
+        assert_eq!(Discovery::delay(50, 1 << 31), Duration::from_micros(2_500));
     }
 }

@@ -1,6 +1,7 @@
 //! Who is there: questions to all, and answers about this endpoint (`PROTOCOL.md` §10).
 
-use super::Engine;
+use super::discovery::{PendingAnswer, spread_units};
+use super::{Discovery, Engine};
 use crate::address::Address;
 use crate::error::DiscoverError;
 use crate::links::To;
@@ -12,6 +13,7 @@ use gigae_wire::{
     Discard, Envelope, Epoch, Flags, Header, Here, Kind, MacAddr, NodeAddr, PathId, Route, SeqNo,
 };
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 /// Bytes of an Ethernet header, which the MTU does not count.
 const ETHERNET_HEADER: usize = 14;
@@ -23,8 +25,9 @@ fn may_be_a_node(ip: &IpAddr) -> bool {
 }
 
 impl Engine {
-    /// Puts a question to all on the wire.
-    pub(crate) fn ask(&mut self) -> Result<(), DiscoverError> {
+    /// Puts a question to all on the wire. Returns over which time the answers are spread, at most
+    /// `limit`.
+    pub(crate) fn ask(&mut self, limit: Duration) -> Result<Duration, DiscoverError> {
         let question = match self.discovery.question {
             Some(question) => question,
             None => *self.discovery.question.insert(self.proto.fresh_epoch()),
@@ -32,16 +35,19 @@ impl Engine {
         let route = self.discovery.route_to_all(&self.route_table).ok_or_else(|| {
             DiscoverError::NoSubnet(self.links.info(PathId::FIRST).interface.clone())
         })?;
+        let spread = self.discovery.spread().min(limit);
         let header = Header {
             kind: Kind::Who,
             channel: self.channels.iter().next().unwrap_or_default(),
             dst_port: 0,
+            credit: spread_units(spread),
             src_epoch: question,
             dst_epoch: Epoch::UNKNOWN,
             ..self.sessionless_header()
         };
         self.post_sessionless(PathId::FIRST, route, &header, &[]);
-        Ok(self.send_and_progress()?)
+        self.send_and_progress()?;
+        Ok(spread)
     }
 
     /// The endpoints that have answered so far.
@@ -88,7 +94,7 @@ impl Engine {
     }
 
     /// Rules 10.3 and 10.4. Not more than one answer, and that only to a node that may be one, by
-    /// the link by which it asks.
+    /// the link by which it asks, now or somewhat later.
     fn on_who(&mut self, arrival: Arrival<'_>) -> Result<(), Discard> {
         let Arrival { path, from, header, .. } = arrival;
         if !self.discovery.answers {
@@ -109,6 +115,33 @@ impl Engine {
             return Err(Discard::Sessions);
         }
         self.discovery.answer();
+        let delay = Discovery::delay(header.credit, self.proto.fresh_epoch().0);
+        let header = Header {
+            kind: Kind::Here,
+            channel: header.channel,
+            dst_port: header.src_port,
+            dst_epoch: header.src_epoch,
+            ..self.sessionless_header()
+        };
+        let due = self.clock.now() + delay;
+        let answer = PendingAnswer { due, path, route, header };
+        let first = if delay.is_zero() { Some(answer) } else { self.discovery.postpone(answer) };
+        first.into_iter().for_each(|answer| self.answer(answer));
+        Ok(())
+    }
+
+    /// Gives the answers that are due.
+    #[cold]
+    pub(super) fn give_answers(&mut self) {
+        while let Some(answer) = self.discovery.due_answer(self.clock.now()) {
+            if !self.proto.is_closing() {
+                self.answer(answer);
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: PendingAnswer) {
+        let PendingAnswer { path, route, header, .. } = answer;
         let mtu = u16::try_from(self.mtu(path)).unwrap_or(u16::MAX);
         let discovery = &self.discovery;
         let mut channels = [0; 32];
@@ -124,15 +157,7 @@ impl Engine {
         };
         let mut payload = [0; Here::LONGEST];
         let len = here.write(&mut payload);
-        let header = Header {
-            kind: Kind::Here,
-            channel: header.channel,
-            dst_port: header.src_port,
-            dst_epoch: header.src_epoch,
-            ..self.sessionless_header()
-        };
         self.post_sessionless(path, route, &header, &payload[..len]);
-        Ok(())
     }
 
     /// Rule 10.5.

@@ -62,7 +62,7 @@ impl Engine {
     /// take are due soon.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         let retry = self.doorbell.backlog.then_some(BACKLOG_NAP);
-        let due = match self.proto.next_deadline().min(self.ask_at) {
+        let due = match self.proto.next_deadline().min(self.ask_at).min(self.discovery.due) {
             Instant::NEVER => None,
             at => Some(at.since(self.clock.now())),
         };

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// In this time all have answered, where few are known.
+const SPREAD: Duration = Duration::from_millis(6);
+
 #[test]
 fn endpoints_that_are_asked_say_who_they_are() {
     let net = Network::new(1, faults());
@@ -12,7 +15,7 @@ fn endpoints_that_are_asked_say_who_they_are() {
     let (a, b) = (open("asker", 1, &[9], 1), open("n2", 7, &[0, 8, 255], 2));
     assert!(a.neighbours().is_empty());
     a.ask().unwrap();
-    run(&net, [&a, &b], Duration::from_micros(100));
+    run(&net, [&a, &b], SPREAD);
     let [found] = &a.neighbours()[..] else { panic!("{:?}", a.neighbours()) };
     assert_eq!((found.name.as_str(), found.port), ("n2", 7));
     assert_eq!(found.address, Address::from(b.link().mac).port(7));
@@ -20,7 +23,7 @@ fn endpoints_that_are_asked_say_who_they_are() {
     assert_eq!((found.mtu, found.max_message, &found.channels[..]), (1500, 1468, &[0, 8, 255][..]));
     assert!(b.neighbours().is_empty(), "whoever asks says nothing of itself");
     a.ask().unwrap();
-    run(&net, [&a, &b], Duration::from_micros(100));
+    run(&net, [&a, &b], SPREAD);
     assert_eq!(a.neighbours().len(), 1, "no node is listed twice");
 }
 
@@ -59,13 +62,13 @@ fn questions_beyond_the_bounded_rate_are_not_answered() {
     for _ in 0..200 {
         a.ask().unwrap();
     }
-    run(&net, [&a, &b], Duration::from_millis(1));
+    run(&net, [&a, &b], SPREAD);
     let answers = |end: &Endpoint| end.counters().link.tx_frames;
     assert_eq!(answers(&b), 16);
     assert_eq!(b.counters().protocol.refused, 200 - 16, "the rest is counted");
     net.advance_to(net.now() + 100_000_000);
     a.ask().unwrap();
-    run(&net, [&a, &b], Duration::from_millis(1));
+    run(&net, [&a, &b], SPREAD);
     assert_eq!(answers(&b), 17, "the next period");
 }
 
@@ -156,4 +159,51 @@ fn an_answer_that_was_not_asked_for_is_not_believed_nor_an_ip_of_a_group() {
         let heard = answer(asked.src_epoch, 0, ip);
         assert_eq!((heard.len(), heard[0].ip.is_some()), (1, told), "{ip}");
     }
+}
+
+/// `count` endpoints behind ports of 10 Gbit/s, of which the first asks.
+fn many(count: u32, buffer: u64) -> (Network, Vec<Endpoint>) {
+    let net = Network::new(1, Faults { rate: 1_250_000_000, buffer, ..faults() });
+    let open = |n: u32| {
+        let options = Options::new("sim").name(&format!("n{n}")).linger(Duration::ZERO);
+        let options = options.tuned(if n == 0 { 1_024 } else { 65 }, |_| ());
+        options.open_simulated(&net, n + 1).unwrap()
+    };
+    let ends = (0..count).map(open).collect();
+    (net, ends)
+}
+
+/// Lets all make progress for as long as answers to one question take.
+fn answer(net: &Network, ends: &[Endpoint]) {
+    for _ in 0..SPREAD.as_micros() / 50 {
+        ends.iter().for_each(|end| end.progress().unwrap());
+        net.advance_to(net.now() + 50_000);
+    }
+}
+
+#[test]
+fn hundreds_that_are_asked_do_not_answer_at_the_same_moment() {
+    // Some twenty answers fit.
+    let (net, ends) = many(300, 2 << 10);
+    ends[0].ask().unwrap();
+    answer(&net, &ends);
+    assert_eq!((ends[0].neighbours().len(), net.tally().lost), (299, 0));
+}
+
+#[test]
+fn one_that_has_found_more_asks_them_to_answer_over_a_longer_time() {
+    use gigae_wire::{Header, Kind};
+    let (net, ends) = many(400, 1 << 20);
+    let (mirror, _) = net.add_port();
+    let asked = || {
+        ends[0].ask().unwrap();
+        net.advance_to(net.now() + 100_000);
+        let frames: Vec<_> = std::iter::from_fn(|| net.receive(mirror)).collect();
+        let header = frames.iter().map(|frame| Header::parse(&frame[14..]).unwrap().0);
+        header.filter(|header| header.kind == Kind::Who).map(|header| header.credit).next()
+    };
+    assert_eq!(asked(), Some(50), "5 ms");
+    answer(&net, &ends);
+    assert_eq!(ends[0].neighbours().len(), 399);
+    assert_eq!(asked(), Some(79), "20 us for each");
 }

@@ -90,14 +90,14 @@ fn a_trunk_says_who_it_is_by_the_link_by_which_it_is_asked() {
     let trunk = Options::trunk(["sim0", "sim1"]).name("both").open_simulated(&net, 1).unwrap();
     let one = Options::new("sim").name("one").open_simulated(&net, 2).unwrap();
     one.ask().unwrap();
-    run(&net, [&trunk, &one], Duration::from_micros(100));
+    run(&net, [&trunk, &one], Duration::from_millis(6));
     // The simulated links are on one network, so all are asked.
     let mut found: Vec<_> = one.neighbours().into_iter().map(|n| (n.name, n.mac)).collect();
     found.sort_by_key(|(_, mac)| mac.0);
     let macs = trunk.paths().into_iter().map(|path| path.info.mac);
     assert!(found.into_iter().eq(macs.map(|mac| ("both".to_owned(), mac))));
     trunk.ask().unwrap();
-    run(&net, [&trunk, &one], Duration::from_micros(100));
+    run(&net, [&trunk, &one], Duration::from_millis(6));
     let found: Vec<_> = trunk.neighbours().into_iter().map(|n| n.name).collect();
     assert_eq!(found, ["one"], "not itself");
 }

@@ -6,6 +6,11 @@ use crate::log;
 use crate::session::SessionState;
 use crate::{Instant, PeerId, Reason};
 
+/// After this time, in nanoseconds, a session is looked at again for which something was due that
+/// is not transmitted yet. Thousands may wait for the link at the same time. When it takes the
+/// frame, the session gets its next deadline at once.
+const DUE_AGAIN: u64 = 1_000_000;
+
 /// # Time
 impl<T, R> Protocol<T, R> {
     #[inline]
@@ -116,8 +121,11 @@ impl<T, R> Protocol<T, R> {
                 }
             }
             let session = &mut self.sessions[peer.0 as usize];
-            // What stays due until it is transmitted is checked again only after time has passed.
-            let at = session.deadline(&self.config).max(now.after(1));
+            // What stays due until it is transmitted is checked again only after some time.
+            let mut at = session.deadline(&self.config);
+            if at <= now {
+                at = now.after(DUE_AGAIN);
+            }
             self.schedule.timers.set(peer, at);
             if self.session(peer).next_frame().is_some() {
                 self.enqueue(peer);

@@ -230,14 +230,15 @@ impl<T> SendWindow<T> {
         if self.has_bulk && !id.is_first() {
             self.bulk_size.lost();
         }
-        let most = self.capacity();
+        // Numbers begin at the epoch, which is random.
+        let (most, seed) = (self.capacity(), self.base.0);
         let path = self.path(id);
-        path.time_out(now);
+        path.time_out(now, seed);
         let all = path.rtt.timeouts() > QUESTIONS;
         self.lose_in_flight(id, all);
         let path = self.path(id);
         if all {
-            path.restart(most);
+            path.restart(most, path.rtt.timeouts() - QUESTIONS - 1);
         } else {
             path.make_room();
         }

@@ -76,7 +76,7 @@ impl<T, R> Session<T, R> {
     /// new session, also when it is repeated: credit is never withdrawn.
     pub(crate) fn hello(&mut self, now: Instant, config: &ProtocolConfig) -> Header {
         if let SessionState::Proposing(repeated) = &mut self.state {
-            repeated.sent(now);
+            repeated.sent(now, self.local);
         }
         Header {
             kind: Kind::Hello,
@@ -111,7 +111,7 @@ impl<T, R> Session<T, R> {
         };
         let token = *token;
         if frame == NextFrame::Confirm {
-            repeated.sent(now);
+            repeated.sent(now, self.local);
         }
         self.waiting.start();
         let next = self.send.as_ref().map_or(self.local.first_seq(), |send| send.sent());

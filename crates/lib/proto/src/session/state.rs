@@ -1,13 +1,25 @@
 //! The phases of a session, and what is repeated until it is answered.
 
+use crate::scatter;
 use crate::time::{Instant, Since};
 use gigae_wire::{Epoch, Hello, Paths, SeqNo};
 
 /// First wait in nanoseconds for the answer to a Hello or a Confirm; doubled with each repetition.
 const HELLO_INTERVAL: u64 = 1_000_000;
 
-/// Longest wait in nanoseconds between two Hellos, Confirms or probes.
+/// Longest wait in nanoseconds between two probes. That between two Hellos or Confirms is
+/// [scattered](scattered) besides.
 pub(super) const LONGEST_INTERVAL: u64 = 100_000_000;
+
+/// Waits from this one on, in nanoseconds, differ between sessions. In shorter times few frames
+/// reach a node, and a lost frame should not cost more.
+const SCATTERED_FROM: u64 = 8_000_000;
+
+/// A wait of this session, longer by up to half if it is long. `seed` is the session's epoch, which
+/// is random.
+pub(super) fn scattered(wait: u64, seed: Epoch, turn: u32) -> u64 {
+    if wait < SCATTERED_FROM { wait } else { wait + scatter::up_to(wait / 2, seed.0, turn) }
+}
 
 /// First wait in nanoseconds for the answer to a graceful close; doubled with each repetition.
 pub(super) const CLOSE_INTERVAL: u64 = 1_000_000;
@@ -48,10 +60,11 @@ impl Repeated {
         Self { due: true, next_at: now, interval: HELLO_INTERVAL, tries: 0 }
     }
 
-    pub(super) fn sent(&mut self, now: Instant) {
+    /// It was sent, in a session with this epoch.
+    pub(super) fn sent(&mut self, now: Instant, seed: Epoch) {
         self.due = false;
         self.tries = self.tries.wrapping_add(1);
-        self.next_at = now.after(self.interval);
+        self.next_at = now.after(scattered(self.interval, seed, self.tries.into()));
         self.interval = (self.interval * 2).min(LONGEST_INTERVAL);
     }
 

@@ -5,8 +5,8 @@ use super::{Session, SessionState};
 use crate::time::{Instant, Since, nanos};
 use crate::{ProtocolConfig, ProtocolCounters, log};
 
-/// Unanswered Hellos, over 127 ms in all, after which another version that the node seems to speak
-/// counts.
+/// Unanswered Hellos, over 127 to 187 ms in all, after which another version that the node seems to
+/// speak counts.
 const HELLOS: u8 = 7;
 
 /// How long a sender that was told to wait does so before it asks for the first time, in
