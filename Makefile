@@ -164,7 +164,7 @@ test:
 	@tools/need cc=gcc ip=iproute2 tc=iproute2 chromium=chromium
 	@tools/need gcc=gcc g++=g++ nm=binutils pkg-config=pkg-config valgrind=valgrind strace=strace tshark=tshark
 	@tools/need dpkg-deb=dpkg setpriv=util-linux script=bsdutils bash=bash
-	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf
+	@tools/need iperf3=iperf3 sockperf=sockperf NPtcp=netpipe-tcp qperf=qperf prometheus=prometheus
 	@tools/need $(SERVICES_files) $(SERVICES_nfs) $(SERVICES_nfs-mount)
 	@tools/need fi_pingpong=libfabric-bin mpirun=openmpi-bin python3=python3
 	@tools/need slurmctld=slurmctld slurmd=slurmd munged=munge srun=slurm-client pgrep=procps

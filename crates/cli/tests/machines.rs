@@ -25,6 +25,7 @@ fn main() {
         a_client_that_is_killed_leaves_nothing_at_the_server,
         a_cut_cable_is_noticed_by_both_ends,
         what_the_owner_allows_is_kept_and_said_by_one_port,
+        prometheus_has_data_for_every_panel_of_the_dashboard,
         machines_without_ipv4_measure_each_other,
         a_server_needs_three_capabilities_and_not_root,
         a_server_without_any_capability_measures_udp_sockets,
@@ -284,6 +285,76 @@ fn scrape(fabric: &Fabric) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
+}
+
+/// A Prometheus that reads the server's metrics, in its node of the network.
+struct Prometheus<'a> {
+    process: Child,
+    fabric: &'a Fabric,
+}
+
+impl<'a> Prometheus<'a> {
+    fn new(machines: &'a Machines) -> Self {
+        let config = "global:\n  scrape_interval: 200ms\nscrape_configs:\n- job_name: gigae\n  \
+            static_configs:\n  - targets: ['127.0.0.1:9488']\n";
+        let file = machines.path("prometheus.yml");
+        std::fs::write(&file, config).unwrap();
+        let mut command = machines.fabric.node(2).command("prometheus").unwrap();
+        command.arg(format!("--config.file={}", file.display()));
+        command.arg(format!("--storage.tsdb.path={}", machines.path("data").display()));
+        command.args(["--web.listen-address=127.0.0.1:9490", "--log.level=error"]);
+        Self { process: command.spawn().expect("prometheus"), fabric: &machines.fabric }
+    }
+
+    /// What an expression is now: a list of samples. `None` while Prometheus is not ready.
+    fn query(&self, expression: &str) -> Option<Vec<serde_json::Value>> {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let _inside = self.fabric.node(2).enter().unwrap();
+        let mut stream = TcpStream::connect("127.0.0.1:9490").ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        if head.contains(" 503 ") {
+            return None;
+        }
+        let answer: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(answer["status"], "success", "{expression}: {body}");
+        Some(answer["data"]["result"].as_array().unwrap().clone())
+    }
+}
+
+impl Drop for Prometheus<'_> {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn prometheus_has_data_for_every_panel_of_the_dashboard() {
+    let dashboard = include_str!("../../eval/serve/grafana/gigae-serve.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let plan = plan(&[("stream", "\"tcp\"", "1400", 0.5), ("rtt", "\"tcp\"", "8", 0.5)]);
+    let machines = Machines::new("prometheus", &plan, &["--metrics", "127.0.0.1:9488"]);
+    let prometheus = Prometheus::new(&machines);
+    until("Prometheus", || prometheus.query("up == 1").is_some_and(|up| up.len() == 1));
+    machines.results(&machines.eval("out").output().unwrap(), "out");
+    let mut count = 0;
+    for panel in dashboard["panels"].as_array().unwrap() {
+        for target in panel["targets"].as_array().unwrap() {
+            // As Grafana replaces its variables.
+            let expression = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
+            let expression = expression.replace("$job", ".*").replace("$instance", ".*");
+            until(&expression, || !prometheus.query(&expression).unwrap().is_empty());
+            count += 1;
+        }
+    }
+    assert!(count >= 12, "{count} expressions");
+    let repetitions = "sum(gigae_serve_repetitions_total)";
+    until(repetitions, || prometheus.query(repetitions).unwrap()[0]["value"][1] == "4");
+    let info = prometheus.query("gigae_build_info").unwrap();
+    assert_eq!(info[0]["metric"]["version"], gigae_eval_measure::environment::VERSION);
 }
 
 fn machines_without_ipv4_measure_each_other() {

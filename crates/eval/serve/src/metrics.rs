@@ -325,6 +325,73 @@ mod tests {
         assert!(full["process_start_time_seconds"] > 1.7e9);
     }
 
+    /// The names of metrics in an expression of PromQL: what is neither a function, a label, nor a
+    /// word of the language.
+    fn metrics_in(expression: &str) -> BTreeSet<String> {
+        let mut bare = String::new();
+        let mut depth = 0;
+        for c in expression.chars() {
+            depth += i32::from(c == '{' || c == '[');
+            if depth == 0 {
+                bare.push(c);
+            }
+            depth -= i32::from(c == '}' || c == ']');
+        }
+        while let Some((before, rest)) = bare.split_once(" by (") {
+            bare = format!("{before} {}", rest.split_once(')').unwrap().1);
+        }
+        let mut names = BTreeSet::new();
+        let mut rest = &bare[..];
+        while let Some(at) = rest.find(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let (name, after) =
+                rest[at..].split_at(rest[at..].find(|c| !word(c)).unwrap_or(rest.len() - at));
+            let is_operator = ["and", "or", "unless", "bool"].contains(&name);
+            // An aggregation has its function before `by` and its argument behind that.
+            let is_function = after.trim_start().starts_with('(');
+            if !is_operator && !is_function {
+                names.insert(name.to_owned());
+            }
+            rest = after;
+        }
+        names
+    }
+
+    #[test]
+    fn the_dashboard_names_no_metric_that_the_server_does_not_have() {
+        let counts = Counts::default();
+        let page = counts.page();
+        let has: BTreeSet<_> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        let dashboard: serde_json::Value =
+            serde_json::from_str(include_str!("../grafana/gigae-serve.json")).unwrap();
+        let of_panels = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| {
+            panel["targets"].as_array().unwrap().iter().map(|t| t["expr"].as_str().unwrap())
+        });
+        // label_values(METRIC, LABEL)
+        let of_variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+        let of_variables = of_variables.filter_map(|variable| variable["query"]["query"].as_str());
+        let of_variables =
+            of_variables.map(|query| query.rsplit_once(',').expect("a label behind it").0);
+        let named: BTreeSet<_> = of_panels.chain(of_variables).flat_map(metrics_in).collect();
+        for name in &named {
+            // Prometheus itself says whether it could read the page.
+            assert!(has.contains(&name[..]) || name == "up", "the server has no {name}");
+        }
+        let unused: Vec<_> = has.iter().filter(|name| !named.contains(**name)).collect();
+        assert!(unused.is_empty(), "the dashboard does not show {unused:?}");
+    }
+
+    #[test]
+    fn names_of_metrics_are_found_in_expressions() {
+        let expression =
+            "sum by (a, b) (rate(one_total{c=~\"d\"}[5m])) / count(two == 0) or vector(1)";
+        assert!(metrics_in(expression).iter().eq(["one_total", "two"]));
+        assert!(metrics_in("quantile by (x) (0.5, three{y=\"z\"})").iter().eq(["three"]));
+    }
+
     /// What is answered to these bytes.
     fn answered(question: &[u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
