@@ -9,10 +9,9 @@ use crate::measure::{TraceFile, measure};
 use crate::plan::{DctcpPlan, GigaePlan, HomaPlan, SwiftPlan};
 use crate::results::Run;
 use crate::run::SimulateError;
-use crate::workload::Workload;
-use endpoint::LibraryHost;
 use first::{First, Lengthy};
 use gigae_network::Time;
+use gigae_network::real::Real;
 use gigae_network::workload::{Framing, MessageHost};
 use gigae_network::yardstick::{Control, Dctcp, Homa, HomaConfig, Swift, Windowed};
 
@@ -49,20 +48,6 @@ impl Protocol {
         }
     }
 
-    /// Whether it can carry this workload, or why not and what to do.
-    pub(crate) fn carries(&self, workload: &Workload) -> Result<(), String> {
-        match (self, workload) {
-            (Self::Gigae(_), Workload::Random(_)) => {
-                let label = workload.label();
-                Err(format!(
-                    "the library's endpoints carry patterns only, not '{label}': leave out \
-                     [[gigae]], or write [[incast]], [[all_to_all]] or [[ring]]"
-                ))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Whether its hosts decide at random.
     pub(crate) fn is_random(&self) -> bool {
         matches!(self, Self::Gigae(_))
@@ -71,10 +56,9 @@ impl Protocol {
     /// What a reader must know about its figures.
     pub(crate) fn doubt(&self) -> Option<&'static str> {
         match self {
-            Self::Gigae(_) => Some(
-                "gigae: the NIC of a simulated endpoint is a queue without a limit, and its \
-                 processor takes no time. So the figures are preliminary.",
-            ),
+            Self::Gigae(_) => {
+                Some("gigae: a simulated endpoint's processor takes no time beside the turnaround.")
+            }
             _ => None,
         }
     }
@@ -84,9 +68,8 @@ impl Protocol {
         let framing = HomaConfig::published().framing;
         match self {
             Self::Gigae(plan) => {
-                let (hosts, framing) =
-                    LibraryHost::hosts(job.hosts(), job.seed, plan.shared_credit)?;
-                measure(job, framing, hosts, LibraryHost::trace)
+                let (hosts, framing) = endpoint::hosts(job.hosts(), job.seed, plan.shared_credit)?;
+                measure(job, framing, hosts, Real::trace)
             }
             Self::Homa(plan) => {
                 let default = job.plan.network.can_lose().then_some(RETRY_US);

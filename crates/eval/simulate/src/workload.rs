@@ -104,6 +104,14 @@ impl Workload {
         }
     }
 
+    /// Bytes of its messages, if all have the same, or a bound. 0: those of a distribution.
+    pub(crate) fn bytes(&self) -> u32 {
+        match self {
+            Self::Random(plan) => plan.bytes.unwrap_or(0),
+            Self::Incast { bytes, .. } | Self::AllToAll { bytes } | Self::Ring { bytes } => *bytes,
+        }
+    }
+
     /// Whether its messages depend on the seed.
     pub(crate) fn is_random(&self) -> bool {
         match self {

@@ -97,7 +97,12 @@ fn a_mistake_is_one_line_with_its_place_and_what_to_do() {
         ("[[homa]]", "[[homa]]\ndegree = 0", "line 10: ", "write 1 to"),
         ("[[homa]]", "[[swift]]\nwindow = 0.0", "line 10: ", "write 0.001 to 1000"),
         ("[[homa]]", "[[dctcp]]\ntimeout_us = 0", "line 10: ", "write 1 to"),
-        ("[[homa]]", "[[gigae]]", "line 9: [gigae]", "carry patterns only"),
+        (
+            "[[homa]]",
+            "[[incast]]\nsenders = [3]\nbytes = 1073741825\n[[gigae]]",
+            "line 12: [gigae]",
+            "at most 1 GiB",
+        ),
         ("[[homa]]", "", "'gigae'", "add [[gigae]], [[homa]], [[dctcp]] or [[swift]]"),
         ("[[homa]]", "[[homa]]\n[[incast]]\nsenders = [4]\nbytes = 1", "line 11: ", "1 to 3"),
         ("[[homa]]", "[[homa]]\n[[incast]]\nsenders = []\nbytes = 1", "line 11: ", "[20, 100]"),

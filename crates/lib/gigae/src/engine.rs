@@ -280,8 +280,11 @@ impl Engine {
         count += again;
         sent?;
         self.transmit()?;
-        self.quiet =
-            count == 0 && !self.doorbell.backlog && !self.has_messages() && !self.has_failures();
+        self.quiet = count == 0
+            && !self.doorbell.backlog
+            && !self.doorbell.full
+            && !self.has_messages()
+            && !self.has_failures();
         Ok(count)
     }
 

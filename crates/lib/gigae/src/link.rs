@@ -91,6 +91,10 @@ impl Link for AnyLink {
         each!(self, link => link.has_arrived())
     }
 
+    fn unsent(&self) -> Option<usize> {
+        each!(self, link => link.unsent())
+    }
+
     #[inline(always)]
     fn recycle(&mut self, frame: RxFrame) {
         each!(self, link => link.recycle(frame));

@@ -183,6 +183,10 @@ impl Link for Tapped {
         self.link_mut().has_arrived()
     }
 
+    fn unsent(&self) -> Option<usize> {
+        self.link().unsent()
+    }
+
     #[inline(never)]
     fn recycle(&mut self, frame: RxFrame) {
         self.link_mut().recycle(frame);

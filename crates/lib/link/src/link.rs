@@ -117,6 +117,11 @@ pub trait Link: Send {
         true
     }
 
+    /// Posted frames that the NIC has not sent yet. By default `None`: the link does not know.
+    fn unsent(&self) -> Option<usize> {
+        None
+    }
+
     /// Keeps this many receive frames ready for the NIC to fill; each segment counts as a frame. It
     /// keeps fewer if the link has fewer ([`Info::rx_frames`]) or the caller holds some. Fewer
     /// frames touch less memory, but must have room for all that arrives between two polls. By

@@ -1,17 +1,19 @@
 //! The real protocol as a host: a whole endpoint of the library, unchanged, on a simulated port.
 //!
-//! Two things differ from a real host. The processor takes no time. The NIC is not a transmit ring:
-//! the endpoint learns at once that a frame was transmitted, and the frame waits in a queue without
-//! a limit until the port has sent it. So only windows slow an endpoint down, not its own busy
-//! port, and figures of a congested network are preliminary.
+//! Two things differ from a real host. The processor takes no time. The NIC's transmit ring has no
+//! end: frames wait in it, first in, first out, until the port has sent them.
 //!
-//! [`Real`] is no [`MessageHost`](crate::workload::MessageHost): its messages are bytes of at most
-//! a frame. So [`drive`](crate::workload::drive) and slowdown tables do not work with it.
+//! [`Real::send`] sends bytes of at most a frame as an untagged message. As a [`MessageHost`], an
+//! endpoint sends tagged messages of any length, whose bytes exist in frames only. Its receives are
+//! there before the messages come, as in most parallel programs.
 
+use crate::workload::{Message, MessageHost};
 use crate::{Context, Frame, Host, HostId, PortId, Time, Trace};
-use gigae::{Address, Endpoint, MacAddr, OpenError, Options, TrySendError, Wait};
+use gigae::{
+    Address, Bytes, Endpoint, MacAddr, Memory, OpId, OpenError, Options, TrySendError, Wait, Wanted,
+};
 use gigae_sim::{Network, Port};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,26 @@ const CHECKSUM: u32 = 4;
 /// Rounds of an endpoint that wants to be called again at once. It needs few: each one handles a
 /// batch. More are a mistake that would stop the clock.
 const MOST_ROUNDS: u32 = 100_000;
+/// Receives for tagged messages that an endpoint has at any time, and their bytes: the longest
+/// message.
+const RECEIVES: usize = 256;
+const LONGEST: usize = 1 << 30;
+
+/// With fewer frames in its NIC, an endpoint may have more for it.
+const FEW_UNSENT: usize = 2;
+
+/// Memory of a message that nobody looks at.
+struct Blank(usize);
+
+impl Bytes for Blank {
+    fn len(&self) -> usize {
+        self.0
+    }
+
+    fn read(&self, _at: usize, _out: &mut [u8]) {}
+
+    fn write(&mut self, _at: usize, _bytes: &[u8]) {}
+}
 
 /// An endpoint with messages to send, and those that it has received.
 ///
@@ -39,6 +61,8 @@ pub struct Real {
     turns: VecDeque<HostId>,
     /// When each message was received, from which host, and what it was.
     pub received: Vec<(Time, HostId, Vec<u8>)>,
+    /// The receives for tagged messages.
+    receives: HashSet<OpId>,
     /// The next time at which the endpoint wants to be called.
     due: Time,
 }
@@ -59,9 +83,20 @@ impl Real {
             let seed = seed.wrapping_mul(0x9E37_79B9).wrapping_add(host + 1);
             let endpoint = options(base).open_simulated(&network, seed)?;
             let port = network.port_of(endpoint.link().mac).expect("it has a port");
-            let (sent, to_send, turns, received) = Default::default();
+            let (sent, to_send, turns, received, receives) = Default::default();
             let (network, hosts, due) = (network.clone(), hosts.clone(), Time::NEVER);
-            Ok(Self { endpoint, network, port, hosts, sent, to_send, turns, received, due })
+            Ok(Self {
+                endpoint,
+                network,
+                port,
+                hosts,
+                sent,
+                to_send,
+                turns,
+                received,
+                receives,
+                due,
+            })
         };
         (0..count).map(open).collect()
     }
@@ -101,6 +136,7 @@ impl Real {
                 let from = self.hosts[&self.endpoint.address(message.from())];
                 self.received.push((now, from, message.to_vec()));
             }
+            self.take_completions(context);
             let left = self.endpoint.prepare_to_wait().expect("the link is up");
             self.take_sent(context.host());
             match left {
@@ -118,6 +154,29 @@ impl Real {
             return;
         }
         panic!("host {}: the endpoint has not come to rest at {now:?}", context.host());
+    }
+
+    /// Sees to tagged messages that have arrived, and to those that the peer has.
+    fn take_completions(&mut self, context: &mut Context<'_>) {
+        while let Some(done) = self.endpoint.try_completion().expect("the link is up") {
+            done.result.unwrap_or_else(|error| panic!("host {}: {error}", context.host()));
+            if self.receives.remove(&done.id) {
+                context.complete(done.tag as u32);
+            }
+        }
+        // The first one shows that this host carries tagged messages.
+        if !self.receives.is_empty() || self.endpoint.peek(Wanted::ANY).is_some() {
+            self.fill_receives();
+        }
+    }
+
+    /// Sees that there are enough receives.
+    fn fill_receives(&mut self) {
+        while self.receives.len() < RECEIVES {
+            let memory = Memory::Other(Box::new(Blank(LONGEST)));
+            let started = self.endpoint.start_recv(Wanted::ANY, memory);
+            self.receives.insert(started.expect("there is room for operations"));
+        }
     }
 
     /// Hands messages to the endpoint, one for each receiver in turns, until it takes no more.
@@ -150,7 +209,10 @@ impl Real {
             assert_eq!(port, self.port, "only one host works at a time");
             let destination = MacAddr(*bytes.first_chunk().expect("an Ethernet header"));
             // Broadcasts look for neighbours. All hosts know each other here.
-            let Some(destination) = number(destination) else { continue };
+            let Some(destination) = number(destination) else {
+                self.network.has_left(port);
+                continue;
+            };
             let length = bytes.len() as u32 + CHECKSUM;
             let flow = host.wrapping_mul(0x9E37_79B9) ^ destination;
             let (source, priority, marked, payload) = (host, 0, false, bytes);
@@ -189,7 +251,22 @@ impl Host for Real {
         }
     }
 
-    fn next_frame(&mut self, _context: &mut Context<'_>) -> Option<Frame<Vec<u8>>> {
-        self.sent.pop_front()
+    fn next_frame(&mut self, context: &mut Context<'_>) -> Option<Frame<Vec<u8>>> {
+        let next = self.sent.pop_front()?;
+        self.network.has_left(self.port);
+        if self.sent.len() < FEW_UNSENT {
+            self.work(context);
+        }
+        Some(next)
+    }
+}
+
+impl MessageHost for Real {
+    fn send(&mut self, number: u32, message: &Message, context: &mut Context<'_>) {
+        let peer = self.endpoint.peer(address(message.destination)).expect("room for all peers");
+        let memory = Memory::Other(Box::new(Blank(message.length as usize)));
+        let started = self.endpoint.start_send(peer, u64::from(number), memory);
+        started.expect("there is room for operations");
+        self.work(context);
     }
 }

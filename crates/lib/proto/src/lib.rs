@@ -43,6 +43,7 @@ pub use path::PathCounters;
 pub use peer::{PeerSnapshot, SessionPhase};
 pub use protocol::{MOST_KEPT_BULK, Protocol, TableUsage};
 pub use reason::Reason;
+pub use send::SHORT;
 pub use time::Instant;
 pub use types::{
     Arrival, Body, DataFrame, Delivery, Destination, EndedSession, FailedSend, PathTo, PeerId,

@@ -88,6 +88,8 @@ pub(crate) struct ReceiveWindow<R> {
     /// Frames come by several paths, so a missing one is probably in flight. There are no more
     /// reports than acknowledgements then.
     patient: bool,
+    /// The peer keeps its last credit for short messages.
+    keeps: bool,
 }
 
 /// Frames of credit that a new session begins with. Hello and HelloAck advertise them, and they are
@@ -135,6 +137,7 @@ impl<R> ReceiveWindow<R> {
             urgent: false,
             gap: false,
             patient: false,
+            keeps: false,
         }
     }
 

@@ -28,6 +28,10 @@ use slots::{SlotState, WindowSlot, WindowSlots, keep};
 
 pub(crate) use slots::Spare;
 
+/// With shared credit, messages of at most so many frames are short. The last so many frames of a
+/// session's credit are for them.
+pub const SHORT: u32 = 4;
+
 /// Slots that a window begins with: enough for a program that asks and waits for the answer, and a
 /// few more.
 const FEWEST_SLOTS: usize = 4;
@@ -44,6 +48,10 @@ pub(crate) struct SendWindow<T> {
     next: SeqNo,
     /// First number without credit.
     limit: SeqNo,
+    /// The receiver has room for credit that is kept for short messages.
+    keeps: bool,
+    /// Frames that the program has for this window and that are not in it, about.
+    above: u32,
     /// Frames to transmit again.
     lost: u32,
     /// Go-back-N: frames in flight that the receiver will drop, because one before them is lost.
@@ -80,6 +88,8 @@ impl<T> SendWindow<T> {
             sent: first,
             next: first,
             limit: first,
+            keeps: false,
+            above: 0,
             lost: 0,
             undeliverable: 0,
             first: Path::new(config),
@@ -96,8 +106,9 @@ impl<T> SendWindow<T> {
         self.base = first;
         self.sent = first;
         self.next = first;
-        self.limit = first;
+        (self.limit, self.keeps) = (first, false);
         (self.lost, self.undeliverable) = (0, 0);
+        self.above = 0;
     }
 
     fn capacity(&self) -> u32 {
@@ -188,7 +199,9 @@ impl<T> SendWindow<T> {
     /// Whether a message waits and only missing credit holds it back.
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
-        self.sent != self.next && self.sent == self.limit && self.base == self.sent
+        self.base == self.sent
+            && (self.sent != self.next && self.sent == self.limit
+                || self.above > 0 && self.lacks_credit_above())
     }
 
     /// Longest queued message in bytes. Frames with operations are longer; they are queued only
@@ -264,12 +277,50 @@ impl<T> SendWindow<T> {
     /// How many frames would go with more credit, as a header says it ([`Flags::demand`]).
     #[inline]
     pub(crate) fn demand(&self) -> u8 {
-        if self.next.ahead_of(self.limit) <= 0 {
+        if self.next.ahead_of(self.limit) <= 0 && !self.lacks_credit_above() {
             return 0;
         }
-        let left = self.next.ahead_of(self.sent).cast_unsigned();
+        let left = self.next.ahead_of(self.sent).cast_unsigned() + self.above;
         // At most 16 bits: a window has 32,768 frames at most.
         (32 - left.leading_zeros()).min(Flags::MOST_DEMAND.into()) as u8
+    }
+
+    /// About so many frames wait above this window.
+    pub(crate) fn set_above(&mut self, frames: u32) {
+        self.above = frames.min(u16::MAX.into());
+    }
+
+    /// Frames of the credit that are for short messages.
+    fn kept(&self) -> i32 {
+        if self.keeps { SHORT.cast_signed() } else { 0 }
+    }
+
+    /// Whether what waits above could use credit that is kept for short messages.
+    pub(crate) fn keeps_credit(&self) -> bool {
+        self.keeps && self.lacks_credit_above()
+    }
+
+    /// Whether the receiver has room for credit that is kept.
+    pub(crate) fn set_keeps(&mut self, keeps: bool) {
+        self.keeps = keeps;
+    }
+
+    /// Whether the next frame from above would be sent at once. Its message has `whole` frames: the
+    /// last credit is for short ones.
+    pub(crate) fn may_fill(&self, whole: u32) -> bool {
+        let kept = if whole > SHORT { self.kept() } else { 0 };
+        let has_credit = self.limit.ahead_of(self.next) > kept;
+        let unsent = self.next.ahead_of(self.sent).cast_unsigned();
+        let (in_flight, flight) = self.first.flight();
+        let has_room = !self.further.is_empty() || in_flight + unsent < flight;
+        has_credit && has_room && (self.lost, self.undeliverable) == (0, 0)
+    }
+
+    /// What waits above may need more credit.
+    #[cold]
+    #[inline(never)]
+    fn lacks_credit_above(&self) -> bool {
+        self.above > 0 && self.limit.ahead_of(self.next) <= self.kept()
     }
 
     /// Raises the credit limit. It is never lowered.

@@ -346,7 +346,8 @@ fn a_lone_sender_is_not_limited_and_its_window_grows() {
         w.run(micros(500));
     }
     assert_eq!(w.nodes[1].received.len(), 4_000);
-    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 256);
+    let most = w.nodes[1].sent.iter().map(|header| header.credit).max();
+    assert!(most > Some(128), "{most:?}");
     assert!(w.nodes[1].sent.iter().all(|header| !header.flags.has(Flags::WAIT)));
 }
 
@@ -422,22 +423,4 @@ fn a_lone_peer_gets_credit_for_each_message_that_a_slow_program_takes() {
     peers.end.release(delivery.peer, delivery.epoch);
     peers.take();
     assert_eq!(peers.credit(0), 1);
-}
-
-#[test]
-fn a_grant_of_a_budget_of_16_is_for_two_frames() {
-    let mut peers = Peers::new(2);
-    (0..2).for_each(|n| peers.ask(n, 9));
-    let (mut sent, before) = (0, peers.senders.iter().map(|sender| sender.acks).sum::<usize>());
-    for _ in 0..1_000 {
-        for n in (0..2).filter(|&n| peers.credit(n) > 0).collect::<Vec<_>>() {
-            peers.frame(n, 0, Flags::NONE.with_demand(9)).unwrap();
-            peers.senders[n].next += 1;
-            sent += 1;
-            peers.read();
-            peers.take();
-        }
-    }
-    let acks = peers.senders.iter().map(|sender| sender.acks).sum::<usize>() - before;
-    assert!(sent > 1_000 && acks <= sent / 2 + 10, "{acks} acknowledgements of {sent} frames");
 }

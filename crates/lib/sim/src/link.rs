@@ -182,6 +182,10 @@ impl Link for SimLink {
         Ok(true)
     }
 
+    fn unsent(&self) -> Option<usize> {
+        Some(self.posted.len() + self.network.unsent(self.port)?)
+    }
+
     fn poll(&mut self, batch: &mut Vec<RxFrame>, max: usize) -> Result<usize, LinkError> {
         self.check()?;
         let before = batch.len();

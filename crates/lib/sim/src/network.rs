@@ -66,6 +66,7 @@ impl Network {
             cut_to: false,
             down: false,
             busy_until: 0,
+            unsent: 0,
             is_fresh: false,
         };
         state.ports.push(added);
@@ -174,6 +175,19 @@ impl Network {
         Some((Port(port), frame))
     }
 
+    /// A frame that was [taken](Self::take_sent) has left the port. Until then it counts as
+    /// [unsent](gigae_link::Link::unsent).
+    pub fn has_left(&self, port: Port) {
+        self.state().ports[port.0].unsent -= 1;
+    }
+
+    /// Frames that a port has sent and that have not [left](Self::has_left) it. `None` unless the
+    /// caller carries frames.
+    pub(crate) fn unsent(&self, port: Port) -> Option<usize> {
+        let state = self.state();
+        state.relayed.is_some().then(|| state.ports[port.0].unsent)
+    }
+
     /// Hands a frame to a port now. Pads it to the shortest length. If too many frames wait at the
     /// port already, the frame is dropped, and the tally counts it as lost.
     pub fn deliver(&self, port: Port, mut frame: Vec<u8>) {
@@ -203,6 +217,7 @@ impl Network {
         }
         if let Some(relayed) = &mut state.relayed {
             relayed.push_back((from.0, frame.to_vec()));
+            state.ports[from.0].unsent += 1;
             return;
         }
         let pair = |to| PortPair { from: from.0, to };

@@ -62,6 +62,8 @@ pub(crate) struct PortState {
     /// Its node has taken it down.
     pub(crate) down: bool,
     pub(crate) busy_until: u64,
+    /// Frames that it has sent, and the one who carries frames has not.
+    pub(crate) unsent: usize,
     /// It is among `fresh`.
     pub(crate) is_fresh: bool,
 }

@@ -3,12 +3,13 @@
 use crate::frame_space::{FillResult, FrameSpace, InPlace, InPlaceBytes, LEAST_PART};
 use crate::memory::{Bytes, Rights};
 use crate::operation::{Operation, Send, SendState};
-use crate::peer::{OperationReply, PeerEntry, PendingRead, ReadSource, cost};
+use crate::peer::{ActivePeer, OperationReply, PeerEntry, PendingRead, ReadSource, cost};
 use crate::pool::{MOST_ASKED, MOST_OFFERED};
 use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
 use gigae_wire::op::{Label, MAX_OP_HEADER, MOST_FETCHED, Op, Status};
+use std::collections::VecDeque;
 
 /// An Atomic fits at every place where another operation on remote memory may begin.
 const _: () = assert!(2 * MOST_FETCHED <= LEAST_PART);
@@ -19,6 +20,30 @@ const LIMIT_LEN: usize = Op::Limit { until: 0, entries: 0 }.header_len();
 /// Longer messages are offered to a peer that reads them in this process's memory.
 const LEND_ABOVE: usize = 12 << 10;
 
+/// Messages, and peers, that are compared to find the shortest.
+const MOST_COMPARED: usize = 64;
+
+/// One frame in so many goes to the oldest, so that all go on.
+const TURNS: u32 = 16;
+
+/// The peer's request for a message with the fewest bytes left, and these, unless another request
+/// is the oldest.
+fn served_left(state: &ActivePeer) -> Option<(usize, usize)> {
+    shortest(&state.serving)
+}
+
+fn shortest(serving: &VecDeque<PendingRead>) -> Option<(usize, usize)> {
+    let left = |next: &PendingRead| (next.len - next.at) as usize;
+    let is_message = |next: &PendingRead| matches!(next.source, ReadSource::Send(_));
+    let oldest = serving.front()?;
+    if !is_message(oldest) {
+        return Some((0, left(oldest)));
+    }
+    let compared = serving.iter().take(MOST_COMPARED).enumerate();
+    let messages = compared.take_while(|(_, next)| is_message(next));
+    messages.map(|(place, next)| (place, left(next))).min_by_key(|&(_, left)| left)
+}
+
 /// # Frames to send
 impl<M: Bytes> Transfer<M> {
     /// The next peer for which there may be something to send. It comes up again only after it was
@@ -28,6 +53,64 @@ impl<M: Bytes> Transfer<M> {
         let peer = self.ready.pop_front()?;
         self.peer(peer).ready = false;
         Some(peer)
+    }
+
+    /// The same, but the one with the fewest bytes [left](Self::left) of those next in turn.
+    pub fn poll_ready_shortest(&mut self) -> Option<PeerId> {
+        self.compared = self.compared.wrapping_add(1);
+        if self.compared.is_multiple_of(TURNS) {
+            return self.poll_ready();
+        }
+        let next = self.ready.iter().take(MOST_COMPARED).enumerate();
+        let (place, _) = next.min_by_key(|&(_, &peer)| self.left(peer))?;
+        let peer = self.ready.remove(place)?;
+        self.peer(peer).ready = false;
+        Some(peer)
+    }
+
+    /// About how many bytes are left of the message that goes to a peer next.
+    /// `None`: nothing goes.
+    pub fn left(&self, peer: PeerId) -> Option<usize> {
+        let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return None };
+        if !state.answers.is_empty() || state.limit_due {
+            return Some(0);
+        }
+        let served = served_left(state).map_or(usize::MAX, |(_, left)| left);
+        Some(self.started_left(state).min(served)).filter(|&left| left < usize::MAX)
+    }
+
+    /// Bytes that are left of the operation that was started here and goes next.
+    fn started_left(&self, state: &ActivePeer) -> usize {
+        match state.starting.front().map(|&id| self.operations.get(id)) {
+            Some(Some(Operation::Send(Send { memory, state: SendState::Parts(at), .. }))) => {
+                memory.len() - *at as usize
+            }
+            // A longer message goes out as an offer, which is short.
+            Some(Some(Operation::Send(Send { memory, .. }))) => {
+                if memory.len() <= self.config.offer_above { memory.len() } else { 0 }
+            }
+            Some(Some(Operation::Write { memory, at, .. })) => memory.len() - *at as usize,
+            Some(_) => 0,
+            None => usize::MAX,
+        }
+    }
+
+    /// Bytes of that message in all.
+    pub fn whole(&self, peer: PeerId) -> usize {
+        let PeerEntry::Busy(state) = &self.peers[peer.0 as usize] else { return 0 };
+        let served = served_left(state);
+        if served.map_or(usize::MAX, |(_, left)| left) < self.started_left(state) {
+            return served.map_or(0, |(place, _)| state.serving[place].len as usize);
+        }
+        match state.starting.front().and_then(|&id| self.operations.get(id)) {
+            Some(Operation::Send(Send { memory, .. }))
+                if memory.len() <= self.config.offer_above =>
+            {
+                memory.len()
+            }
+            Some(Operation::Write { memory, .. }) => memory.len(),
+            _ => 0,
+        }
     }
 
     /// For how many peers there may be something to send.
@@ -323,10 +406,18 @@ impl<M: Bytes> Transfer<M> {
     /// Answers and operations started here take turns, part by part.
     fn fill_turn(&mut self, peer: PeerId, mut room: FrameSpace) -> FillResult {
         let room = &mut room;
+        let shortest_first = self.config.shortest_first;
         let state = self.peer(peer);
         room.last = state.serving.len() + state.starting.len() <= 1;
         state.serve = !state.serve;
-        let serve = state.serve;
+        let mut serve = state.serve;
+        if shortest_first
+            && !state.filled.is_multiple_of(TURNS.into())
+            && let PeerEntry::Busy(state) = &self.peers[peer.0 as usize]
+        {
+            let served = served_left(state).map_or(usize::MAX, |(_, left)| left);
+            serve = served < self.started_left(state);
+        }
         let first = if serve { self.serve(peer, room) } else { self.start(peer, room) };
         match first {
             FillResult::Nothing if serve => self.start(peer, room),
@@ -337,7 +428,14 @@ impl<M: Bytes> Transfer<M> {
 
     /// The next part of the peer's oldest request.
     fn serve(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
-        let Some(&PendingRead { id, source, len, at }) = self.peer(peer).serving.front() else {
+        let shortest_first = self.config.shortest_first;
+        let state = self.peer(peer);
+        let shortest_first = shortest_first && !state.filled.is_multiple_of(TURNS.into());
+        let serving = &mut state.serving;
+        if shortest_first && let Some((place, _)) = shortest(serving) {
+            serving.swap(0, place);
+        }
+        let Some(&PendingRead { id, source, len, at }) = serving.front() else {
             return FillResult::Nothing;
         };
         let reply = Op::Reply { id, at };

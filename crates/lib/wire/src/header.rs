@@ -103,6 +103,14 @@ impl Flags {
     /// this end knows and gives credit as the network allows.
     pub const WAIT: Self = Self(16);
 
+    /// The sender of this frame keeps its last credit for short messages. More credit is for the
+    /// long one that waits.
+    pub const KEEP: Self = Self(32);
+
+    /// The receiver of this frame may [keep](Self::KEEP) its last credit for short messages: there
+    /// is room for that here.
+    pub const ROOM: Self = Self(64);
+
     /// The lowest of the four bits that hold the [demand](Self::demand).
     const DEMAND_SHIFT: u32 = 8;
     /// The largest [demand](Self::demand).

@@ -11,6 +11,8 @@ use std::ops::RangeInclusive;
 
 /// Hosts of a network: more would take days.
 const MOST_HOSTS: u32 = 100_000;
+/// Bytes of the longest message of the library.
+const LONGEST: u32 = 1 << 30;
 /// Hosts that are the library's own endpoints: 4.2 MB each.
 const MOST_ENDPOINTS: u32 = 2_048;
 /// Messages of a run, with their responses. A run keeps 72 bytes of each: 7 GB.
@@ -75,7 +77,14 @@ impl Plan {
         for protocol in self.protocols() {
             for workload in &workloads {
                 let table = Table(protocol.table(), 0);
-                protocol.carries(workload).or_else(|advice| table.wrong("", advice))?;
+                if matches!(protocol, Protocol::Gigae(_)) && workload.bytes() > LONGEST {
+                    let advice = format!(
+                        "messages of the library have at most 1 GiB, and those of '{}' have more: \
+                         write fewer bytes, or leave out [[gigae]]",
+                        workload.label()
+                    );
+                    return table.wrong("", advice);
+                }
                 let hosts = workload.hosts(self.network.fixed_hosts());
                 if matches!(protocol, Protocol::Gigae(_)) && hosts > MOST_ENDPOINTS {
                     let advice = format!(

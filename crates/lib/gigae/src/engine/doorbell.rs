@@ -12,6 +12,8 @@ pub(super) struct Doorbell {
     /// It must be rung, also if the protocol has nothing to send: the NIC did not take
     /// everything the last time or there was no NIC to take it, or a question or answer was posted.
     pub(super) backlog: bool,
+    /// Operations wait until the NIC has sent more of its frames.
+    pub(super) full: bool,
     /// The link did not work when the doorbell rang for messages that had been accepted: it is
     /// asked again before the next one is.
     pub(super) broken: bool,
@@ -29,6 +31,11 @@ impl Doorbell {
     pub(super) fn queued_bulk(&mut self, frames: usize) -> bool {
         self.unposted += frames;
         self.unposted >= DOORBELL_EVERY
+    }
+
+    /// Frames queued since the last one.
+    pub(super) fn unposted(&self) -> usize {
+        self.unposted
     }
 
     /// Whether frames or messages wait for one, or the last one failed.

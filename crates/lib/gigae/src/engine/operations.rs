@@ -5,7 +5,7 @@ use super::{ASK_PARTS, Engine};
 use crate::inbox::Inbound;
 use crate::memory::Memory;
 use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
-use gigae_link::LinkError;
+use gigae_link::{Link, LinkError};
 use gigae_proto::{Delivery, EndedSession, Instant, PeerId};
 use gigae_transfer::{Label, Transfer, TransferNotice};
 use gigae_wire::{Epoch, PathId};
@@ -24,6 +24,10 @@ const QUEUED_FROM: usize = 1 << 10;
 /// Bytes that are read in the memory of other processes before what has arrived and what is due has
 /// a turn: some 0.5 ms.
 const READ_AT_ONCE: usize = 4 << 20;
+
+/// Frames in the NIC, beside the one that it sends, with which operations wait: the shortest goes
+/// next.
+const MOST_UNSENT: usize = 1;
 
 /// Room in bytes that operations can always make use of. With less, some write nothing.
 const LEAST_ROOM: usize = 128;
@@ -177,8 +181,17 @@ impl Engine {
     #[inline(never)]
     pub(super) fn fill(&mut self) -> Result<usize, LinkError> {
         let (mut waiting, mut left) = (0, READ_AT_ONCE);
+        let shared = self.proto.config().shared_credit;
+        self.doorbell.full = false;
         while waiting < self.transfer.ready() {
-            let Some(peer) = self.transfer.poll_ready() else { break };
+            if shared && self.is_nic_full()? {
+                break;
+            }
+            let next = match shared && waiting == 0 {
+                true => self.transfer.poll_ready_shortest(),
+                false => self.transfer.poll_ready(),
+            };
+            let Some(peer) = next else { break };
             match self.fill_frame(peer, &mut left) {
                 Some(0) => {}
                 Some(datagrams) => {
@@ -199,6 +212,19 @@ impl Engine {
         Ok(usize::from(left == 0))
     }
 
+    /// Whether so many frames wait in the NIC that others should wait here, so that the shortest
+    /// goes next. They are asked for again soon. Not if the link does not know.
+    fn is_nic_full(&mut self) -> Result<bool, LinkError> {
+        let link = &self.links[PathId::FIRST].link;
+        let Some(unsent) = link.unsent() else { return Ok(false) };
+        if unsent + self.doorbell.unposted() >= MOST_UNSENT {
+            self.transmit()?;
+            let unsent = self.links[PathId::FIRST].link.unsent();
+            self.doorbell.full = unsent.is_some_and(|unsent| unsent >= MOST_UNSENT);
+        }
+        Ok(self.doorbell.full)
+    }
+
     /// Fills one frame with operations for a peer. Returns how many full frames of the link it is
     /// as long as: zero if there are no operations; `None` if it has to wait. Reads at most `left`
     /// bytes in the memory of the peer's process, and counts them down.
@@ -217,6 +243,16 @@ impl Engine {
         if self.proto.is_full(peer) {
             return None;
         }
+        let shared =
+            self.proto.config().shared_credit && !self.links[PathId::FIRST].link.is_local();
+        let frames = |bytes: usize| bytes.div_ceil(longest.max(1).into()) as u32;
+        if shared {
+            let left = self.transfer.left(peer).map_or(0, |left| frames(left).max(1));
+            let whole = frames(self.transfer.whole(peer));
+            if !self.proto.may_fill(peer, left, whole) {
+                return None;
+            }
+        }
         if let Some(longest) = self.bulk_for(peer) {
             return self.fill_bulk_frame(peer, epoch, longest);
         }
@@ -231,6 +267,9 @@ impl Engine {
         let len = self.transfer.fill(peer, epoch, &mut bytes[..room]);
         if len == 0 {
             self.give_back_unsent(frame);
+            if shared {
+                self.proto.set_above(peer, 0);
+            }
             return Some(0);
         }
         let (mut sum, mut behind) = (len, None);
@@ -249,6 +288,10 @@ impl Engine {
             self.tx.add_behind(&mut behind, FrameSegment::new(frame, len as u16));
         }
         self.transfer.framed(peer);
+        if shared {
+            let left = self.transfer.left(peer).map_or(0, |left| frames(left).max(1));
+            self.proto.set_above(peer, left);
+        }
         let frame = Outbound::operations(frame, len as u16, behind, peer);
         self.send_filled(peer, sum, frame);
         Some(1)
@@ -299,6 +342,10 @@ impl Engine {
             room = alike(left + LEAST_ROOM, room);
         }
         let (len, in_place) = self.transfer.fill_in_place(peer, epoch, &mut bytes[..room]);
+        if self.proto.config().shared_credit {
+            let left = self.transfer.left(peer).filter(|_| len > 0);
+            self.proto.set_above(peer, left.map_or(0, |left| left.div_ceil(longest.into()) as u32));
+        }
         if len == 0 {
             tx.give_back(link, frame);
             return Some(0);

@@ -61,7 +61,7 @@ impl Engine {
     /// Time until something is due by itself; `None` if nothing is. Frames that the link did not
     /// take are due soon.
     pub(crate) fn time_left(&self) -> Option<Duration> {
-        let retry = self.doorbell.backlog.then_some(BACKLOG_NAP);
+        let retry = (self.doorbell.backlog || self.doorbell.full).then_some(BACKLOG_NAP);
         let due = match self.proto.next_deadline().min(self.ask_at).min(self.discovery.due) {
             Instant::NEVER => None,
             at => Some(at.since(self.clock.now())),

@@ -10,6 +10,7 @@
 //! on. The decision 109 has the reason for each constant.
 
 use crate::PeerId;
+use crate::send::SHORT;
 use crate::time::Instant;
 use gigae_wire::SeqNo;
 use std::collections::VecDeque;
@@ -26,7 +27,7 @@ const OFFER_TIME: u64 = 200_000;
 
 /// The budget in frames before anything was measured: the bandwidth-delay product of 10 Gbit/s and
 /// some 20 us.
-const FIRST: u32 = 16;
+const FIRST: u32 = 8;
 
 /// Bounds of the budget. With less, a frame that is late leaves the link idle. With more, the
 /// buffers of small switches are full.
@@ -46,6 +47,12 @@ const UNUSED_BUDGETS: u64 = 16;
 const UNUSED: u64 = 1_000_000;
 const UNUSED_MOST: u64 = 10_000_000;
 
+/// Frames that a peer may send unasked at least: a short message, and the beginning of another.
+const UNASKED: u32 = SHORT + 2;
+
+/// A lone peer that wants credit shares the link if others have sent within so many nanoseconds.
+const MIXED: u64 = 1_000_000;
+
 /// Frames and nanoseconds over which the rate is measured, at least.
 const RATE_FRAMES: u64 = 256;
 const RATE_TIME: u64 = 100_000;
@@ -53,9 +60,22 @@ const RATE_TIME: u64 = 100_000;
 /// After so many measurements in which the whole budget was used, a larger one is tried.
 const TRY_EVERY: u32 = 16;
 
+/// By this part the budget falls after each measurement. A rate that is less than the highest by
+/// more than this part is low.
+const FALL: u32 = 64;
+
+/// A larger budget is kept if it has brought the rate half of the way to the highest, in two
+/// measurements: by the second part at least, and the first one is always enough.
+const GAIN: u64 = 8;
+const LEAST_GAIN: u64 = 64;
+
 /// From this demand on, 64 frames, all transfers count as equally long. What is longer may be a
 /// stream without an end, whose sender always has a full window.
 const LONG: u8 = 7;
+
+/// A demand that is less by so many powers of two is that of another message. That of a long queue
+/// is sometimes less by one.
+const ANOTHER: u8 = 2;
 
 /// By which power of two the credit of a peer that does not use it in time is reduced at most.
 const MOST_HALVINGS: u8 = 7;
@@ -69,8 +89,8 @@ pub(crate) struct SessionBudget {
     pub(crate) patience: u64,
     /// What the peer last said of the frames that it could send with more credit.
     pub(super) demand: u8,
-    /// The most that it said since it last said none, and frames granted since then.
-    pub(super) said: u8,
+    /// The most that it said of the message that it sends now, and frames granted since then.
+    said: u8,
     pub(super) given: u32,
     /// It counts among those that want more than they have.
     pub(super) wants: bool,
@@ -100,6 +120,14 @@ impl SessionBudget {
         let is_longer = given > u32::from(self.said);
         usize::try_from(if is_longer { given } else { self.demand.into() })
             .map_or(LONG.into(), |class| class.min(LONG.into()))
+    }
+
+    /// The peer has said its demand. One that is far less than before is that of another message.
+    pub(super) fn note_demand(&mut self) {
+        if self.demand == 0 || self.demand + ANOTHER <= self.said {
+            (self.said, self.given) = (0, 0);
+        }
+        self.said = self.said.max(self.demand);
     }
 
     /// Its credit was watched: it was used in time, or not.
@@ -159,8 +187,9 @@ pub(super) struct Budget {
     limit: u32,
     /// Up to here the budget grows fast: a little less than where frames were last missing.
     safe: u32,
-    /// The budget was raised lately: from this, when frames came at this rate.
-    tried: Option<(u32, u64)>,
+    /// The budget was raised lately: from this, at this rate; what that should gain; whether one
+    /// measurement has shown already that this helps.
+    tried: Option<(u32, u64, u64, bool)>,
     /// Credit in HelloAcks, and that of sessions as they come up.
     offers: Newcomers,
     openings: Newcomers,
@@ -168,8 +197,14 @@ pub(super) struct Budget {
     measurement: u32,
     frames: u64,
     began: Instant,
-    /// Highest rate of late, in frames per second.
+    /// Highest rate of late, and that of the last measurement, in frames per second.
     rate: u64,
+    last_rate: u64,
+    /// A larger budget has just been kept: perhaps a still larger one helps, too.
+    has_helped: bool,
+    /// The last data frame's peer and time, and when there were two within [`MIXED`].
+    last: (Option<PeerId>, Instant),
+    mixed: Option<Instant>,
     /// Since then the whole budget was given away, and peers of which frames are missing.
     used_up: bool,
     missing: u32,
@@ -195,6 +230,10 @@ impl Budget {
             frames: 0,
             began: Instant(0),
             rate: 0,
+            last_rate: 0,
+            has_helped: false,
+            last: (None, Instant(0)),
+            mixed: None,
             used_up: false,
             missing: 0,
             watched: VecDeque::new(),
@@ -221,10 +260,10 @@ impl Budget {
 
     /// What it depends on has changed.
     pub(super) fn ration(&mut self, now: Instant) {
-        let before = std::mem::replace(
-            &mut self.is_rationed,
-            self.wanting > 1 || self.openings.count > 1 && !self.openings.is_over(now),
-        );
+        let is_rationed = self.wanting > 1
+            || self.wanting == 1 && self.is_mixed(now)
+            || self.openings.count > 1 && !self.openings.is_over(now);
+        let before = std::mem::replace(&mut self.is_rationed, is_rationed);
         if self.is_rationed && !before {
             self.since = now;
             self.measure_again(now);
@@ -263,14 +302,16 @@ impl Budget {
 
     /// Frames that a peer without demand may always send: what it sends unasked should not take
     /// more room than half of the budget.
-    pub(super) fn unasked(&self) -> u32 {
-        self.limit() / 2
+    pub(super) fn unasked(&self, now: Instant) -> u32 {
+        let shares = self.is_rationed || self.is_mixed(now);
+        if shares { (self.limit() / 2).max(UNASKED) } else { OFFER.into() }
     }
 
     /// Most credit of one peer: as much as the link carries in a round trip, or less if it did not
     /// use that in time.
     pub(super) fn most(&self, of: &SessionBudget) -> u32 {
-        ((self.limit() / 2) >> of.halvings).max(1)
+        let limit = if self.wanting > 1 { self.limit() / 2 } else { self.limit() };
+        (limit >> of.halvings).max(1)
     }
 
     /// When to look at the budget again.
@@ -318,8 +359,27 @@ impl Budget {
     }
 
     /// A data frame has come.
-    pub(super) fn count_frame(&mut self) {
-        self.frames += 1;
+    pub(super) fn note_frame(&mut self, peer: PeerId, now: Instant) {
+        self.frames += u64::from(self.is_rationed);
+        if self.last.0.is_some_and(|last| last != peer) && now.nanos_since(self.last.1) < MIXED {
+            self.mixed = Some(now);
+        }
+        self.last = (Some(peer), now);
+    }
+
+    /// Whether others than the sender of the last frame have sent lately.
+    fn is_mixed(&self, now: Instant) -> bool {
+        self.mixed.is_some_and(|mixed| now.nanos_since(mixed) < MIXED)
+    }
+
+    /// Credit is left, and no peer may get more now. If none wants more, what comes says nothing
+    /// about the budget.
+    pub(super) fn nobody_waits(&mut self, now: Instant) {
+        if self.wanting == 0 {
+            (self.frames, self.began, self.used_up, self.missing) = (0, now, false, 0);
+        } else {
+            self.used_up = true;
+        }
     }
 
     /// A frame of a peer is missing or no longer so. Each peer counts once in a measurement.
@@ -337,28 +397,37 @@ impl Budget {
             return;
         }
         let rate = self.frames.saturating_mul(1_000_000_000) / time;
-        let is_slow = rate < self.rate - self.rate / 64;
+        let is_slow = rate < self.rate - self.rate / u64::from(FALL);
         self.rate = rate.max(self.rate - self.rate / 256);
-        let tries = is_slow || self.measurement.is_multiple_of(TRY_EVERY);
-        let before = self.limit;
+        let tries = is_slow || self.has_helped || self.measurement.is_multiple_of(TRY_EVERY);
+        let (before, mut has_helped) = (self.limit, false);
         self.limit = if self.missing > 1 {
             // One peer alone may mean no good, or have a bad line.
             self.tried = None;
             self.safe = before / 8 * 7;
             before / 10 * 7
-        } else if let Some((limit, rate_before)) = self.tried.take()
-            && rate < rate_before + rate_before / 32
-        {
-            // More credit has not helped, so the link gives no more now.
-            self.rate = rate.max(rate_before);
-            limit
+        } else if let Some((limit, rate_before, gain, is_sure)) = self.tried.take() {
+            if rate < rate_before + gain {
+                // More credit has not helped, so the link gives no more now.
+                self.rate = rate.max(rate_before);
+                limit
+            } else {
+                // Once may be by chance.
+                self.tried = (!is_sure).then_some((limit, rate_before, gain, true));
+                has_helped = is_sure;
+                before
+            }
         } else if tries && self.used_up {
-            self.tried = Some((before, rate));
+            let before_it = rate.max(self.last_rate);
+            let lacks = self.rate.saturating_sub(before_it) / 2;
+            let gain = lacks.clamp(before_it / LEAST_GAIN, before_it / GAIN);
+            self.tried = Some((before, before_it, gain, false));
             (before + before / 4).min(self.safe.max(before + PARTS))
         } else {
-            before - before / 64
+            before - before / FALL
         }
         .clamp(LEAST * PARTS, MOST * PARTS);
+        (self.last_rate, self.has_helped) = (rate, has_helped);
         self.safe = (self.safe + PARTS).clamp(LEAST * PARTS, MOST * PARTS);
         self.measure_again(now);
     }
@@ -419,7 +488,8 @@ mod tests {
     #[test]
     fn a_small_budget_falls_slowly_too_and_a_larger_one_is_tried() {
         let mut budget = Budget::new();
-        measure(&mut budget, 10, |_| {});
+        budget.limit = 16 * PARTS;
+        measure(&mut budget, 5, |_| {});
         assert!((13..16).contains(&budget.limit()), "{}", budget.limit());
         measure(&mut budget, 1_000, |budget| budget.used_up = true);
         assert!(budget.limit() <= LEAST + 2, "no rate is gained: {}", budget.limit());
@@ -430,6 +500,16 @@ mod tests {
             budget.measure(budget.began.after(RATE_TIME));
         }
         assert!((56..=90).contains(&budget.limit()), "{}", budget.limit());
+    }
+
+    #[test]
+    fn a_grant_of_a_larger_budget_is_for_more_frames() {
+        let mut budget = Budget::new();
+        assert_eq!(budget.grant(), Some(1));
+        budget.limit = 16 * PARTS;
+        assert_eq!(budget.grant(), Some(2));
+        budget.outstanding = 15;
+        assert_eq!(budget.grant(), None);
     }
 
     #[test]

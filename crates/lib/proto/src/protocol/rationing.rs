@@ -11,9 +11,13 @@ impl<T, R> Session<T, R> {
     #[cold]
     pub(super) fn credit_flags(&mut self, is_rationed: bool) -> Flags {
         let demand = self.send.as_ref().map_or(0, |send| send.demand());
+        let keeps = self.send.as_ref().is_some_and(|send| send.keeps_credit());
         self.budget.told = demand;
         let waits = is_rationed && self.budget.demand > 0;
-        if waits { Flags::WAIT } else { Flags::NONE }.with_demand(demand)
+        let room = self.receive.as_ref().is_some_and(|receive| !receive.is_narrow());
+        let flags = if waits { Flags::WAIT } else { Flags::NONE };
+        let flags = flags.with(if room { Flags::ROOM } else { Flags::NONE });
+        flags.with(if keeps { Flags::KEEP } else { Flags::NONE }).with_demand(demand)
     }
 }
 
@@ -40,7 +44,11 @@ impl<T, R> Protocol<T, R> {
             return;
         }
         session.set_told_to_wait(header.flags.has(Flags::WAIT));
-        let Some(receive) = &session.receive else { return };
+        if let Some(send) = &mut session.send {
+            send.set_keeps(header.flags.has(Flags::ROOM));
+        }
+        let Some(receive) = &mut session.receive else { return };
+        receive.set_kept(header.flags.has(Flags::KEEP));
         let mut demand = header.flags.demand();
         // One that never says its demand asks when it is stopped.
         let asks = header.kind == Kind::Ack && header.flags.has(Flags::ASK);
@@ -50,17 +58,14 @@ impl<T, R> Protocol<T, R> {
         let of = &mut session.budget;
         self.budget.note_missing(of, receive.is_missing());
         let is_rationed = self.budget.is_rationed();
-        if is_rationed && is_data {
-            self.budget.count_frame();
+        if is_data {
+            self.budget.note_frame(peer, self.now);
         }
         let before = std::mem::replace(&mut of.demand, demand);
         if demand == 0 && before == 0 {
             return;
         }
-        (of.said, of.given) = match demand {
-            0 => (0, 0),
-            _ => (of.said.max(demand), of.given),
-        };
+        of.note_demand();
         // A lone sender always has enough, unless its receiver's program is slow.
         let has_enough = receive.outstanding() >= receive.window() / 2;
         if !is_rationed && demand == before && of.wants && has_enough {
@@ -69,6 +74,16 @@ impl<T, R> Protocol<T, R> {
         self.update(peer);
         self.want(peer);
         self.grant();
+        // It may have been given credit before it was stopped, without knowing.
+        let session = &mut self.sessions[peer.0 as usize];
+        if let Some(receive) = &mut session.receive
+            && demand > 0
+        {
+            receive.go();
+            if receive.is_due(false) {
+                self.enqueue(peer);
+            }
+        }
     }
 
     /// A session ends: nothing of it counts any more.
@@ -103,7 +118,7 @@ impl<T, R> Protocol<T, R> {
         let before = std::mem::replace(&mut of.wants, wants);
         budget.wanting = budget.wanting + u32::from(wants) - u32::from(before);
         if credit > 0 && !of.is_watched {
-            (of.is_watched, of.mark) = (true, Some(receive.granted()));
+            (of.is_watched, of.mark) = (true, Some(receive.granted_but_reserve()));
             budget.watch(peer, self.now);
         }
         budget.ration(self.now);
@@ -132,7 +147,12 @@ impl<T, R> Protocol<T, R> {
             let is_rationed = self.budget.is_rationed();
             let frames = if is_rationed { self.budget.grant() } else { Some(0) };
             let Some(frames) = frames else { return };
-            let Some(peer) = self.budget.next() else { return };
+            let Some(peer) = self.budget.next() else {
+                if is_rationed {
+                    self.budget.nobody_waits(self.now);
+                }
+                return;
+            };
             let session = &mut self.sessions[peer.0 as usize];
             let of = &mut session.budget;
             of.is_queued = false;
@@ -140,7 +160,7 @@ impl<T, R> Protocol<T, R> {
             let given = if is_rationed {
                 receive.grant(frames.min(self.budget.most(of).saturating_sub(of.counted)))
             } else {
-                receive.grant_all()
+                receive.grant_all(1 << of.demand)
             };
             of.given = of.given.saturating_add(given);
             self.update(peer);
@@ -163,9 +183,8 @@ impl<T, R> Protocol<T, R> {
         let Some(receive) = session.receive.as_mut().filter(|_| session.local == epoch) else {
             return;
         };
-        let unasked = if demand > 0 { 0 } else { self.budget.unasked() };
-        let rationed = self.budget.is_rationed().then_some(unasked);
-        let change = receive.release_shared(most, rationed);
+        let unasked = if demand > 0 { 0 } else { self.budget.unasked(self.now) };
+        let change = receive.release_shared(most, unasked, self.budget.is_rationed());
         self.shares.granted = self.shares.granted.wrapping_add_signed(change);
         if receive.is_due(false) {
             self.enqueue(peer);

@@ -265,6 +265,27 @@ impl<T, R> Protocol<T, R> {
         self.session(peer).send.as_ref().is_some_and(|s| s.is_full())
     }
 
+    /// About so many frames are left above the window of a peer now.
+    pub fn set_above(&mut self, peer: PeerId, left: u32) {
+        if let Some(send) = &mut self.sessions[peer.0 as usize].send {
+            send.set_above(left);
+        }
+    }
+
+    /// About so many frames are left above the window of the message that goes next to a peer, and
+    /// `whole` has it in all. Returns whether the next one can be sent now.
+    pub fn may_fill(&mut self, peer: PeerId, left: u32, whole: u32) -> bool {
+        let session = &mut self.sessions[peer.0 as usize];
+        let Some(send) = &mut session.send else { return false };
+        send.set_above(left);
+        let may = send.may_fill(whole);
+        if !may && send.demand() > 0 && session.budget.told == 0 {
+            self.say_demand(peer);
+            self.watch_credit(peer);
+        }
+        may
+    }
+
     /// Whether everything that was sent to a peer is acknowledged.
     #[inline]
     pub fn is_acknowledged(&self, peer: PeerId) -> bool {

@@ -2,35 +2,36 @@
 //! carries (`PROTOCOL.md` 6.5 to 6.9).
 
 use super::ReceiveWindow;
+use crate::send::SHORT;
 use gigae_wire::SeqNo;
 
 impl<R> ReceiveWindow<R> {
     /// [`release`](Self::release) with shared credit. While it is rationed, the sender gets credit
     /// for `rationed` frames from the next one on, beside what it [is granted](Self::grant), and
     /// the window does not grow.
-    pub(crate) fn release_shared(&mut self, most: u32, rationed: Option<u32>) -> i32 {
+    pub(crate) fn release_shared(&mut self, most: u32, unasked: u32, is_rationed: bool) -> i32 {
         self.held = self.held.saturating_sub(1);
         let (before, room_before) = (self.window, self.window());
-        let left = self.advertised.ahead_of(self.next).max(0).cast_unsigned();
-        let used = self.patient || self.wanted > 0 || left < before - before / 2;
+        let left = self.room.ahead_of(self.granted).max(0).cast_unsigned();
+        let used = self.patient || self.wanted > 0 || left < before / 2;
         self.wanted = self.wanted.saturating_sub(1);
-        self.window = (before + u32::from(used && rationed.is_none())).min(most);
+        self.window = (before + u32::from(used && !is_rationed)).min(most);
         self.least = self.least.min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held));
         if self.room.is_before(edge + self.window()) {
             self.room = edge + self.window();
         }
-        self.raise(rationed.map_or(edge + self.window, |frames| self.next + frames));
+        self.raise(self.next + unasked.max(self.for_short()));
         self.go();
         self.window().cast_signed() - room_before.cast_signed()
     }
 
     /// GO: the peer is stopped, or soon will be, because it does not know of its credit.
-    fn go(&mut self) {
+    pub(crate) fn go(&mut self) {
         let unadvertised = self.granted.ahead_of(self.advertised).cast_unsigned();
         let left = self.advertised.ahead_of(self.next);
         let soon = unadvertised >= self.window / 2 && left <= (self.window / 4).cast_signed();
-        self.urgent |= unadvertised > 0 && (left <= 0 || soon);
+        self.urgent |= unadvertised > 0 && (left <= self.for_short().cast_signed() || soon);
     }
 
     /// Gives credit up to a number, as far as there is room.
@@ -44,27 +45,48 @@ impl<R> ReceiveWindow<R> {
         }
     }
 
-    /// Gives credit for so many frames more, as far as there is room, and an acknowledgement says
-    /// so at once. Returns how many.
+    /// Gives credit for so many frames more, beside that for short messages, as far as there is
+    /// room, and an acknowledgement says so at once. Returns how many.
     pub(crate) fn grant(&mut self, frames: u32) -> u32 {
-        let before = self.granted;
-        self.raise(before + frames);
+        let (before, ahead) = (self.granted, self.granted.ahead_of(self.highest).max(0));
+        self.raise(before + frames + self.for_short().saturating_sub(ahead.cast_unsigned()));
         let given = self.granted.ahead_of(before).cast_unsigned();
         self.urgent |= given > 0;
         given
     }
 
     /// Gives credit for all that there is room for. Returns for how many frames more.
-    pub(crate) fn grant_all(&mut self) -> u32 {
+    pub(crate) fn grant_all(&mut self, wanted: u32) -> u32 {
         let before = self.granted;
-        self.raise(self.room);
+        let from = if before.is_before(self.highest) { self.highest } else { before };
+        self.raise(from + wanted + self.for_short());
         self.go();
         self.granted.ahead_of(before).cast_unsigned()
+    }
+
+    /// The peer keeps its last credit for short messages, or not.
+    pub(crate) fn set_kept(&mut self, keeps: bool) {
+        self.keeps = keeps;
+    }
+
+    /// Frames of the credit that the peer keeps for short messages.
+    fn for_short(&self) -> u32 {
+        if self.keeps && !self.is_narrow() { SHORT } else { 0 }
+    }
+
+    /// In a crowd there is no room for credit that is kept.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.window().saturating_sub(self.held) <= 2 * SHORT
     }
 
     /// First number for which no credit was given.
     pub(crate) fn granted(&self) -> SeqNo {
         self.granted
+    }
+
+    /// The same without the last credit, which is for short messages.
+    pub(crate) fn granted_but_reserve(&self) -> SeqNo {
+        SeqNo(self.granted.0.wrapping_sub(self.for_short()))
     }
 
     /// Whether there is room for more than there is credit for.
@@ -78,8 +100,9 @@ impl<R> ReceiveWindow<R> {
     }
 
     /// Frames for which the sender has credit, and of which none has arrived, nor any behind it.
+    /// Without the last credit, which is for short messages.
     pub(crate) fn outstanding(&self) -> u32 {
-        self.granted.ahead_of(self.highest).max(0).cast_unsigned()
+        self.granted.ahead_of(self.highest).max(0).cast_unsigned().saturating_sub(self.for_short())
     }
 
     /// Whether a frame is missing that is probably lost.
