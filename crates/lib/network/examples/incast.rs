@@ -1,6 +1,5 @@
 //! Incast: senders with 100 kB each to one host, at 10 Gbit/s with a buffer of 512 KiB: the
-//! library's endpoints, without and with shared credit, and models. The endpoints' figures are
-//! preliminary: their NICs have unbounded queues. Run it with
+//! library's endpoints, without and with shared credit, and models. Run it with
 //! `cargo run --release -p gigae-network --example incast`; numbers of senders may follow.
 
 use gigae::Options;
