@@ -2,7 +2,7 @@
 //! pairs alone.
 //!
 //! A pair is *slow* if its figure is worse than that of a good pair by more than [`FACTOR`]. A good
-//! pair is one at the [`GOOD`] quantile: so a slow part of the cluster does not become the rule,
+//! pair is one at the `GOOD` quantile: so a slow part of the cluster does not become the rule,
 //! and one lucky pair does not, either.
 //!
 //! | slow are | sentence names |
