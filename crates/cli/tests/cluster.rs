@@ -5,7 +5,7 @@ use gigae_eval_cluster::ClusterResults;
 use gigae_eval_cluster::results::testing::synthetic;
 use std::process::{Command, Output};
 
-/// No launcher has started these tests, whoever did.
+/// Without the variables by which launchers say that they have started a program.
 fn gigae(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gigae"));
     for name in ["PMI_FD", "PMIX_NAMESPACE", "PMIX_RANK", "SLURM_STEP_ID", "SLURM_PROCID"] {

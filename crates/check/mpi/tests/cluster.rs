@@ -4,18 +4,21 @@
 //! package index.
 #![allow(missing_docs)]
 
+mod vendors;
+
 use clap::Parser;
 use gigae_cli::eval::{EvalArgs, eval};
 use gigae_eval_cluster::ClusterResults;
-use gigae_fabric::{FabricConfig, Rate, testing};
+use gigae_fabric::{Rate, testing};
 use gigae_mpi::hosts::Finished;
 use gigae_mpi::slurm::{self, Exchange};
 use gigae_mpi::{Hosts, Job, Transport, Vendor};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use vendors::{hosts, mpich, open_mpi};
 
 /// Many times what any takes on a machine that does nothing else.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -32,22 +35,6 @@ fn seconds(hosts: u16) -> &'static str {
 #[command(name = "gigae")]
 enum Program {
     Eval(Box<EvalArgs>),
-}
-
-fn hosts(test: &str, adapt: impl FnOnce(&mut FabricConfig)) -> Hosts {
-    Hosts::new(testing::fabric(test, adapt)).unwrap()
-}
-
-fn open_mpi() -> Vendor {
-    Vendor::open_mpi().unwrap()
-}
-
-/// In the target directory, for all tests and for the next time.
-fn mpich() -> Vendor {
-    static INSTALLED: OnceLock<Result<Vendor, String>> = OnceLock::new();
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpich");
-    let vendor = INSTALLED.get_or_init(|| Vendor::mpich(&place));
-    vendor.clone().unwrap_or_else(|what| panic!("{what}"))
 }
 
 /// Runs the command by a launcher, with so many ranks on each host.

@@ -3,16 +3,16 @@
 #![allow(missing_docs)]
 
 mod common;
+mod vendors;
 
 use common::{LIMIT, run};
-use gigae_fabric::{FabricConfig, testing};
+use gigae_fabric::testing;
 use gigae_host::affinity;
 use gigae_mpi::hosts::Finished;
 use gigae_mpi::{Hosts, Job, Transport, Vendor};
-use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use vendors::{hosts, mpich, open_mpi};
 
 /// What `cases all` tries; a name that is not said was not tried.
 const CASES: [&str; 13] = [
@@ -30,22 +30,6 @@ const CASES: [&str; 13] = [
     "communicators",
     "computing",
 ];
-
-fn hosts(test: &str, adapt: impl FnOnce(&mut FabricConfig)) -> Hosts {
-    Hosts::new(testing::fabric(test, adapt)).unwrap()
-}
-
-fn open_mpi() -> Vendor {
-    Vendor::open_mpi().unwrap()
-}
-
-/// In the target directory, for all tests and for the next time.
-fn mpich() -> Vendor {
-    static INSTALLED: OnceLock<Result<Vendor, String>> = OnceLock::new();
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mpich");
-    let vendor = INSTALLED.get_or_init(|| Vendor::mpich(&place));
-    vendor.clone().unwrap_or_else(|what| panic!("{what}"))
-}
 
 /// Returns what the program printed.
 fn holds(vendor: &Vendor, hosts: &Hosts, places: u16, cases: &str, expected: &[&str]) -> String {

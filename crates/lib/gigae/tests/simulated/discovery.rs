@@ -161,7 +161,7 @@ fn an_answer_that_was_not_asked_for_is_not_believed_nor_an_ip_of_a_group() {
     }
 }
 
-/// `count` endpoints behind ports of 10 Gbit/s, of which the first asks.
+/// `count` endpoints behind ports of 10 Gbit/s. The first one asks.
 fn many(count: u32, buffer: u64) -> (Network, Vec<Endpoint>) {
     let net = Network::new(1, Faults { rate: 1_250_000_000, buffer, ..faults() });
     let open = |n: u32| {
