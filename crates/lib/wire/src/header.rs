@@ -111,6 +111,10 @@ impl Flags {
     /// is room for that here.
     pub const ROOM: Self = Self(64);
 
+    /// On a data frame: the last one of its sender went to another node. So it does not have its
+    /// link for the receiver of this frame alone.
+    pub const DIVIDED: Self = Self(128);
+
     /// The lowest of the four bits that hold the [demand](Self::demand).
     const DEMAND_SHIFT: u32 = 8;
     /// The largest [demand](Self::demand).

@@ -60,6 +60,10 @@ const RATE_TIME: u64 = 100_000;
 /// After so many measurements in which the whole budget was used, a larger one is tried.
 const TRY_EVERY: u32 = 16;
 
+/// If one frame in so many came from a sender that has others to send to, that may be why frames
+/// come slowly. Then no larger budget is tried.
+const DIVIDED: u64 = 8;
+
 /// By this part the budget falls after each measurement. A rate that is less than the highest by
 /// more than this part is low.
 const FALL: u32 = 64;
@@ -108,9 +112,10 @@ pub(crate) struct SessionBudget {
     /// It is in the list of those that are watched, and in one of the queues.
     pub(super) is_watched: bool,
     pub(super) is_queued: bool,
-    /// A frame is missing, and the measurement in which one last began to be.
-    pub(super) is_missing: bool,
-    pub(super) missed_in: Option<u32>,
+    /// A frame is missing, and how many had arrived by then.
+    missing_since: Option<u32>,
+    /// The measurement in which one was last lost.
+    missed_in: Option<u32>,
 }
 
 impl SessionBudget {
@@ -205,9 +210,14 @@ pub(super) struct Budget {
     /// The last data frame's peer and time, and when there were two within [`MIXED`].
     last: (Option<PeerId>, Instant),
     mixed: Option<Instant>,
-    /// Since then the whole budget was given away, and peers of which frames are missing.
+    /// Since then the whole budget was given away, peers that lost frames, and frames of senders
+    /// that also send to others.
     used_up: bool,
     missing: u32,
+    divided: u64,
+    /// Data frames that have arrived, and the peer to which the last one went.
+    arrived: u32,
+    last_to: Option<PeerId>,
     /// Peers whose credit is watched, and since when.
     watched: VecDeque<(PeerId, Instant)>,
 }
@@ -236,6 +246,9 @@ impl Budget {
             mixed: None,
             used_up: false,
             missing: 0,
+            divided: 0,
+            arrived: 0,
+            last_to: None,
             watched: VecDeque::new(),
         }
     }
@@ -272,7 +285,12 @@ impl Budget {
 
     fn measure_again(&mut self, now: Instant) {
         self.measurement = self.measurement.wrapping_add(1);
-        (self.frames, self.began, self.used_up, self.missing) = (0, now, false, 0);
+        self.begin(now);
+    }
+
+    fn begin(&mut self, now: Instant) {
+        (self.frames, self.divided, self.missing) = (0, 0, 0);
+        (self.began, self.used_up) = (now, false);
     }
 
     /// The budget in frames.
@@ -359,12 +377,19 @@ impl Budget {
     }
 
     /// A data frame has come.
-    pub(super) fn note_frame(&mut self, peer: PeerId, now: Instant) {
+    pub(super) fn note_frame(&mut self, peer: PeerId, is_divided: bool, now: Instant) {
         self.frames += u64::from(self.is_rationed);
+        self.divided += u64::from(self.is_rationed && is_divided);
+        self.arrived = self.arrived.wrapping_add(1);
         if self.last.0.is_some_and(|last| last != peer) && now.nanos_since(self.last.1) < MIXED {
             self.mixed = Some(now);
         }
         self.last = (Some(peer), now);
+    }
+
+    /// A data frame goes to a peer. Returns whether the last one went to another.
+    pub(super) fn sends_to(&mut self, peer: PeerId) -> bool {
+        self.last_to.replace(peer).is_some_and(|last| last != peer)
     }
 
     /// Whether others than the sender of the last frame have sent lately.
@@ -376,16 +401,22 @@ impl Budget {
     /// about the budget.
     pub(super) fn nobody_waits(&mut self, now: Instant) {
         if self.wanting == 0 {
-            (self.frames, self.began, self.used_up, self.missing) = (0, now, false, 0);
+            self.begin(now);
         } else {
             self.used_up = true;
         }
     }
 
-    /// A frame of a peer is missing or no longer so. Each peer counts once in a measurement.
+    /// Whether a frame of a peer is missing now. It is lost if half of the budget has come since. If
+    /// less has, it was only overtaken. Each peer counts once in a measurement.
     pub(super) fn note_missing(&mut self, of: &mut SessionBudget, is_missing: bool) {
-        let is_new = is_missing && !std::mem::replace(&mut of.is_missing, is_missing);
-        if is_new && of.missed_in.replace(self.measurement) != Some(self.measurement) {
+        if !is_missing && of.missing_since.is_none() {
+            return;
+        }
+        let since = of.missing_since.unwrap_or(self.arrived);
+        of.missing_since = is_missing.then_some(since);
+        let is_lost = self.arrived.wrapping_sub(since) > self.limit() / 2;
+        if is_lost && of.missed_in.replace(self.measurement) != Some(self.measurement) {
             self.missing += 1;
         }
     }
@@ -399,6 +430,7 @@ impl Budget {
         let rate = self.frames.saturating_mul(1_000_000_000) / time;
         let is_slow = rate < self.rate - self.rate / u64::from(FALL);
         self.rate = rate.max(self.rate - self.rate / 256);
+        let is_evidence = self.used_up && self.divided * DIVIDED < self.frames;
         let tries = is_slow || self.has_helped || self.measurement.is_multiple_of(TRY_EVERY);
         let (before, mut has_helped) = (self.limit, false);
         self.limit = if self.missing > 1 {
@@ -417,7 +449,7 @@ impl Budget {
                 has_helped = is_sure;
                 before
             }
-        } else if tries && self.used_up {
+        } else if tries && is_evidence {
             let before_it = rate.max(self.last_rate);
             let lacks = self.rate.saturating_sub(before_it) / 2;
             let gain = lacks.clamp(before_it / LEAST_GAIN, before_it / GAIN);
@@ -469,20 +501,26 @@ mod tests {
     fn only_frames_missing_from_several_peers_reduce_the_budget() {
         let (mut one, mut both) = (Budget::new(), Budget::new());
         (one.limit, both.limit) = (100 * PARTS, 100 * PARTS);
-        let lose = |budget: &mut Budget, of: &mut SessionBudget| {
+        let lose = |budget: &mut Budget, of: &mut SessionBudget, frames: u32| {
             budget.note_missing(of, true);
+            budget.arrived += frames;
             budget.note_missing(of, false);
         };
         measure(&mut one, 1, |budget| {
             let mut lossy = SessionBudget::default();
-            (0..100).for_each(|_| lose(budget, &mut lossy));
+            (0..100).for_each(|_| lose(budget, &mut lossy, 51));
         });
         assert_eq!(one.limit(), 98, "a little less, as always");
         measure(&mut both, 1, |budget| {
             let mut lossy = [SessionBudget::default(); 2];
-            lossy.iter_mut().for_each(|of| lose(budget, of));
+            lossy.iter_mut().for_each(|of| lose(budget, of, 51));
         });
         assert_eq!(both.limit(), 70);
+        measure(&mut both, 1, |budget| {
+            let mut overtaken = [SessionBudget::default(); 2];
+            overtaken.iter_mut().for_each(|of| lose(budget, of, 35));
+        });
+        assert_eq!(both.limit(), 68, "a little less, as always");
     }
 
     #[test]
@@ -500,6 +538,20 @@ mod tests {
             budget.measure(budget.began.after(RATE_TIME));
         }
         assert!((56..=90).contains(&budget.limit()), "{}", budget.limit());
+    }
+
+    #[test]
+    fn a_larger_budget_is_not_tried_while_senders_also_send_to_others() {
+        let tried = |divided| {
+            let mut budget = Budget::new();
+            budget.limit = 16 * PARTS;
+            measure(&mut budget, 1, |budget| budget.frames *= 4);
+            let before = budget.limit;
+            measure(&mut budget, 1, |budget| (budget.used_up, budget.divided) = (true, divided));
+            budget.limit > before
+        };
+        assert!(tried(RATE_FRAMES / DIVIDED - 1), "few frames");
+        assert!(!tried(RATE_FRAMES / DIVIDED));
     }
 
     #[test]

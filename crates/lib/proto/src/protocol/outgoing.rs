@@ -152,6 +152,9 @@ impl<T, R> Protocol<T, R> {
         }
         if self.config.shared_credit {
             header.flags = header.flags.with(session.credit_flags(self.budget.is_rationed()));
+            if self.budget.sends_to(peer) {
+                header.flags = header.flags.with(Flags::DIVIDED);
+            }
         }
         if sent.stopped {
             header.flags = header.flags.with(Flags::STOPPED);

@@ -59,7 +59,7 @@ impl<T, R> Protocol<T, R> {
         self.budget.note_missing(of, receive.is_missing());
         let is_rationed = self.budget.is_rationed();
         if is_data {
-            self.budget.note_frame(peer, self.now);
+            self.budget.note_frame(peer, header.flags.has(Flags::DIVIDED), self.now);
         }
         let before = std::mem::replace(&mut of.demand, demand);
         if demand == 0 && before == 0 {
