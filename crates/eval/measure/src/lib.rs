@@ -14,5 +14,6 @@ pub mod in_memory;
 pub mod load;
 pub mod probe;
 pub mod shared_port;
+pub mod shares;
 pub mod site;
 pub mod transport;

@@ -8,10 +8,10 @@
 
 mod bulk;
 pub(crate) mod common;
-mod gigae;
+pub(crate) mod gigae;
 mod icmp;
 mod raw;
-mod tcp;
+pub(crate) mod tcp;
 mod udp;
 mod udp_gso;
 

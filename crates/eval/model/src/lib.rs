@@ -26,6 +26,7 @@ pub mod plan;
 pub mod program_figure;
 pub mod results;
 pub mod service;
+pub mod shares;
 pub mod size;
 pub mod soak;
 pub mod stats;

@@ -11,6 +11,7 @@ mod condition;
 mod error;
 mod figure;
 mod files;
+mod flows;
 mod form;
 mod label;
 mod metadata;
@@ -19,6 +20,7 @@ mod mounts;
 mod only;
 mod paper;
 mod settings;
+mod shares;
 mod shipped;
 mod tune;
 
@@ -29,6 +31,7 @@ pub use condition::{Condition, Cpus, MOST_SENDERS, MOST_THREADS};
 pub use error::PlanError;
 pub use figure::{CellChoice, CellSelector, FigurePlan, PaperRow, ResolvedCell, RowPlan, Value};
 pub use files::{FilePaperPlan, FileSelector, FilesPlan, check_size};
+pub use flows::SharesJob;
 pub use form::{ExperimentPlan, LinkPlan, Plan};
 pub use label::{conditional, label};
 pub use metadata::MetadataPlan;
@@ -39,6 +42,7 @@ pub use settings::{
     Backend, BusyPoll, BusyPollOn, CongestionControl, DEFAULT, GigaeOptions, Recovery, Setting,
     TcpOptions, XdpMode, XdpOptions,
 };
+pub use shares::SharesPlan;
 pub use shipped::SHIPPED;
 pub use tune::{KnobValue, Sweep, TuneEnds, TunePlan};
 

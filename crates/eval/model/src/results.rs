@@ -16,6 +16,7 @@ use crate::mount_figure::{GuestShare, MountFigure};
 use crate::note::Note;
 use crate::plan::{Condition, Plan, Value};
 use crate::program_figure::ProgramFigure;
+use crate::shares::SharesFigure;
 use crate::trials::Tuning;
 use crate::wait::Wait;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,9 @@ pub struct Results {
     /// What file servers gave to operations on names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metadata: Vec<MetadataFigure>,
+    /// What flows of several nodes got of one port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<SharesFigure>,
     /// What programs gave on mounted file systems.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<MountFigure>,

@@ -8,6 +8,7 @@ use gigae_eval_model::metadata::{MetadataFigure, OperationRate};
 use gigae_eval_model::mount_figure::MountFigure;
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, Series};
+use gigae_eval_model::shares::{FlowShare, SharesFigure, TripsBeside};
 
 const COLUMNS: [&str; 26] = [
     "link",
@@ -68,6 +69,12 @@ pub fn page(results: &Results) -> String {
             text += "\r\n";
         }
     }
+    for one in &results.shares {
+        for line in shares_lines(one) {
+            text += &line.map(|cell| quoted(&cell)).join(",");
+            text += "\r\n";
+        }
+    }
     for one in &results.mounts {
         text += &mount_line(one).map(|cell| quoted(&cell)).join(",");
         text += "\r\n";
@@ -99,6 +106,67 @@ fn access_line(one: &AccessFigure, (word, side): (&str, &AccessRate)) -> [String
         "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
         _ => String::new(),
     })
+}
+
+/// Flows that share a port: a line for all together, one for each flow, whose `limit` follows from
+/// its share, and one for the round trips beside.
+fn shares_lines(one: &SharesFigure) -> Vec<[String; COLUMNS.len()]> {
+    let number = |value: f64| value.to_string();
+    let limit = |goodput: f64, share: Option<f64>| {
+        share.filter(|share| *share > 0.0).map_or(String::new(), |share| number(goodput / share))
+    };
+    let all = COLUMNS.map(|column| match column {
+        "transport" => one.cell.mix(),
+        "median" => number(one.median),
+        "ci95_low" => number(one.ci95[0]),
+        "ci95_high" => number(one.ci95[1]),
+        "coverage" => number(one.coverage),
+        "n" => one.repetitions.len().to_string(),
+        "sent" => (one.switch_frames + one.switch_dropped).to_string(),
+        "lost" => one.switch_dropped.to_string(),
+        "limit" => limit(one.median, one.share),
+        "doubts" => one.doubts.iter().map(Doubt::to_string).collect::<Vec<_>>().join("; "),
+        _ => shared_cell(one, column),
+    });
+    let flow = |flow: &FlowShare| {
+        COLUMNS.map(|column| match column {
+            "transport" => flow.transport.clone(),
+            "variant" => flow.variant.clone().unwrap_or_default(),
+            "condition" => format!("{}, node {}", one.cell.title(), flow.node),
+            "median" => number(flow.goodput),
+            "n" => one.repetitions.len().to_string(),
+            "limit" => limit(flow.goodput, flow.share),
+            _ => shared_cell(one, column),
+        })
+    };
+    let trips = |trips: &TripsBeside| {
+        COLUMNS.map(|column| match column {
+            "transport" => trips.transport.clone(),
+            "variant" => trips.variant.clone().unwrap_or_default(),
+            "condition" => format!("{}, round trips beside", one.cell.title()),
+            "size" => "8".to_owned(),
+            "unit" => "us".to_owned(),
+            "median" | "p50" => number(trips.p50_us),
+            "p99" => trips.p99_us.map_or(String::new(), number),
+            "n" => trips.n.to_string(),
+            _ => shared_cell(one, column),
+        })
+    };
+    let each = one.flows.iter().map(flow).chain(one.trips.iter().map(trips));
+    std::iter::once(all).chain(each).collect()
+}
+
+/// What all lines of a mix of flows have in common.
+fn shared_cell(one: &SharesFigure, column: &str) -> String {
+    match column {
+        "link" => one.link.clone(),
+        "experiment" => "shares".to_owned(),
+        "condition" => one.cell.title(),
+        "wait" => "sleep".to_owned(),
+        "size" => one.cell.size.to_string(),
+        "unit" => one.unit.clone(),
+        _ => String::new(),
+    }
 }
 
 /// An operation on names: the service is the transport, and the ground the experiment. The

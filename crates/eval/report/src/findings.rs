@@ -58,6 +58,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "slot", find: machine::slot },
     Rule { name: "load", find: load::load },
     Rule { name: "incast", find: incast::incast },
+    Rule { name: "shares", find: crate::shares::findings },
     Rule { name: "cores", find: cores::cores },
     Rule { name: "processors", find: cores::rates },
     Rule { name: "beside", find: files::beside },

@@ -2,8 +2,8 @@
 //! scripts; the page's own script adds hovering, keys, hiding lines and copying commands.
 
 use super::{
-    asked, cores, files, found, incast, machine, mounts, printed, programs, repeat, sweeps, tables,
-    tuning,
+    asked, cores, files, found, incast, machine, mounts, printed, programs, repeat, shares, sweeps,
+    tables, tuning,
 };
 use crate::ratios as compare;
 use gigae_eval_model::duration;
@@ -33,6 +33,7 @@ pub fn page(results: &Results) -> String {
         programs::table(results),
         programs::meanings(results),
         incast::table(results),
+        shares::table(results),
         cores::table(results),
     ];
     let further = [

@@ -24,6 +24,7 @@ mod printed;
 pub mod programs;
 pub mod ratios;
 mod repeat;
+mod shares;
 pub mod sweeps;
 pub mod tables;
 pub mod text;

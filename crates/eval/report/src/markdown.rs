@@ -2,7 +2,9 @@
 
 use super::html::METHOD;
 use super::tables::{self};
-use super::{asked, cores, files, found, incast, machine, mounts, programs, sweeps, tuning};
+use super::{
+    asked, cores, files, found, incast, machine, mounts, programs, shares, sweeps, tuning,
+};
 use crate::ratios as compare;
 use gigae_eval_model::results::Results;
 use gigae_eval_page::markdown::{code, escape, method, names_and_values, table, to_repeat};
@@ -44,6 +46,7 @@ pub fn page(results: &Results) -> String {
     all.extend(files::tables(results));
     all.extend(mounts::tables(results));
     all.extend(incast::table(results));
+    all.extend(shares::table(results));
     all.extend(cores::table(results));
     all.extend(sweeps::load_table(results));
     all.extend(sweeps::buffer_tables(results));

@@ -532,7 +532,10 @@ pub fn doubts(results: &Results) -> Vec<(String, Vec<String>)> {
     let mounts = results.mounts.iter();
     let of_mounts =
         mounts.map(|one| (format!("{} {}, {}", one.link, one.cell.title(), one.what), &one.doubts));
-    let of_services = of_files.chain(of_access).chain(of_metadata).chain(of_mounts);
+    let shares = results.shares.iter();
+    let of_shares = shares.map(|one| (format!("{} {}", one.link, one.cell.title()), &one.doubts));
+    let of_services =
+        of_files.chain(of_access).chain(of_metadata).chain(of_mounts).chain(of_shares);
     for (what, doubts) in of_series.chain(of_services) {
         for doubt in doubts {
             let code = doubt.code.as_ref().map_or("other", Code::as_str);

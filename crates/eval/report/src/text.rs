@@ -2,7 +2,7 @@
 
 use crate::tables::{self};
 use crate::{
-    asked, cores, files, found, incast, machine, mounts, programs, ratios, sweeps, tuning,
+    asked, cores, files, found, incast, machine, mounts, programs, ratios, shares, sweeps, tuning,
 };
 use gigae_eval_model::results::Results;
 use gigae_eval_page::table::NamedValue;
@@ -22,6 +22,7 @@ pub fn summary(results: &Results, bold: bool) -> String {
     all.extend(files::tables(results));
     all.extend(mounts::tables(results));
     all.extend(incast::table(results));
+    all.extend(shares::table(results));
     all.extend(cores::table(results));
     all.extend(ratios::row_table(results, false));
     all.extend(ratios::memory_table(results));

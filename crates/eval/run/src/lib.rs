@@ -22,6 +22,7 @@ mod repetition;
 mod rounds;
 mod run;
 mod services;
+mod shares;
 mod threads;
 mod tuned;
 

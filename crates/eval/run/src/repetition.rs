@@ -32,19 +32,28 @@ pub(crate) fn gather(stage: &Stage, cells: Vec<Cell>) -> Vec<CellRepetitions> {
 /// Goodput that a shaped link allows, or several that the transport uses as one: for messages of
 /// one frame with their headers, for longer ones and for a byte stream with full frames.
 pub(crate) fn limit(stage: &Stage, transport: &TransportSpec, cell: &Cell) -> Option<f64> {
-    let fabric = stage.fabric.as_ref()?;
-    let mtu = stage.site.mtu;
-    let whole = transport.boundaries && cell.size <= transport.frame_payload(mtu);
+    let limit = port_limit(stage, transport, cell.size, [1, 2])?;
+    let links = if transport.uses_all_links { stage.site.interfaces().count() } else { 1 };
+    cell.experiment.is_goodput().then_some(limit * links as f64)
+}
+
+/// The same of one link from a node to another one, for messages of so many bytes.
+pub(crate) fn port_limit(
+    stage: &Stage,
+    transport: &TransportSpec,
+    size: usize,
+    way: [u16; 2],
+) -> Option<f64> {
+    let (fabric, mtu) = (stage.fabric.as_ref()?, stage.site.mtu);
+    let whole = transport.boundaries && size <= transport.frame_payload(mtu);
     let (payload, header) = if whole {
-        (cell.size, mtu + ETHERNET_HEADER - transport.frame_payload(mtu))
+        (size, mtu + ETHERNET_HEADER - transport.frame_payload(mtu))
     } else {
         let part = transport.part_payload(mtu);
         (part, mtu + ETHERNET_HEADER - part)
     };
     let (payload, header) = (u32::try_from(payload).ok()?, u32::try_from(header).ok()?);
-    let limit = fabric.payload_limit([1, 2], payload, header)?;
-    let links = if transport.uses_all_links { stage.site.interfaces().count() } else { 1 };
-    cell.experiment.is_goodput().then_some(limit * links as f64 / 1e6)
+    Some(fabric.payload_limit(way, payload, header)? / 1e6)
 }
 
 /// The same of a byte stream by TCP from a node to another one.

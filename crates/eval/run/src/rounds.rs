@@ -18,6 +18,7 @@ use gigae_eval_model::number::mbit;
 use gigae_eval_model::plan::{Cell, Plan};
 use gigae_eval_model::program_figure::ProgramFigure;
 use gigae_eval_model::results::{Results, SCHEMA, Series, Skipped};
+use gigae_eval_model::shares::SharesFigure;
 use gigae_eval_model::trials::Tuning;
 use gigae_eval_services::host::Host;
 use gigae_eval_services::store::FileStore;
@@ -46,6 +47,7 @@ pub(crate) struct Running<'a> {
     pub(crate) files: Vec<FileFigure>,
     pub(crate) access: Vec<AccessFigure>,
     pub(crate) metadata: Vec<MetadataFigure>,
+    pub(crate) shares: Vec<SharesFigure>,
     pub(crate) mounts: Vec<MountFigure>,
     pub(crate) guests: Vec<GuestShare>,
     /// The files of file services, once a link has needed them.
@@ -89,6 +91,7 @@ impl<'a> Running<'a> {
             files: Vec::new(),
             access: Vec::new(),
             metadata: Vec::new(),
+            shares: Vec::new(),
             mounts: Vec::new(),
             guests: Vec::new(),
             store: None,
@@ -266,6 +269,7 @@ impl Running<'_> {
             files: self.files,
             access: self.access,
             metadata: self.metadata,
+            shares: self.shares,
             mounts: self.mounts,
             guests: self.guests,
             tuning: self.tuning,

@@ -83,6 +83,7 @@ fn planned_links(config: &Config) -> Vec<(Option<String>, LinkPlan)> {
             || config.plan.files.iter().any(|files| files.links.contains(name))
             || config.plan.access.iter().any(|access| access.links.contains(name))
             || config.plan.metadata.iter().any(|metadata| metadata.links.contains(name))
+            || config.plan.shares.iter().any(|shares| shares.links.contains(name))
             || config.plan.mount.iter().any(|mount| mount.links.contains(name))
     };
     let links = config.plan.link.iter().filter(|(name, _)| used(name));
@@ -194,6 +195,7 @@ impl Running<'_> {
             .and_then(|()| self.files(&mut stage, name, planned))
             .and_then(|()| self.access(&stage, name, planned))
             .and_then(|()| self.metadata(&stage, name, planned))
+            .and_then(|()| self.shares(&stage, name, planned))
             .and_then(|()| self.mounts(&stage, name, planned));
         if let Some(tune) = self.plan.tune_on(planned).filter(|_| outcome.is_ok() && !self.lost) {
             outcome = self.tuned(name, &mut stage, tune, tuned);

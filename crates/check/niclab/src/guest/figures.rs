@@ -98,6 +98,7 @@ fn once(plan: &Plan) -> Plan {
         experiment: Vec::new(),
         access: Vec::new(),
         metadata: Vec::new(),
+        shares: Vec::new(),
         mount: Vec::new(),
         ..plan.clone()
     };

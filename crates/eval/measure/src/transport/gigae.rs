@@ -38,7 +38,7 @@ pub(super) fn open(
     Ok(Box::new(GigaeOpening { endpoint, address, channel, task: task.clone() }))
 }
 
-pub(super) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
+pub(crate) fn options(site: &Site, wait: Wait, own: &GigaeOptions) -> Options {
     with_settings(options_of(site, own.backend), wait, own)
 }
 
@@ -54,6 +54,7 @@ fn with_settings(options: Options, wait: Wait, own: &GigaeOptions) -> Options {
         .aggregate(own.aggregate)
         .payload_checksum(own.checksum)
         .lend(own.lend)
+        .shared_credit(own.shared_credit)
         .busy_poll(busy_poll(own.busy_poll));
     match own.recovery {
         Recovery::Selective => options,
@@ -86,7 +87,7 @@ fn backend(backend: plan::Backend) -> Backend {
 
 /// Opens an endpoint that waits for nothing when it is closed: at the end of a repetition
 /// everything that counts has been counted.
-pub(super) fn idle(options: Options) -> Result<Endpoint, TransportError> {
+pub(crate) fn idle(options: Options) -> Result<Endpoint, TransportError> {
     options.peer_timeout(PEER_TIMEOUT).linger(Duration::ZERO).open().map_err(unavailable)
 }
 
@@ -185,7 +186,7 @@ impl GigaeChannel {
 const LOST: TransportError = TransportError::PeerGone("acknowledged no more messages");
 
 /// Something of the library's has failed.
-pub(super) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> TransportError {
+pub(crate) fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> TransportError {
     move |error| TransportError::Io { what, source: std::io::Error::other(error.to_string()) }
 }
 

@@ -71,7 +71,11 @@ pub(super) fn open(
 
 /// Buffers must be set before the connection is made, or they do not count for the window scale
 /// (tcp(7)).
-fn tune(socket: &Socket, options: TcpOptions, site: &Site) -> Result<(), TransportError> {
+pub(crate) fn tune(
+    socket: &Socket,
+    options: TcpOptions,
+    site: &Site,
+) -> Result<(), TransportError> {
     let failed = TransportError::io("setting TCP options");
     if let Some(bytes) = options.buffer {
         socket.set_send_buffer_size(bytes as usize).map_err(&failed)?;

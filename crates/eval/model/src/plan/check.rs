@@ -56,6 +56,7 @@ impl Plan {
         self.check_files()?;
         self.check_access()?;
         self.check_metadata()?;
+        self.check_shares()?;
         self.check_mounts()?;
         self.check_papers()
     }

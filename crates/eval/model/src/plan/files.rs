@@ -284,6 +284,7 @@ impl Plan {
         let used = self.experiment.iter().flat_map(|one| &one.links);
         let used = used.chain(self.access.iter().flat_map(|one| &one.links));
         let used = used.chain(self.metadata.iter().flat_map(|one| &one.links));
+        let used = used.chain(self.shares.iter().flat_map(|one| &one.links));
         let used = used.chain(self.mount.iter().flat_map(|one| &one.links));
         let mut used = used.chain(self.tune.iter().flat_map(|one| one.links.iter().flatten()));
         let goes_down = |name: &&String| self.link.get(*name).is_some_and(LinkPlan::goes_down);

@@ -8,6 +8,7 @@ use super::metadata::MetadataPlan;
 use super::mount::{GuestsPlan, MountPaperPlan, MountPlan};
 use super::paper::{NicPlan, PaperPlan, QuotePlan};
 use super::settings::{GigaeOptions, TcpOptions, XdpOptions};
+use super::shares::SharesPlan;
 use super::tune::TunePlan;
 use crate::experiment::Experiment;
 use crate::size::Size;
@@ -64,6 +65,9 @@ pub struct Plan {
     /// Operations on the names of small files of a server, on virtual links only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metadata: Vec<MetadataPlan>,
+    /// Flows of several nodes through one port, on virtual links only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<SharesPlan>,
     /// What programs do on mounted file systems, on virtual links only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mount: Vec<MountPlan>,
@@ -114,7 +118,7 @@ pub struct LinkPlan {
     #[serde(default = "one_link")]
     pub links: u16,
     /// Nodes of the network, 2 to 17: the receiver and those on which senders of an incast
-    /// experiment are, in turn.
+    /// experiment are, in turn. `[[shares]]` need one for each flow, and two more.
     #[serde(default = "two_nodes", skip_serializing_if = "are_two")]
     pub nodes: u16,
     /// Queues of the nodes' interfaces, 1 to 16: threads with AF_XDP have one each.

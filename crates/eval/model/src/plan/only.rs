@@ -12,6 +12,7 @@ use super::files::FilesPlan;
 use super::form::{ExperimentPlan, LinkPlan, Plan};
 use super::metadata::MetadataPlan;
 use super::mount::MountPlan;
+use super::shares::SharesPlan;
 use crate::experiment::Experiment;
 use crate::size::Size;
 use std::fmt;
@@ -115,6 +116,7 @@ impl Plan {
             files: self.files.iter().filter_map(|files| files.only(only)).collect(),
             access: self.access.iter().filter_map(|access| access.only(only)).collect(),
             metadata: self.metadata.iter().filter_map(|one| one.only(only)).collect(),
+            shares: self.shares.iter().filter_map(|one| one.only(only)).collect(),
             mount: self.mount.iter().filter_map(|mount| mount.only(only)).collect(),
             figure: Vec::new(),
             row: Vec::new(),
@@ -202,6 +204,13 @@ impl AccessPlan {
 }
 
 impl MetadataPlan {
+    fn only(&self, only: &CellFilter) -> Option<Self> {
+        let links = only.links_alone(&self.links)?;
+        Some(Self { links, ..self.clone() })
+    }
+}
+
+impl SharesPlan {
     fn only(&self, only: &CellFilter) -> Option<Self> {
         let links = only.links_alone(&self.links)?;
         Some(Self { links, ..self.clone() })

@@ -158,6 +158,9 @@ pub struct GigaeOptions {
     pub copy: bool,
     /// The kernel gets the memory of long data instead of copying it.
     pub lend: bool,
+    /// A receiver gives all its senders credit out of one budget.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared_credit: bool,
 }
 
 impl Default for GigaeOptions {
@@ -170,6 +173,7 @@ impl Default for GigaeOptions {
             busy_poll: BusyPoll::Auto,
             copy: false,
             lend: false,
+            shared_credit: false,
         }
     }
 }

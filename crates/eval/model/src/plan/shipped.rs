@@ -14,6 +14,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("cpus", include_str!("../../plans/cpus.toml")),
     ("tuning", include_str!("../../plans/tuning.toml")),
     ("load", include_str!("../../plans/load.toml")),
+    ("congestion", include_str!("../../plans/congestion.toml")),
     ("gigabit", include_str!("../../plans/gigabit.toml")),
     ("bench", include_str!("../../plans/bench.toml")),
     ("ablation", include_str!("../../plans/ablation.toml")),
