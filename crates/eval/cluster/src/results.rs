@@ -1,4 +1,5 @@
-//! The results of a run: who took part, and every figure. Pairs are lists of figures in one order,
+//! The results of a run: who took part, and every figure. The form is fixed by
+//! `schema/gigae.cluster.1.json`, which is kept by hand. Pairs are lists of figures in one order,
 //! [`rounds::index`]'s, since a thousand hosts have half a million pairs.
 
 #[doc(hidden)]
@@ -325,6 +326,9 @@ pub(crate) fn rounded(value: f64) -> f64 {
     let digits = if value.abs() < 100.0 { 1e3 } else { 1e1 };
     (value * digits).round() / digits
 }
+
+#[cfg(test)]
+mod schema;
 
 #[cfg(test)]
 mod tests {
