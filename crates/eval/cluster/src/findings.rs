@@ -9,13 +9,14 @@
 //! |---|---|
 //! | all pairs of a host, both ways | the host |
 //! | all pairs of a host, one way | its cable or switch port |
-//! | the pairs between two groups, both ways or one, and none within them | the switch or uplink between them |
+//! | nearly all pairs between two groups, both ways or one, and few within them | the switch or uplink between them |
 //! | the pairs within a group | the switch that they share |
 //! | a pair alone | the pair |
 
 use crate::results::ClusterResults;
 use crate::rounds;
 use gigae_eval_model::number::short;
+use std::collections::BTreeMap;
 
 /// A figure that is worse by this factor is slow. Repetitions of one pair differ by less on a
 /// network that carries nothing else.
@@ -29,6 +30,12 @@ const GOOD: f64 = 0.1;
 
 /// A host with this share of slow pairs is slow.
 const MOST_PAIRS: f64 = 0.8;
+
+/// Two sides of a slow uplink may have this share of slow pairs within, which have other causes.
+const MOST_WITHIN: f64 = 0.2;
+
+/// Ways to divide hosts that are tried: those that most hosts agree on.
+const MOST_DIVISIONS: usize = 16;
 
 /// Pairs within a group that must be slow for the group to be.
 const DENSE: f64 = 0.8;
@@ -132,6 +139,61 @@ impl Slow {
     /// The same of hosts that reach each other without a slow pair in either direction.
     fn parts_both_ways(&self, hosts: &[usize]) -> Vec<Vec<usize>> {
         self.connected(hosts, |a, b| self.is_fine(a, b) && !self.any_way(a, b))
+    }
+
+    /// The same, and groups that only few good pairs join across a slow uplink are apart.
+    fn sides(&self, hosts: &[usize]) -> Vec<Vec<usize>> {
+        let mut left = self.parts_both_ways(hosts);
+        let mut sides = Vec::new();
+        while let Some(part) = left.pop() {
+            match self.division(&part) {
+                Some(both) => left.extend(both),
+                None => sides.push(part),
+            }
+        }
+        sides.sort_by_key(|side| (std::cmp::Reverse(side.len()), side.first().copied()));
+        sides
+    }
+
+    /// The two sides of a slow uplink within a group. A host has good pairs with all hosts of its
+    /// side and few others, so nearly all hosts name the same sides.
+    fn division(&self, hosts: &[usize]) -> Option<[Vec<usize>; 2]> {
+        let joined = |a, b| a == b || self.is_fine(a, b) && !self.any_way(a, b);
+        let mut named: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+        for &host in hosts {
+            let with_first = joined(host, hosts[0]);
+            let side = hosts.iter().copied().filter(|&other| joined(host, other) != with_first);
+            *named.entry(side.collect()).or_default() += 1;
+        }
+        let mut named: Vec<(Vec<usize>, usize)> = named.into_iter().collect();
+        named.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let tried = named.into_iter().take(MOST_DIVISIONS).filter_map(|(side, _)| {
+            let other: Vec<usize> =
+                hosts.iter().copied().filter(|host| !side.contains(host)).collect();
+            Some((self.misfits(&side, &other)?, [other, side]))
+        });
+        tried.min_by_key(|(misfits, _)| *misfits).map(|(_, both)| both)
+    }
+
+    /// Ways that an uplink between two sides does not explain: good ones across it in its slow
+    /// directions, and slow ones within. `None` if there is no such uplink.
+    fn misfits(&self, one: &[usize], other: &[usize]) -> Option<usize> {
+        if one.len().min(other.len()) < 2 {
+            return None;
+        }
+        let within = [ways(one, one), ways(other, other)];
+        if within.iter().any(|ways| self.share_of(ways) > MOST_WITHIN) {
+            return None;
+        }
+        let across = [ways(one, other), ways(other, one)];
+        let across: Vec<_> =
+            across.into_iter().filter(|ways| self.share_of(ways) >= MOST_PAIRS).collect();
+        let is_slow = |&&(a, b): &&(usize, usize)| self.is_slow(a, b);
+        let is_good = |&&(a, b): &&(usize, usize)| self.at(a, b) == Cell::Fine;
+        (!across.is_empty()).then(|| {
+            across.iter().flatten().filter(is_good).count()
+                + within.iter().flatten().filter(is_slow).count()
+        })
     }
 
     /// The share of these ways that are slow, of those that were measured.
@@ -305,7 +367,7 @@ impl Words<'_> {
     fn groups(&self, main: &[usize], said: &mut Vec<String>) -> Vec<Vec<(usize, usize)>> {
         let slow = self.slow;
         let mut explained = Vec::new();
-        for group in slow.parts_both_ways(main).into_iter().skip(1).filter(|one| one.len() > 1) {
+        for group in slow.sides(main).into_iter().skip(1).filter(|one| one.len() > 1) {
             let others: Vec<usize> =
                 main.iter().copied().filter(|host| !group.contains(host)).collect();
             let [out, into] = [ways(&group, &others), ways(&others, &group)];

@@ -121,6 +121,38 @@ fn a_slow_uplink_hides_neither_a_slow_host_nor_a_slow_pair() {
     assert!(all[2].contains("from h5 to h6"), "{all:?}");
 }
 
+/// Such as two hosts of which one has a second way, or a figure that was lucky.
+#[test]
+fn a_good_pair_across_a_slow_uplink_does_not_hide_it() {
+    for (hosts, first) in [(16, 13), (16, 9), (12, 10), (40, 30)] {
+        let lucky = |a: usize, b: usize| [(2, first), (first, 2)].contains(&(a, b));
+        let named = format!("the {} hosts h{first}", hosts - first + 1);
+        let both = |a: usize, b: usize| (a >= first) != (b >= first) && !lucky(a, b);
+        let all = of_streams(&with(hosts, both));
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(all[0].contains(&named) && all[0].contains("switch or uplink"), "{all:?}");
+        let sends = of_streams(&with(hosts, |a, b| a >= first && b < first && !lucky(a, b)));
+        assert_eq!(sends.len(), 1, "{sends:?}");
+        assert!(sends[0].contains(&named) && sends[0].contains("in what they send"), "{sends:?}");
+        if first - 1 <= hosts - first + 2 {
+            // Without the slow host, the other side is the smaller one.
+            continue;
+        }
+        // Beside it, a slow host and a slow pair.
+        let more = |a: usize, b: usize| both(a, b) || (a == 3 && b != 3) || (a, b) == (5, 6);
+        let all = of_streams(&with(hosts, more));
+        assert_eq!(all.len(), 3, "{all:?}");
+        assert!(all[0].contains(&named) && all[1].contains("h3 is slow"), "{all:?}");
+        assert!(all[2].contains("from h5 to h6"), "{all:?}");
+    }
+}
+
+#[test]
+fn slow_pairs_here_and_there_are_no_uplink() {
+    let all = of_streams(&with(16, |a, b| (a * 7 + b * 11) % 5 == 0));
+    assert!(!all.iter().any(|one| one.contains("uplink")), "{all:?}");
+}
+
 #[test]
 fn a_group_that_is_slow_among_itself_shares_a_switch() {
     let all = of_streams(&with(12, |a, b| a >= 9 && b >= 9));
