@@ -62,6 +62,7 @@ pub(crate) fn measure(args: &EvalArgs, interrupted: &AtomicBool) -> Result<(), C
     };
     match run(&config, interrupted, &mut Lines { said: None }) {
         Ok(Outcome::Done) => Ok(()),
+        Ok(Outcome::Interrupted) => Err(CommandError::Interrupted(String::new())),
         Ok(Outcome::Results(results)) => write(args, &results),
         Err(error @ ClusterError::Interrupted) => Err(CommandError::Interrupted(error.to_string())),
         Err(error) => Err(error.into()),

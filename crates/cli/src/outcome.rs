@@ -12,7 +12,7 @@ pub const EXIT_CODES: &str = "Exit codes: 0 done; 1 error, in one line on standa
 
 /// Why a command ends without having done what it was asked for.
 pub enum CommandError {
-    /// The user interrupted it; what is said then.
+    /// The user interrupted it; what is said then. Empty: another process says it.
     Interrupted(String),
     /// An error, in one line.
     Error(String),
@@ -31,8 +31,10 @@ pub fn finish(outcome: Result<(), CommandError>) -> ExitCode {
         Err(CommandError::Interrupted(text)) => (text, ExitCode::from(INTERRUPTED)),
         Err(CommandError::Error(text)) => (text, ExitCode::FAILURE),
     };
-    // One line, whatever a cause may have said.
-    remark(&text.replace('\n', " "));
+    if !text.is_empty() {
+        // One line, whatever a cause may have said.
+        remark(&text.replace('\n', " "));
+    }
     code
 }
 

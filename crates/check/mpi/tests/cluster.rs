@@ -62,7 +62,9 @@ fn complete(finished: &Finished, out: &Path, hosts: u16, launcher: &str) -> Clus
     assert!(stdout.contains("Bisection bandwidth"), "{stdout}{stderr}");
     assert!(stderr.contains(&format!("{hosts} hosts")) && stderr.contains("about"), "{stderr}");
     let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
-    let results = ClusterResults::parse(&read("results.json")).unwrap();
+    let text = read("results.json");
+    fits_its_schema(&text);
+    let results = ClusterResults::parse(&text).unwrap();
     print!("{stdout}{stderr}");
     assert_eq!(results.failures, [], "{stdout}");
     assert_eq!((results.launcher.as_str(), results.failed), (launcher, 0));
@@ -88,6 +90,15 @@ fn complete(finished: &Finished, out: &Path, hosts: u16, launcher: &str) -> Clus
     assert_eq!(page.matches("<canvas").count(), 4);
     assert!(read("report.md").contains("# What a cluster"));
     results
+}
+
+fn fits_its_schema(text: &str) {
+    let schema = include_str!("../../../eval/cluster/schema/gigae.cluster.1.json");
+    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let value = serde_json::from_str(text).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 fn measured(vendor: &Vendor, test: &str, count: u16, launcher: &str) {
@@ -254,7 +265,10 @@ fn ctrl_c_ends_all_ranks_and_leaves_nothing() {
     let (hosts, finished, out) = cut_short("cluster, Ctrl-C", "kill -INT $MPIRUN");
     let Finished { status, stderr, .. } = &finished;
     assert!(ended(&finished) && !out.exists(), "{status} {stderr}");
-    assert!(stderr.contains("gigae: interrupted"), "{stderr}");
+    let said = stderr.lines().filter(|line| line.starts_with("gigae: ")).collect::<Vec<_>>();
+    let ends = said.iter().filter(|line| line.contains("interrupted")).count();
+    assert_eq!(ends, 1, "rank 0 alone says so: {stderr}");
+    assert!(!said.iter().any(|line| line.contains("rank ")), "a rank blames another: {stderr}");
     let left = hosts.fabric().status().unwrap().processes;
     assert!(left.is_empty(), "{left:?}");
 }
@@ -281,6 +295,7 @@ fn a_user_without_privileges_measures_tcp() {
     assert!(status.success(), "{status}: {stdout}{stderr}");
     assert!(stderr.contains("gigae is left out: "), "{stderr}");
     let text = std::fs::read_to_string(Path::new(&out).join("results.json")).unwrap();
+    fits_its_schema(&text);
     let results = ClusterResults::parse(&text).unwrap();
     let names: Vec<&str> = results.transports.iter().map(|one| one.name.as_str()).collect();
     assert_eq!((names, results.skipped.len()), (vec!["tcp"], 1));

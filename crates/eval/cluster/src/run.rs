@@ -47,6 +47,8 @@ pub enum Outcome {
     Results(Box<ClusterResults>),
     /// The others have nothing to say.
     Done,
+    /// Another rank than 0 was interrupted. It says nothing, because rank 0 does.
+    Interrupted,
 }
 
 /// What rank 0 says meanwhile.
@@ -94,7 +96,7 @@ pub fn run(
         None => {
             let (rank, first) = (launcher.rank(), card_of(&mut *launcher, 0)?);
             launcher.finish()?;
-            follow(&first, rank, &site, interrupted).map(|()| Outcome::Done)
+            take_part(&first, rank, &site, interrupted)
         }
         Some(listener) => {
             let cards = (0..launcher.size())
@@ -103,15 +105,45 @@ pub fn run(
             let protocol = launcher.protocol();
             launcher.finish()?;
             let job = Job { config, protocol, cards: &cards, interrupted };
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    // What goes wrong here, the coordinator sees.
-                    let _ = follow(&card, 0, &site, interrupted);
-                });
-                lead(&job, listener, &key, progress)
-                    .map(|results| Outcome::Results(Box::new(results)))
-            })
+            lead_and_measure(&job, (listener, &key), &card, &site, progress)
+                .map(|results| Outcome::Results(Box::new(results)))
         }
+    }
+}
+
+/// Rank 0 says what all do, and measures itself by a connection like all others.
+fn lead_and_measure(
+    job: &Job<'_>,
+    (listener, key): (TcpListener, &Key),
+    card: &Card,
+    site: &Site,
+    progress: &mut dyn Progress,
+) -> Result<ClusterResults, ClusterError> {
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // What goes wrong here, the coordinator sees.
+            let _ = follow(card, 0, site, [job.interrupted, &ended]);
+        });
+        let outcome = lead(job, listener, key, progress);
+        // If that failed before the worker has connected, nobody listens any more.
+        ended.store(true, Ordering::Relaxed);
+        outcome
+    })
+}
+
+/// What another rank than 0 does.
+fn take_part(
+    first: &Card,
+    rank: u32,
+    site: &Site,
+    interrupted: &AtomicBool,
+) -> Result<Outcome, ClusterError> {
+    match follow(first, rank, site, [interrupted, &AtomicBool::new(false)]) {
+        Ok(()) => Ok(Outcome::Done),
+        // Whatever failed may have failed because all ranks are interrupted.
+        Err(_) if interrupted.load(Ordering::Relaxed) => Ok(Outcome::Interrupted),
+        Err(error) => Err(error),
     }
 }
 
@@ -149,12 +181,13 @@ fn only_interface() -> Result<String, ClusterError> {
     }
 }
 
-/// Connects to rank 0 and does what it says.
+/// Connects to rank 0 and does what it says. Does not try to connect again when the run is
+/// `interrupted` or has `ended`.
 fn follow(
     first: &Card,
     rank: u32,
     site: &Site,
-    interrupted: &AtomicBool,
+    [interrupted, ended]: [&AtomicBool; 2],
 ) -> Result<(), ClusterError> {
     let control = first.control.as_ref().ok_or(ClusterError::Card(0))?;
     let key = Key::from_hex(&control.key)?;
@@ -172,13 +205,14 @@ fn follow(
     let about =
         About { kernel: found.kernel, cpu: found.cpu, driver: found.driver, gigae: found.gigae };
     let deadline = Instant::now() + CONNECT;
+    let is_over = || [interrupted, ended].iter().any(|one| one.load(Ordering::Relaxed));
     let mut session = loop {
         let connected = control::connect(&control.at.to_string(), &key, &mut |_| true);
         // Many ranks connect at the same time: rank 0 may be slow.
         match connected {
             Ok(session) => break session,
             Err(ControlError::Unreachable { .. } | ControlError::Silent(_))
-                if Instant::now() < deadline && !interrupted.load(Ordering::Relaxed) =>
+                if Instant::now() < deadline && !is_over() =>
             {
                 std::thread::sleep(AGAIN);
             }
@@ -187,4 +221,71 @@ fn follow(
     };
     session.send(&Report::Hello { rank, about }).map_err(missing)?;
     worker::serve(&mut session, site, &first.host, interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// Far more than it takes, and far less than a rank tries to connect.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    struct Silent;
+
+    impl Progress for Silent {
+        fn say(&mut self, _text: &str) {}
+        fn step(&mut self, _done: usize, _total: usize, _next: &str) {}
+    }
+
+    /// Rank 0's card with this address.
+    fn card(site: &Site, at: SocketAddr, key: &Key) -> Card {
+        Card { control: Some(Control { at, key: key.to_hex() }), ..Card::of(site) }
+    }
+
+    /// A bound socket that does not listen: who connects is refused, and accept(2) fails.
+    fn deaf() -> (TcpListener, SocketAddr) {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+        let socket = rustix::net::socket(family, kind, None).unwrap();
+        rustix::net::bind(&socket, &any).unwrap();
+        let listener = TcpListener::from(socket);
+        let at = listener.local_addr().unwrap();
+        (listener, at)
+    }
+
+    #[test]
+    fn rank_0_does_not_wait_for_its_own_worker_when_nobody_can_connect() {
+        let (done, outcome) = mpsc::channel();
+        std::thread::spawn(move || {
+            let (site, key) = (Site::find("lo").unwrap(), Key::random().unwrap());
+            let (listener, at) = deaf();
+            let card = card(&site, at, &key);
+            let config = Config {
+                nic: None,
+                seconds: 0.1,
+                wait: Wait::Sleep,
+                transports: Vec::new(),
+                command: String::new(),
+                out: "results".into(),
+            };
+            let interrupted = AtomicBool::new(false);
+            let cards = [card.clone()];
+            let job =
+                Job { config: &config, protocol: "", cards: &cards, interrupted: &interrupted };
+            let led = lead_and_measure(&job, (listener, &key), &card, &site, &mut Silent);
+            done.send(led.map(|_| ()).unwrap_err().to_string()).unwrap();
+        });
+        let error = outcome.recv_timeout(PATIENCE).expect("the worker tries for a minute");
+        assert!(error.contains("waiting for the other ranks failed"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupted_rank_leaves_the_word_to_rank_0() {
+        let (site, key) = (Site::find("lo").unwrap(), Key::random().unwrap());
+        // Rank 0 has ended already.
+        let (_deaf, at) = deaf();
+        let outcome = take_part(&card(&site, at, &key), 1, &site, &AtomicBool::new(true));
+        assert!(matches!(outcome, Ok(Outcome::Interrupted)), "{outcome:?}");
+    }
 }
