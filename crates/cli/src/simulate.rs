@@ -7,7 +7,9 @@ use clap::Args;
 use gigae_eval_model::plan::shell_word;
 use gigae_eval_page::files::{self, TextFile};
 use gigae_eval_run::RunProgress;
-use gigae_eval_simulate::{Config, Plan, PortName, Recording, Results, SHIPPED, report, run, text};
+use gigae_eval_simulate::{
+    Config, Finished, Plan, PortName, Recording, Results, SHIPPED, report, run, text,
+};
 use gigae_network::Time;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -92,7 +94,7 @@ fn try_simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> Result<(), Com
         // Only ours if empty: nothing is left behind by a run that fails.
         let _ = std::fs::remove_dir(out);
     }
-    let (results, mut written) = outcome?;
+    let Finished { results, files: mut written, missing } = outcome?;
     let prints_json = args.json.as_deref() == Some(Path::new("-"));
     if results.interrupted {
         if !prints_json {
@@ -120,10 +122,11 @@ fn try_simulate(args: &SimulateArgs, interrupted: &AtomicBool) -> Result<(), Com
     for file in written.iter().filter(|_| !prints_json) {
         let _ = writeln!(text, "{}", file.display());
     }
-    match text.is_empty() {
-        true => Ok(()),
-        false => say(&text),
+    if !text.is_empty() {
+        say(&text)?;
     }
+    // Everything else is there.
+    missing.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The file of `--json`.
@@ -179,8 +182,8 @@ impl JsonFile {
     }
 }
 
-fn is_finished<E>(outcome: &Result<(Results, Vec<PathBuf>), E>) -> bool {
-    outcome.as_ref().is_ok_and(|(results, _)| !results.interrupted)
+fn is_finished<E>(outcome: &Result<Finished, E>) -> bool {
+    outcome.as_ref().is_ok_and(|finished| !finished.results.interrupted)
 }
 
 /// What is to be simulated.

@@ -115,6 +115,23 @@ fn a_plan_has_its_report_and_its_files() {
 }
 
 #[test]
+fn a_trace_that_cannot_get_its_name_costs_no_figures() {
+    let place = tempfile::tempdir().unwrap();
+    let (plan, out) = (plan(place.path(), SMALL), place.path().join("out"));
+    // Nothing takes the name of a directory that is not empty.
+    std::fs::create_dir_all(out.join("incast-4-x-20-kb-in-5-us-homa.pcapng/full")).unwrap();
+    let out_text = out.to_str().unwrap();
+    let output = gigae(&["simulate", &plan, "--out", out_text, "--trace", "host-1"]);
+    let (text, error) = (says(&output.stdout), says(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("homa.pcapng") && error.lines().count() == 1, "{error}");
+    assert!(text.contains("incast 4 x 20 kB in 5 us, homa"), "{text}");
+    for name in ["simulation.json", "simulation.html", "incast-4-x-20-kb-in-5-us-gigae.pcapng"] {
+        assert!(out.join(name).is_file() && text.contains(name), "{name}: {text}");
+    }
+}
+
+#[test]
 fn mistakes_are_said_in_one_line() {
     let place = tempfile::tempdir().unwrap();
     fails(&["simulate", "no-such"], "choose one of incast");

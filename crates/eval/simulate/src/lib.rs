@@ -25,4 +25,4 @@ pub use plan::{
 };
 pub use port::{PortName, PortNameError};
 pub use results::{Cell, Class, Frames, Results, Run, Tier};
-pub use run::{Config, Recording, SimulateError, run};
+pub use run::{Config, Finished, Recording, SimulateError, run};

@@ -68,6 +68,17 @@ impl SimulateError {
     }
 }
 
+/// What a plan's runs gave.
+#[derive(Debug)]
+pub struct Finished {
+    /// The figures.
+    pub results: Results,
+    /// The files of first runs that were written.
+    pub files: Vec<PathBuf>,
+    /// Why one of these files is missing. The figures are there all the same.
+    pub missing: Option<SimulateError>,
+}
+
 /// A cell, and the files of its first run.
 struct Work {
     workload: Workload,
@@ -79,12 +90,11 @@ struct Work {
 
 /// Carries a plan out. `progress` gets what is done, of how much, and what comes next. If
 /// `interrupted` becomes true, the results have the runs that were finished, and no file is kept.
-/// Returns the files that were written, too.
 pub fn run(
     config: &Config,
     interrupted: &AtomicBool,
     progress: &mut dyn FnMut(u64, u64, &str),
-) -> Result<(Results, Vec<PathBuf>), SimulateError> {
+) -> Result<Finished, SimulateError> {
     check_ports(config)?;
     let works = works(config);
     let mut tasks: Vec<(usize, u64)> = Vec::new();
@@ -114,17 +124,19 @@ pub fn run(
         interrupted: false,
         cells,
     };
-    let (finished, wanted) = results.finished();
-    results.interrupted = finished < wanted;
-    let mut files = Vec::new();
-    if !results.interrupted {
+    let (ran, wanted) = results.finished();
+    results.interrupted = ran < wanted;
+    let mut finished = Finished { results, files: Vec::new(), missing: None };
+    if !finished.results.interrupted {
         for file in works.into_iter().flat_map(|work| [work.trace, work.queues]).flatten() {
             let path = file.place().to_owned();
-            let kept = file.keep();
-            files.push(kept.map_err(|source| SimulateError::Write { path, source })?);
+            match file.keep() {
+                Ok(kept) => finished.files.push(kept),
+                Err(source) => finished.missing = Some(SimulateError::Write { path, source }),
+            }
         }
     }
-    Ok((results, files))
+    Ok(finished)
 }
 
 /// The cells of a plan.

@@ -1,7 +1,7 @@
 //! Small plans, carried out: their figures, files and reports.
 #![allow(missing_docs)]
 
-use gigae_eval_simulate::{Cell, Config, Plan, Recording, Results, Run, report, run};
+use gigae_eval_simulate::{Cell, Config, Finished, Plan, Recording, Results, Run, report, run};
 use gigae_network::Time;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ fn config(text: &str) -> Config {
 }
 
 fn carry_out(config: &Config) -> Results {
-    let (results, _) = run(config, &AtomicBool::new(false), &mut |_, _, _| ()).unwrap();
+    let results = run(config, &AtomicBool::new(false), &mut |_, _, _| ()).unwrap().results;
     assert!(!results.interrupted);
     results
 }
@@ -269,7 +269,9 @@ fn frames_and_queue_lengths_of_ports_are_written() {
     let place = tempfile::tempdir().unwrap();
     let out = place.path().join("new");
     let config = recorded(&out, &["to-host-0", "host-2"], &["to-host-0"]);
-    let (results, files) = run(&config, &AtomicBool::new(false), &mut |_, _, _| ()).unwrap();
+    let Finished { results, files, missing } =
+        run(&config, &AtomicBool::new(false), &mut |_, _, _| ()).unwrap();
+    assert!(missing.is_none(), "{missing:?}");
     assert_eq!(files.len(), 2 * 6);
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 12, "and no draft");
     let bytes = std::fs::read(out.join("incast-8-x-50-kb-homa.pcapng")).unwrap();
@@ -322,6 +324,25 @@ fn a_place_that_cannot_be_written_is_said_in_one_line() {
 }
 
 #[test]
+fn a_file_that_cannot_get_its_name_leaves_the_figures_and_the_other_files() {
+    let place = tempfile::tempdir().unwrap();
+    let config = recorded(place.path(), &["to-host-0"], &["to-host-0"]);
+    let whole = run(&config, &AtomicBool::new(false), &mut |_, _, _| ()).unwrap();
+    assert!(whole.missing.is_none() && whole.files.len() > 1, "{whole:?}");
+    let taken = &whole.files[0];
+    std::fs::remove_file(taken).unwrap();
+    // Nothing takes the name of a directory that is not empty.
+    std::fs::create_dir_all(taken.join("full")).unwrap();
+    let again = run(&config, &AtomicBool::new(false), &mut |_, _, _| ()).unwrap();
+    let error = again.missing.unwrap().to_string();
+    assert!(error.contains(taken.to_str().unwrap()) && error.lines().count() == 1, "{error}");
+    assert_eq!(again.results.cells, whole.results.cells);
+    assert_eq!(again.files, whole.files[1..]);
+    // And no draft is left.
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), whole.files.len());
+}
+
+#[test]
 fn an_interrupted_run_has_what_is_finished_and_leaves_no_file() {
     let place = tempfile::tempdir().unwrap();
     let mut config = recorded(place.path(), &["to-host-0"], &["to-host-0"]);
@@ -335,7 +356,7 @@ fn an_interrupted_run_has_what_is_finished_and_leaves_no_file() {
     config.plan.keep_protocols(&["homa".into()]).unwrap();
     config.recording.as_mut().unwrap().trace.clear();
     let interrupted = AtomicBool::new(false);
-    let (results, files) = run(&config, &interrupted, &mut |done, total, _| {
+    let Finished { results, files, .. } = run(&config, &interrupted, &mut |done, total, _| {
         assert_eq!(total, 2_000);
         if done >= 1_000 {
             interrupted.store(true, Ordering::Relaxed);
