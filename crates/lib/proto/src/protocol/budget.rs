@@ -407,8 +407,8 @@ impl Budget {
         }
     }
 
-    /// Whether a frame of a peer is missing now. It is lost if half of the budget has come since. If
-    /// less has, it was only overtaken. Each peer counts once in a measurement.
+    /// Whether a frame of a peer is missing now. It is lost if half of the budget has come since.
+    /// Before that, it may have been overtaken. Each peer counts once in a measurement.
     pub(super) fn note_missing(&mut self, of: &mut SessionBudget, is_missing: bool) {
         if !is_missing && of.missing_since.is_none() {
             return;
