@@ -1,5 +1,5 @@
 //! Round trips of 8 bytes beside many senders that fill the port of the node that answers, by gigae
-//! with shared credit, and by TCP.
+//! and by TCP.
 //!
 //! Seventeen nodes at a switch, 1 Gbit/s each, 512 KiB of buffer at each port. Fifteen send
 //! messages of 1,400 bytes to the first one as fast as they can, and the last one asks it and waits
@@ -128,11 +128,7 @@ fn by_gigae<'a>(fabric: &Fabric, senders: u16, shared: &'a Shared) -> ExampleRes
     let open = |number| -> ExampleResult<Endpoint> {
         let node = fabric.node(number);
         let _inside = node.enter()?;
-        Ok(Options::new(node.interface)
-            .wait(Wait::Sleep)
-            .linger(Duration::ZERO)
-            .shared_credit(true)
-            .open()?)
+        Ok(Options::new(node.interface).wait(Wait::Sleep).linger(Duration::ZERO).open()?)
     };
     let receiver = open(1)?;
     let to = Address::from(receiver.link().mac);

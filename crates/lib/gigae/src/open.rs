@@ -16,7 +16,7 @@ use crate::sharing::{ClaimedPort, Sharing, alternatives};
 use crate::simulated;
 use gigae_link::{Filter, Info, Link, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink, Receive};
-use gigae_proto::{BulkConfig, MOST_KEPT_BULK, Protocol, ProtocolConfig, SHORT};
+use gigae_proto::{BulkConfig, MOST_KEPT_BULK, Protocol, ProtocolConfig};
 use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Transfer, TransferConfig, predictable_keys};
@@ -488,18 +488,7 @@ impl Options {
         };
         let kernel = matches!(clock, Clock::Monotonic);
         let fetches = links[PathId::FIRST].link.is_local();
-        let default = TransferConfig::default();
-        let operations = match config.shared_credit {
-            true => TransferConfig {
-                fetches,
-                shortest_first: true,
-                offer_above: default
-                    .offer_above
-                    .min(SHORT as usize * usize::from(config.max_payload)),
-                ..default
-            },
-            false => TransferConfig { fetches, ..default },
-        };
+        let operations = TransferConfig { fetches, ..TransferConfig::default() };
         let mut engine = Engine::new(EngineParts {
             links,
             segments,

@@ -343,14 +343,14 @@ impl Options {
         self
     }
 
-    /// Whether credit is shared among senders: default `false`. Experimental: it is off until the
-    /// open points of decision 109 are settled.
+    /// Whether credit is shared among senders: default `true`.
     ///
     /// An endpoint that wants to send more than it has credit for says so. While several do, the
     /// receiver divides among them what its link carries, shorter transfers first. So many senders
-    /// at once do not overfill the buffer of the switch in front of it. Rates and delays are
-    /// measured. Say `true` at both ends: an endpoint with `false` neither says what it wants nor
-    /// rations. All endpoints understand each other.
+    /// at once do not overfill the buffer of the switch in front of it. Rates are measured. It
+    /// begins when an endpoint has a second peer, or hears of one that has. Both ends need it: an
+    /// endpoint with `false` neither says what it wants nor rations. All endpoints understand each
+    /// other.
     #[must_use]
     pub fn shared_credit(mut self, shared: bool) -> Self {
         self.protocol.shared_credit = shared;

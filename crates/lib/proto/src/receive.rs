@@ -51,8 +51,6 @@ pub(crate) struct ReceiveWindow<R> {
     limit: SeqNo,
     /// First number for which there is no buffer, where credit is shared.
     room: SeqNo,
-    /// Frames for which there is room at least, where credit is shared.
-    least: u32,
     /// The credit limit in the last header that went out.
     advertised: SeqNo,
     /// Frames delivered and not yet released by the application.
@@ -111,15 +109,12 @@ pub(crate) struct PendingAck {
 impl<R> ReceiveWindow<R> {
     /// `credit` is at most the [first credit](initial_credit).
     pub(crate) fn new(first: SeqNo, credit: u16, config: &ProtocolConfig) -> Self {
-        let window = u32::from(initial_credit(config));
-        let most = config.receive_frames.min(config.receive_window.into());
-        let least = if config.shared_credit { INITIAL_WINDOW.min(most) } else { 0 };
+        let window = INITIAL_WINDOW.min(config.receive_frames.min(config.receive_window.into()));
         Self {
             next: first,
             granted: first + u32::from(credit),
-            limit: first + window,
-            room: first + least.max(window),
-            least,
+            limit: first + u32::from(initial_credit(config)),
+            room: first + window,
             advertised: first + u32::from(credit),
             held: 0,
             window,
@@ -319,7 +314,7 @@ impl<R> ReceiveWindow<R> {
     /// Frames for which credit may be given beyond what is held.
     #[inline]
     pub(crate) fn window(&self) -> u32 {
-        self.window.max(self.least)
+        self.window
     }
 
     /// After a frame: whether an acknowledgement is due now or later.
@@ -481,7 +476,8 @@ mod tests {
     use super::*;
 
     fn window() -> ReceiveWindow<u32> {
-        ReceiveWindow::new(SeqNo(u32::MAX - 2), 64, &ProtocolConfig::default())
+        let config = ProtocolConfig { shared_credit: false, ..ProtocolConfig::default() };
+        ReceiveWindow::new(SeqNo(u32::MAX - 2), 64, &config)
     }
 
     fn take(w: &mut ReceiveWindow<u32>, offset: u32, reorder: u16) -> (Vec<u32>, Option<Discard>) {

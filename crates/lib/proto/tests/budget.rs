@@ -7,7 +7,7 @@ mod world;
 
 use crafted::{End, Offer, header, propose, said};
 use gigae_proto::{Arrival, Instant, PeerKey, ProtocolConfig};
-use gigae_wire::{Discard, Flags, Kind, MacAddr, PathId, SeqNo};
+use gigae_wire::{Discard, Flags, Header, Kind, MacAddr, PathId, SeqNo};
 use std::time::Duration;
 use world::{CHANNEL, World, micros, quiet};
 
@@ -202,7 +202,8 @@ fn a_peer_that_never_says_its_demand_gets_credit_when_it_asks() {
     }
     assert!(peers.credit(3) > 0);
     // Its receiver's program is slow: it holds the first 16 frames, and there is room for more.
-    let mut peers = Peers::new(1);
+    let mut peers = Peers::new(2);
+    peers.pass(MS);
     peers.ask(0, 0);
     let mut sent = 0;
     for _ in 0..10 {
@@ -353,7 +354,8 @@ fn a_lone_sender_is_not_limited_and_its_window_grows() {
 
 #[test]
 fn without_shared_credit_nothing_is_said_and_nothing_is_rationed() {
-    let mut w = World::new(5, 5, quiet(), &ProtocolConfig::default());
+    let config = ProtocolConfig { shared_credit: false, ..ProtocolConfig::default() };
+    let mut w = World::new(5, 5, quiet(), &config);
     for from in 1..5 {
         (0..200).for_each(|i| w.send(from, 0, &[i]));
     }
@@ -411,7 +413,8 @@ fn after_any_frames_an_honest_peer_gets_through() {
 
 #[test]
 fn a_lone_peer_gets_credit_for_each_message_that_a_slow_program_takes() {
-    let mut peers = Peers::new(1);
+    let mut peers = Peers::new(2);
+    peers.pass(MS);
     peers.ask(0, 9);
     let mut sent = 0;
     for _ in 0..10 {
@@ -422,5 +425,40 @@ fn a_lone_peer_gets_credit_for_each_message_that_a_slow_program_takes() {
     let delivery = peers.end.poll_delivery().unwrap();
     peers.end.release(delivery.peer, delivery.epoch);
     peers.take();
-    assert_eq!(peers.credit(0), 1);
+    assert_eq!(peers.credit(0), 2, "one is free, and the window grows");
+}
+
+#[test]
+fn two_nodes_alone_do_not_share_and_say_nothing() {
+    let mut w = World::new(3, 5, quiet(), &shared());
+    let exchange = |w: &mut World, from: usize, to: usize| {
+        (0..200).for_each(|i| w.send(from, to, &[i]));
+        w.run(Duration::from_millis(20));
+    };
+    exchange(&mut w, 1, 0);
+    let says = |w: &World, n: usize| {
+        w.nodes[n].sent.iter().any(|h| h.flags.shares_credit() || h.flags.demand() > 0)
+    };
+    assert!(!says(&w, 0) && !says(&w, 1));
+    // A third one joins. The first hears of it with the next acknowledgement, and says so then.
+    exchange(&mut w, 2, 0);
+    (0..2).for_each(|_| exchange(&mut w, 1, 0));
+    for node in 0..3 {
+        assert!(says(&w, node) && w.nodes[node].proto.is_shared(), "{node}");
+    }
+    assert_eq!(w.nodes[0].received.len(), 800);
+}
+
+#[test]
+fn a_newcomer_without_credit_hears_that_credit_is_shared_before_it_sends() {
+    let mut w = World::new(8, 5, quiet(), &shared());
+    for from in 1..8 {
+        (0..20).for_each(|i| w.send(from, 0, &[i]));
+    }
+    w.run(Duration::from_millis(20));
+    let offers = w.nodes[0].sent.iter().filter(|h| h.kind == Kind::HelloAck);
+    let (without, with): (Vec<&Header>, Vec<_>) = offers.partition(|h| h.credit == 0);
+    assert!(!without.is_empty() && !with.is_empty());
+    assert!(without.iter().all(|header| header.flags.shares_credit()));
+    assert_eq!(w.nodes[0].received.len(), 140);
 }

@@ -174,7 +174,9 @@ fn read(end: &mut End) -> Vec<Vec<u8>> {
 #[test]
 fn gaps_never_take_more_than_half_of_the_receive_frames_and_leave_every_peer_some() {
     const HALF: usize = 64;
-    let config = ProtocolConfig { receive_frames: 2 * HALF as u32, ..ProtocolConfig::default() };
+    let shared_credit = false;
+    let receive_frames = 2 * HALF as u32;
+    let config = ProtocolConfig { receive_frames, shared_credit, ..ProtocolConfig::default() };
     let mut end = End::new(config, 7);
     let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 1, n as u8]);
     // Four that leave gaps, and an honest one; each has credit for 60 frames, more than a quarter
@@ -228,7 +230,8 @@ fn gaps_never_take_more_than_half_of_the_receive_frames_and_leave_every_peer_som
 fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() {
     let at = (std::net::Ipv4Addr::new(198, 18, 0, 1), 4792).into();
     let bulk = Some(BulkConfig { at, datagram: 1468, most: 44 });
-    let mut end = End::new(ProtocolConfig { bulk, ..ProtocolConfig::default() }, 7);
+    let shared_credit = false;
+    let mut end = End::new(ProtocolConfig { bulk, shared_credit, ..ProtocolConfig::default() }, 7);
     let [a, b] = [0, 1].map(|n| {
         let node = MacAddr([2, 0, 0xbb, 0, 2, n]);
         let offer = propose(&mut end, node, 1000 + u32::from(n), &[]);
@@ -262,7 +265,8 @@ fn bulk_frames_that_came_in_parts_take_no_more_slots_than_those_by_the_socket() 
 #[test]
 fn messages_that_the_program_leaves_take_no_frames_of_named_peers_and_of_acknowledgements() {
     const FRAMES: usize = 128;
-    let config = ProtocolConfig { receive_frames: FRAMES as u32, ..ProtocolConfig::default() };
+    let (receive_frames, shared_credit) = (FRAMES as u32, false);
+    let config = ProtocolConfig { receive_frames, shared_credit, ..ProtocolConfig::default() };
     let mut end = End::new(config, 7);
     let node = |n: u32| MacAddr([2, 0, 0xbb, 0, 3, n as u8]);
     let named = node(1);

@@ -107,7 +107,8 @@ fn one_lost_message_costs_one_resend() {
 
 #[test]
 fn one_lost_message_costs_everything_behind_it_under_go_back_n() {
-    let mut w = warm(&ProtocolConfig::default().go_back_n());
+    let config = ProtocolConfig { shared_credit: false, ..ProtocolConfig::default() };
+    let mut w = warm(&config.go_back_n());
     w.nodes[0].drop_sent = vec![3];
     for i in 0..20u8 {
         w.send(0, 1, &[i]);
@@ -170,7 +171,8 @@ fn a_resend_that_is_lost_too_is_sent_again() {
 
 #[test]
 fn a_receiver_that_does_not_read_stops_the_sender_before_a_frame_must_be_dropped() {
-    let config = ProtocolConfig { receive_window: 64, ..ProtocolConfig::default() };
+    let config =
+        ProtocolConfig { receive_window: 64, shared_credit: false, ..ProtocolConfig::default() };
     let mut w = warm(&config);
     w.nodes[1].reads = false;
     for i in 0..200u8 {
@@ -205,7 +207,8 @@ fn a_lost_go_does_not_hang_the_sender() {
 
 #[test]
 fn channels_do_not_wait_for_each_other() {
-    let config = ProtocolConfig { receive_window: 64, ..ProtocolConfig::default() };
+    let config =
+        ProtocolConfig { receive_window: 64, shared_credit: false, ..ProtocolConfig::default() };
     let mut w = warm(&config);
     w.nodes[1].reads = false;
     for i in 0..100u8 {
@@ -294,7 +297,7 @@ fn the_window_grows_only_for_a_sender_that_uses_it() {
         w.send(0, 1, &[i]);
         w.run(micros(100));
     }
-    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 64);
+    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 65);
     for _ in 0..20 {
         (0..200).for_each(|i| w.send(0, 1, &[i]));
         w.run(micros(500));
@@ -304,8 +307,12 @@ fn the_window_grows_only_for_a_sender_that_uses_it() {
 
 #[test]
 fn a_peer_gets_the_credit_of_one_that_has_left() {
-    let config =
-        ProtocolConfig { receive_frames: 64, receive_window: 64, ..ProtocolConfig::default() };
+    let config = ProtocolConfig {
+        receive_frames: 64,
+        receive_window: 64,
+        shared_credit: false,
+        ..ProtocolConfig::default()
+    };
     let mut w = World::new(3, 1, quiet(), &config);
     for from in [1, 2] {
         w.send(from, 0, b"here");

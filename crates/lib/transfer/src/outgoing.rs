@@ -113,6 +113,14 @@ impl<M: Bytes> Transfer<M> {
         }
     }
 
+    /// From now on, shorter messages go before longer ones, as far as the order of messages allows,
+    /// and those with more than so many bytes are offered.
+    #[inline]
+    pub fn put_shortest_first(&mut self, longest_unasked: usize) {
+        self.shortest_first = true;
+        self.config.offer_above = self.config.offer_above.min(longest_unasked);
+    }
+
     /// For how many peers there may be something to send.
     pub fn ready(&self) -> usize {
         self.ready.len()
@@ -406,7 +414,7 @@ impl<M: Bytes> Transfer<M> {
     /// Answers and operations started here take turns, part by part.
     fn fill_turn(&mut self, peer: PeerId, mut room: FrameSpace) -> FillResult {
         let room = &mut room;
-        let shortest_first = self.config.shortest_first;
+        let shortest_first = self.shortest_first;
         let state = self.peer(peer);
         room.last = state.serving.len() + state.starting.len() <= 1;
         state.serve = !state.serve;
@@ -428,7 +436,7 @@ impl<M: Bytes> Transfer<M> {
 
     /// The next part of the peer's oldest request.
     fn serve(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
-        let shortest_first = self.config.shortest_first;
+        let shortest_first = self.shortest_first;
         let state = self.peer(peer);
         let shortest_first = shortest_first && !state.filled.is_multiple_of(TURNS.into());
         let serving = &mut state.serving;

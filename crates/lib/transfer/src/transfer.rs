@@ -56,9 +56,6 @@ pub struct TransferConfig {
     pub most_notices: usize,
     /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
-    /// Shorter messages go before longer ones, as far as the order of messages allows. Default
-    /// false.
-    pub shortest_first: bool,
     /// The caller [fetches](Transfer::fetch) messages that are offered with an address, before it
     /// [fills](Transfer::fill) a frame for their sender. Otherwise they are asked for. Default
     /// false.
@@ -68,13 +65,7 @@ pub struct TransferConfig {
 impl Default for TransferConfig {
     fn default() -> Self {
         let (most_notices, most_granted) = (65_536, 64 << 20);
-        Self {
-            offer_above: LONGEST_UNASKED,
-            most_notices,
-            most_granted,
-            shortest_first: false,
-            fetches: false,
-        }
+        Self { offer_above: LONGEST_UNASKED, most_notices, most_granted, fetches: false }
     }
 }
 
@@ -174,6 +165,8 @@ pub struct Transfer<M> {
     #[expect(clippy::vec_box, reason = "the boxes move between here and the peers")]
     spare: Vec<Box<ActivePeer>>,
     pub(crate) ready: VecDeque<PeerId>,
+    /// See [`put_shortest_first`](Self::put_shortest_first).
+    pub(crate) shortest_first: bool,
     /// Frames for which the shortest message was looked for.
     pub(crate) compared: u32,
     pub(crate) operations: SlotTable<Operation<M>>,
@@ -222,6 +215,7 @@ impl<M: Bytes> Transfer<M> {
             busy: 0,
             spare: Vec::new(),
             ready: VecDeque::new(),
+            shortest_first: false,
             compared: 0,
             operations: SlotTable::default(),
             matching: Matching::default(),

@@ -120,6 +120,13 @@ impl Flags {
     /// The largest [demand](Self::demand).
     pub const MOST_DEMAND: u8 = 15;
 
+    /// Whether the sender of this frame shares its credit among several: it says so by
+    /// [`WAIT`](Self::WAIT) or [`ROOM`](Self::ROOM).
+    #[inline]
+    pub const fn shares_credit(self) -> bool {
+        self.has_any(Self::WAIT.with(Self::ROOM))
+    }
+
     /// How many frames the sender would send if it had more credit: 0 if its credit is enough, else
     /// the number of bits of that number of frames, [`MOST_DEMAND`](Self::MOST_DEMAND) at most.
     #[inline]

@@ -170,7 +170,7 @@ pub struct GigaePlan {
     #[serde(default = "gigae")]
     pub name: String,
     /// Whether senders to one host share its credit (`Options::shared_credit`).
-    #[serde(default)]
+    #[serde(default = "yes")]
     pub shared_credit: bool,
 }
 
@@ -239,6 +239,9 @@ pub struct SwiftPlan {
     pub first_below: Option<u32>,
 }
 
+fn yes() -> bool {
+    true
+}
 fn one() -> u64 {
     1
 }

@@ -6,7 +6,7 @@ use crate::inbox::Inbound;
 use crate::memory::Memory;
 use crate::outbound::{FrameSegment, Outbound, PAYLOAD};
 use gigae_link::{Link, LinkError};
-use gigae_proto::{Delivery, EndedSession, Instant, PeerId};
+use gigae_proto::{Delivery, EndedSession, Instant, PeerId, SHORT};
 use gigae_transfer::{Label, Transfer, TransferNotice};
 use gigae_wire::{Epoch, PathId};
 
@@ -181,7 +181,11 @@ impl Engine {
     #[inline(never)]
     pub(super) fn fill(&mut self) -> Result<usize, LinkError> {
         let (mut waiting, mut left) = (0, READ_AT_ONCE);
-        let shared = self.proto.config().shared_credit;
+        let shared = self.proto.is_shared();
+        if shared {
+            let longest = SHORT as usize * usize::from(self.proto.config().max_payload);
+            self.transfer.put_shortest_first(longest);
+        }
         self.doorbell.full = false;
         while waiting < self.transfer.ready() {
             if shared && self.is_nic_full()? {
@@ -243,8 +247,7 @@ impl Engine {
         if self.proto.is_full(peer) {
             return None;
         }
-        let shared =
-            self.proto.config().shared_credit && !self.links[PathId::FIRST].link.is_local();
+        let shared = self.proto.is_shared() && !self.links[PathId::FIRST].link.is_local();
         let frames = |bytes: usize| bytes.div_ceil(longest.max(1).into()) as u32;
         if shared {
             let left = self.transfer.left(peer).map_or(0, |left| frames(left).max(1));
@@ -342,7 +345,7 @@ impl Engine {
             room = alike(left + LEAST_ROOM, room);
         }
         let (len, in_place) = self.transfer.fill_in_place(peer, epoch, &mut bytes[..room]);
-        if self.proto.config().shared_credit {
+        if self.proto.is_shared() {
             let left = self.transfer.left(peer).filter(|_| len > 0);
             self.proto.set_above(peer, left.map_or(0, |left| left.div_ceil(longest.into()) as u32));
         }

@@ -9,9 +9,9 @@
 //! Shorter transfers come first. One grant in sixteen goes to the others in turns, so that all go
 //! on. The decision 109 has the reason for each constant.
 
-use crate::PeerId;
 use crate::send::SHORT;
 use crate::time::Instant;
+use crate::{PeerId, PeerKey};
 use gigae_wire::SeqNo;
 use std::collections::VecDeque;
 
@@ -198,6 +198,9 @@ pub(super) struct Budget {
     /// Credit in HelloAcks, and that of sessions as they come up.
     offers: Newcomers,
     openings: Newcomers,
+    /// The last peer that got an offer, and whether the one shortly before was another.
+    offered: Option<PeerKey>,
+    offers_to_several: bool,
     /// Number of the present measurement, its frames, and when it began.
     measurement: u32,
     frames: u64,
@@ -236,6 +239,8 @@ impl Budget {
             tried: None,
             offers: Newcomers::default(),
             openings: Newcomers::default(),
+            offered: None,
+            offers_to_several: false,
             measurement: 0,
             frames: 0,
             began: Instant(0),
@@ -254,8 +259,16 @@ impl Budget {
     }
 
     /// Credit for a peer that proposes a session now.
-    pub(super) fn offer(&mut self, now: Instant) -> u16 {
+    pub(super) fn offer(&mut self, to: PeerKey, now: Instant) -> u16 {
+        let is_first = self.offers.count == 0 || self.offers.is_over(now);
+        let before = self.offered.replace(to).filter(|_| !is_first);
+        self.offers_to_several = before.is_some_and(|before| before != to);
         self.offers.next(now, self.is_rationed)
+    }
+
+    /// Whether several peers have just proposed sessions.
+    pub(super) fn offers_to_several(&self) -> bool {
+        self.offers_to_several
     }
 
     /// Credit for a peer with which a session comes up now.

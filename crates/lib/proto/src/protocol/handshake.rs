@@ -74,6 +74,7 @@ impl<T, R> Protocol<T, R> {
             return Err(Discard::Epoch);
         }
         let state = SessionState::Confirming(Repeated::begin(self.now), handshake.token);
+        self.shares_credit(header);
         self.establish(peer, parameters(&handshake, header), state, path);
         Ok(())
     }
@@ -136,7 +137,7 @@ impl<T, R> Protocol<T, R> {
         session.marked(header.flags.with(Flags::ASK), path, &self.config);
         self.touch(peer);
         self.enqueue(peer);
-        if self.config.shared_credit {
+        if self.shares_credit(header) {
             self.demanded(peer, header, false);
         }
         // The peer may have given no credit for what waits.

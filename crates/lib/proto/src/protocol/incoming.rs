@@ -236,7 +236,7 @@ impl<T, R> Protocol<T, R> {
         self.on_acknowledgement(peer, arrival)?;
         let handled =
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
-        if self.config.shared_credit {
+        if self.shares_credit(header) {
             self.demanded(peer, header, header.kind.is_data() && handled.is_ok());
         }
         self.after_frame(peer);

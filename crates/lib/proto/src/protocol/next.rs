@@ -87,7 +87,7 @@ impl<T, R> Protocol<T, R> {
         let delivery = Delivery { peer, epoch: session.local, buffer };
         self.counters.frames_delivered += 1;
         self.shrink_if_many(peer, done);
-        if self.config.shared_credit {
+        if self.shares_credit(header) {
             self.demanded(peer, header, true);
         }
         self.after_frame(peer);

@@ -72,9 +72,13 @@ impl<T, R> Protocol<T, R> {
             ReplyKind::HelloAck { .. } => {
                 let mut credit = initial_credit(&self.config);
                 if self.config.shared_credit {
-                    credit = credit.min(self.budget.offer(self.now));
+                    credit = credit.min(self.budget.offer(to, self.now));
+                    if self.budget.offers_to_several() {
+                        self.shares.share_credit(&self.config);
+                    }
                 }
-                (Kind::HelloAck, credit, Flags::NONE)
+                let flags = if self.shares.is_shared { Flags::ROOM } else { Flags::NONE };
+                (Kind::HelloAck, credit, flags)
             }
         };
         let header = Header {
@@ -150,7 +154,7 @@ impl<T, R> Protocol<T, R> {
         if !self.config.payload_checksum && !by_socket && !sent.in_parts {
             header.flags = Flags::HEADER_ONLY;
         }
-        if self.config.shared_credit {
+        if self.shares.is_shared {
             header.flags = header.flags.with(session.credit_flags(self.budget.is_rationed()));
             if self.budget.sends_to(peer) {
                 header.flags = header.flags.with(Flags::DIVIDED);
@@ -180,7 +184,7 @@ impl<T, R> Protocol<T, R> {
         let mut pad = if probe { session.pad(path, &self.config) } else { 0 };
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
-        if self.config.shared_credit {
+        if self.shares.is_shared {
             header.flags = flags.with(session.credit_flags(self.budget.is_rationed()));
         }
         self.counters.acks_sent += 1;
@@ -207,7 +211,7 @@ impl<T, R> Protocol<T, R> {
         let (kind, echo, pad, path) = session.next_size().expect("one is due");
         let next = session.send.as_ref().expect("established").sent();
         let mut header = session.header(kind, self.config.port, next);
-        if self.config.shared_credit {
+        if self.shares.is_shared {
             header.flags = session.credit_flags(self.budget.is_rationed());
         }
         session.transmitted();
@@ -238,7 +242,7 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let pad = if frame == NextFrame::Probe { session.pad(path, &self.config) } else { 0 };
         let (mut header, echo) = session.confirm(frame, self.now, &self.config);
-        if self.config.shared_credit {
+        if self.shares.is_shared {
             header.flags = header.flags.with(session.credit_flags(self.budget.is_rationed()));
         }
         let token = self.own_token(peer);

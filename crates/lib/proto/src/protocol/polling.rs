@@ -103,7 +103,7 @@ impl<T, R> Protocol<T, R> {
         if self.shares.crowded {
             most = self.shares.of(&mut self.sessions[peer.0 as usize], &self.config);
         }
-        if self.config.shared_credit {
+        if self.shares.is_shared {
             self.release_shared(most, peer, epoch);
         } else {
             self.release_up_to(most, peer, epoch);

@@ -23,6 +23,21 @@ impl<T, R> Session<T, R> {
 
 /// # Credit for several senders
 impl<T, R> Protocol<T, R> {
+    /// Whether credit is shared: this end has several peers, or has heard of one that has.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shares.is_shared
+    }
+
+    /// The same for a frame that has come, which may say so.
+    #[inline(always)]
+    pub(super) fn shares_credit(&mut self, header: &Header) -> bool {
+        if !self.shares.is_shared && header.flags.shares_credit() {
+            self.shares.share_credit(&self.config);
+        }
+        self.shares.is_shared
+    }
+
     /// This end is stopped. The peer learns at once that it wants more, unless it knows.
     #[cold]
     pub(super) fn say_demand(&mut self, peer: PeerId) {
@@ -88,7 +103,7 @@ impl<T, R> Protocol<T, R> {
 
     /// A session ends: nothing of it counts any more.
     pub(super) fn leave_budget(&mut self, peer: PeerId) {
-        if !self.config.shared_credit {
+        if !self.shares.is_shared {
             return;
         }
         let of = &mut self.sessions[peer.0 as usize].budget;

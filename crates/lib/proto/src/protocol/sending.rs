@@ -230,7 +230,7 @@ impl<T, R> Protocol<T, R> {
     pub(super) fn watch_credit(&mut self, peer: PeerId) {
         if self.sessions[peer.0 as usize].has_stopped() {
             self.counters.stops += 1;
-            if self.config.shared_credit {
+            if self.shares.is_shared {
                 self.say_demand(peer);
             }
             self.touch(peer);

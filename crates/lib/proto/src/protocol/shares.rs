@@ -20,7 +20,10 @@ pub(super) struct Shares {
     /// The share is less than [`LEAST_SHARE`], or less than the receive window while unnamed peers
     /// are among the sessions. Then the peers that send share the frames.
     pub(super) crowded: bool,
-    /// Neither that, nor is credit shared: each session gets [`share`](Self::share).
+    /// Several peers have sessions, or are about to, or a peer says so of itself. So credit is
+    /// shared, if [that is on](ProtocolConfig::shared_credit).
+    pub(super) is_shared: bool,
+    /// Neither [`crowded`](Self::crowded) nor shared: each session gets [`share`](Self::share).
     pub(super) is_plain: bool,
     /// A round is as many frames as the link can receive into. Here are its number, what is left of
     /// it, how many peers sent some of its frames, and that count for the round before.
@@ -62,7 +65,17 @@ impl Shares {
         self.share = share.clamp(1, most);
         let unnamed = self.established > self.established_named;
         self.crowded = self.share < if unnamed { most } else { LEAST_SHARE.min(most) };
-        self.is_plain = !self.crowded && !config.shared_credit;
+        if self.established > 1 {
+            self.share_credit(config);
+        }
+        self.is_plain = !self.crowded && !self.is_shared;
+    }
+
+    /// From now on, credit is shared.
+    #[cold]
+    pub(super) fn share_credit(&mut self, config: &ProtocolConfig) {
+        self.is_shared = config.shared_credit;
+        self.is_plain &= !self.is_shared;
     }
 
     /// The largest window of a peer whose frame was released, while there are many sessions. It is

@@ -11,19 +11,18 @@ impl<R> ReceiveWindow<R> {
     /// the window does not grow.
     pub(crate) fn release_shared(&mut self, most: u32, unasked: u32, is_rationed: bool) -> i32 {
         self.held = self.held.saturating_sub(1);
-        let (before, room_before) = (self.window, self.window());
+        let before = self.window;
         let left = self.room.ahead_of(self.granted).max(0).cast_unsigned();
         let used = self.patient || self.wanted > 0 || left < before / 2;
         self.wanted = self.wanted.saturating_sub(1);
         self.window = (before + u32::from(used && !is_rationed)).min(most);
-        self.least = self.least.min(most);
         let edge = SeqNo(self.next.0.wrapping_sub(self.held));
-        if self.room.is_before(edge + self.window()) {
-            self.room = edge + self.window();
+        if self.room.is_before(edge + self.window) {
+            self.room = edge + self.window;
         }
         self.raise(self.next + unasked.max(self.for_short()));
         self.go();
-        self.window().cast_signed() - room_before.cast_signed()
+        self.window.cast_signed() - before.cast_signed()
     }
 
     /// GO: the peer is stopped, or soon will be, because it does not know of its credit.
@@ -76,7 +75,7 @@ impl<R> ReceiveWindow<R> {
 
     /// In a crowd there is no room for credit that is kept.
     pub(crate) fn is_narrow(&self) -> bool {
-        self.window().saturating_sub(self.held) <= 2 * SHORT
+        self.window.saturating_sub(self.held) <= 2 * SHORT
     }
 
     /// First number for which no credit was given.
