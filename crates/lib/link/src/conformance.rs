@@ -112,6 +112,7 @@ macro_rules! conformance_tests {
             a_batch_larger_than_one_call_sends_arrives_whole,
             a_thousand_frames_go_to_and_fro,
             two_threads_echo_each_others_frames,
+            frames_with_a_priority_tag_arrive,
             frames_of_another_channel_are_not_seen,
             frames_of_another_envelope_are_not_seen,
             frames_to_others_are_not_seen,

@@ -14,6 +14,9 @@ const ANCILLARY: u32 = libc::SKF_AD_OFF as u32;
 const PACKET_TYPE: u32 = ANCILLARY + libc::SKF_AD_PKTTYPE as u32;
 /// Whether the frame came with a VLAN tag, which the kernel removes from the bytes.
 const VLAN_TAG_PRESENT: u32 = ANCILLARY + 48;
+/// That tag, and its bits that name a VLAN. Without a VLAN it only gives the frame a priority.
+const VLAN_TAG: u32 = ANCILLARY + 44;
+const VLAN: u32 = 0x0fff;
 
 /// Offset of the channel in the GigaE header, in every version of the protocol.
 const CHANNEL: u32 = 5;
@@ -52,7 +55,7 @@ const DROP: u8 = u8::MAX;
 /// broadcast questions ([`Kind::Who`]) on any. At most some 70 instructions.
 pub(crate) fn program(filter: &Filter, own: MacAddr) -> Vec<sock_filter> {
     let mut code = Vec::new();
-    require(&mut code, LOAD_WORD, VLAN_TAG_PRESENT, 0);
+    no_vlan(&mut code);
     addressed_to_us(&mut code, own);
     match filter.envelope {
         Envelope::Ethernet { ethertype } => {
@@ -75,6 +78,14 @@ pub(crate) fn program(filter: &Filter, own: MacAddr) -> Vec<sock_filter> {
         }
     }
     code
+}
+
+/// Drops frames of a VLAN. Those with a priority tag are kept.
+fn no_vlan(code: &mut Vec<sock_filter>) {
+    code.push(plain(LOAD_WORD, VLAN_TAG_PRESENT));
+    code.push(jump(IF_EQUAL, 0, 2, 0));
+    code.push(plain(LOAD_WORD, VLAN_TAG));
+    code.push(jump(IF_ANY_BIT, VLAN, DROP, 0));
 }
 
 /// Drops frames that are neither to this address nor broadcast, and saves which. The packet's type

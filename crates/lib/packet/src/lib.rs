@@ -24,11 +24,12 @@
 //! # What reaches the link
 //!
 //! A classic BPF program in the kernel (`filter.rs`) passes frames that match the link's filter,
-//! are addressed to this host (`PACKET_HOST`) and carry no VLAN tag. It is attached before the
-//! socket is bound, so no other frame gets in. Unlike AF_XDP, AF_PACKET sees *copies*: a matching
-//! frame also goes to the kernel's stack. The stack drops unknown EtherTypes, but answers an unused
-//! UDP port with "port unreachable". So for a UDP envelope the link also holds an ordinary UDP
-//! socket on that port, which drops everything.
+//! are addressed to this host (`PACKET_HOST`) and belong to no VLAN. The kernel has then taken a
+//! priority tag out of them. The program is attached before the socket is bound, so no other frame
+//! gets in. Unlike AF_XDP, AF_PACKET sees *copies*: a matching frame also goes to the kernel's
+//! stack. The stack drops unknown EtherTypes, but answers an unused UDP port with "port
+//! unreachable". So for a UDP envelope the link also holds an ordinary UDP socket on that port,
+//! which drops everything.
 //!
 //! # System calls
 //!

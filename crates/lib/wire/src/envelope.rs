@@ -16,12 +16,21 @@ const IPV6_LEN: usize = 40;
 const UDP_LEN: usize = 8;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// A VLAN tag (IEEE Std 802.1Q, clause 9.6).
+const ETHERTYPE_TAG: u16 = 0x8100;
+/// Its bits that name a VLAN. A tag without is a priority tag.
+const VLAN: u16 = 0x0fff;
+/// Bytes of the two addresses in front of it.
+const ADDRESSES: usize = 12;
 const PROTOCOL_UDP: u8 = 17;
 /// The Internet's customary initial hop limit (RFC 1700).
 const TTL: u8 = 64;
 
 /// Longest outer header in bytes: Ethernet, IPv6, UDP.
 pub const MAX_ENVELOPE: usize = ETHERNET_LEN + IPV6_LEN + UDP_LEN;
+
+/// Bytes of a priority tag.
+pub const TAG_LEN: usize = 4;
 
 /// How frames of this protocol differ from all others on the same wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +83,7 @@ impl Envelope {
                 let (ip, udp) = match ethertype {
                     ETHERTYPE_IPV4 => open_ipv4(packet)?,
                     ETHERTYPE_IPV6 => open_ipv6(packet)?,
-                    _ => return Err(Discard::NotOurs),
+                    _ => return self.locate_tagged(first, len),
                 };
                 let inner = open_udp(packet, udp, port)?;
                 let place = ETHERNET_LEN + inner.start..ETHERNET_LEN + inner.end;
@@ -83,15 +92,37 @@ impl Envelope {
                 }
                 Ok((NodeAddr::Ip { ip, next_hop: MacAddr(*mac) }, place))
             }
-            Self::Ethernet { .. } => Err(Discard::NotOurs),
+            Self::Ethernet { .. } => self.locate_tagged(first, len),
         }
+    }
+
+    /// The same for a frame with a priority tag; any other is not ours.
+    #[cold]
+    #[inline(never)]
+    fn locate_tagged(self, first: &[u8], len: usize) -> Result<(NodeAddr, Range<usize>), Discard> {
+        let (tag, rest) =
+            first[ADDRESSES..].split_first_chunk::<TAG_LEN>().ok_or(Discard::Short)?;
+        let is_second = rest.starts_with(&ETHERTYPE_TAG.to_be_bytes());
+        if !is_priority_tag(*tag) || is_second {
+            return Err(Discard::NotOurs);
+        }
+        // The headers of all envelopes fit; what they cannot hold is not looked at.
+        let mut untagged = [0; MAX_ENVELOPE];
+        let count = rest.len().min(MAX_ENVELOPE - ADDRESSES);
+        untagged[..ADDRESSES].copy_from_slice(&first[..ADDRESSES]);
+        untagged[ADDRESSES..][..count].copy_from_slice(&rest[..count]);
+        let len = len.checked_sub(TAG_LEN).ok_or(Discard::Short)?;
+        let (from, place) = self.locate(&untagged[..ADDRESSES + count], len)?;
+        Ok((from, place.start + TAG_LEN..place.end + TAG_LEN))
     }
 
     /// The IP address that a frame was sent to, if it has one: an address of the receiving node,
     /// from which answers must come. For frames that [`open`](Self::open) accepted.
     pub fn destination(self, frame: &[u8]) -> Option<IpAddr> {
-        let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
-        match (self, u16::from_be_bytes([outer[12], outer[13]])) {
+        let tag = frame.get(ADDRESSES..)?.first_chunk().filter(|&&tag| is_priority_tag(tag));
+        let at = if tag.is_some() { ADDRESSES + TAG_LEN } else { ADDRESSES };
+        let (ethertype, packet) = frame.get(at..)?.split_first_chunk()?;
+        match (self, u16::from_be_bytes(*ethertype)) {
             (Self::Udp { .. }, ETHERTYPE_IPV4) => {
                 let to: [u8; 4] = *packet.get(16..20)?.first_chunk()?;
                 Some(Ipv4Addr::from(to).into())
@@ -121,6 +152,11 @@ impl Envelope {
             Self::Udp { .. } => MAX_ENVELOPE,
         }
     }
+}
+
+/// Whether these bytes behind the addresses are a tag that names a priority and no VLAN.
+fn is_priority_tag([a, b, c, d]: [u8; TAG_LEN]) -> bool {
+    u16::from_be_bytes([a, b]) == ETHERTYPE_TAG && u16::from_be_bytes([c, d]) & VLAN == 0
 }
 
 /// The sender of an IPv4 packet, and where in it the UDP datagram lies.
@@ -274,8 +310,10 @@ impl From<MacAddr> for NodeAddr {
 /// The outer headers towards one node, ready to be copied in front of a frame.
 #[derive(Clone, Debug)]
 pub struct Route {
-    bytes: [u8; MAX_ENVELOPE],
+    bytes: [u8; MAX_ENVELOPE + TAG_LEN],
     len: u8,
+    /// Bytes in front of the IP header or, in the Ethernet envelope, all.
+    ethernet: u8,
     kind: RouteKind,
     /// The destination's UDP port follows from the port ids in the GigaE header.
     by_port_id: bool,
@@ -284,6 +322,8 @@ pub struct Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RouteKind {
     Ethernet,
+    /// The same with a tag.
+    Tagged,
     /// Sum of the constant words of the IPv4 header.
     Ipv4(u32),
     /// Sum of the constant words of the pseudo header and the ports.
@@ -309,7 +349,7 @@ impl Route {
 
     /// The same to this UDP port, whatever the port ids are.
     pub fn to_port(envelope: Envelope, from: NodeAddr, to: NodeAddr, to_port: u16) -> Option<Self> {
-        let mut bytes = [0; MAX_ENVELOPE];
+        let mut bytes = [0; MAX_ENVELOPE + TAG_LEN];
         let (kind, ethertype) = match (envelope, from, to) {
             (
                 Envelope::Ethernet { ethertype },
@@ -349,7 +389,22 @@ impl Route {
         };
         bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
         let len = u8::try_from(envelope.len_for(to)).expect("at most 62");
-        Some(Self { bytes, len, kind, by_port_id: false })
+        let ethernet = ETHERNET_LEN as u8;
+        Some(Self { bytes, len, ethernet, kind, by_port_id: false })
+    }
+
+    /// The same with a priority tag (IEEE Std 802.1Q): its VLAN is 0, and `priority` is 0 to 7.
+    #[must_use]
+    pub fn tagged(&self, priority: u8) -> Self {
+        let (mut tagged, len) = (self.clone(), TAG_LEN as u8);
+        tagged.bytes.copy_within(ADDRESSES..self.len(), ADDRESSES + TAG_LEN);
+        tagged.bytes[ADDRESSES..][..2].copy_from_slice(&ETHERTYPE_TAG.to_be_bytes());
+        tagged.bytes[ADDRESSES + 2..][..2].copy_from_slice(&[priority << 5, 0]);
+        (tagged.len, tagged.ethernet) = (self.len + len, self.ethernet + len);
+        if self.kind == RouteKind::Ethernet {
+            tagged.kind = RouteKind::Tagged;
+        }
+        tagged
     }
 
     /// The UDP port that frames from one port id to another go to, if this leads to the node's own
@@ -410,13 +465,13 @@ impl Route {
     pub fn write_segments(&self, frame: &mut [u8], behind: Pieces) {
         frame[..self.len()].copy_from_slice(&self.bytes[..self.len()]);
         let aimed = if self.by_port_id { self.aim(frame) } else { 0 };
-        let packet = &mut frame[ETHERNET_LEN..];
+        let packet = &mut frame[self.ethernet.into()..];
         let total = || {
             let total = u16::try_from(packet.len() + behind.len());
             total.expect("an IP packet over 65,535 bytes")
         };
         match self.kind {
-            RouteKind::Ethernet => {}
+            RouteKind::Ethernet | RouteKind::Tagged => {}
             RouteKind::Socket(ip) => {
                 let total = total();
                 let udp = total - ip as u16;

@@ -29,7 +29,7 @@ pub use bulk::{
 };
 pub use discovery::{Here, LONGEST_NAME, is_node_name, is_who};
 pub use envelope::{
-    Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route, beyond, fold as internet_checksum,
+    Datagram, Envelope, MAX_ENVELOPE, NodeAddr, Route, TAG_LEN, beyond, fold as internet_checksum,
     port_id_beyond, port_within_node, words as internet_sum,
 };
 pub use handshake::{Handshake, Hello};

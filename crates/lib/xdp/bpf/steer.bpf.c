@@ -5,7 +5,8 @@
 //
 // A frame is taken when it is addressed to this interface itself, carries the EtherType (or is UDP
 // to the port, over IPv4 without options and unfragmented, or over IPv6 without extension headers)
-// and its channel is in the set; or when it is a Who (PROTOCOL.md 10.2) to all, on any channel. Frames with a VLAN tag have another EtherType and pass. A queue
+// and its channel is in the set; or when it is a Who (PROTOCOL.md 10.2) to all, on any channel. It
+// may have a priority tag (PROTOCOL.md 14), which names no VLAN; frames of a VLAN pass. A queue
 // without a socket passes its frames too.
 //
 // The same twice: for frames in one buffer, and (section xdp.frags, Linux 5.18) for interfaces whose
@@ -71,6 +72,8 @@ struct {
 } sockets SEC(".maps");
 
 #define ORDER(x) __builtin_bswap16(x)
+#define TAG ORDER(0x8100)
+#define VLAN ORDER(0x0fff) // of a tag: which VLAN
 #define IPV4 ORDER(0x0800)
 #define IPV6 ORDER(0x86dd)
 #define FRAGMENT ORDER(0x3fff) // "more fragments" and the offset
@@ -78,7 +81,10 @@ struct {
 
 // Where things are in a frame, in bytes from its start.
 enum {
+	// Those of a frame with a tag are TAG_LENGTH further, but for those of the tag.
 	TYPE = 12,
+	TAG_CONTROL = 14,
+	TAG_LENGTH = 4,
 	ETHERNET_END = 14,
 	IPV4_FRAGMENT = 20,
 	IPV4_PROTOCOL = 23,
@@ -104,6 +110,43 @@ enum {
 		asm volatile("" : "+r"(to));      \
 	} while (0)
 
+// Reads kind and channel of a frame whose headers are `tag` bytes further than without a tag. Zero if its
+// headers are not what the filter takes.
+static __attribute__((always_inline)) int headers(u8 *frame, u8 *end, struct filter *filter, u8 *to_kind,
+						  u8 *to_channel, const int tag)
+{
+	u8 kind, channel;
+
+	if (frame + tag + ETHERNET_END + CHANNEL + 1 > end)
+		return 0;
+	if (filter->ethertype) {
+		if (HALF(tag + TYPE) != filter->ethertype)
+			return 0;
+		BYTE(kind, tag + ETHERNET_END + KIND);
+		BYTE(channel, tag + ETHERNET_END + CHANNEL);
+	} else if (HALF(tag + TYPE) == IPV4) {
+		if (frame + tag + IPV4_UDP_END + CHANNEL + 1 > end)
+			return 0;
+		if (frame[tag + ETHERNET_END] != 0x45 || HALF(tag + IPV4_FRAGMENT) & FRAGMENT ||
+		    frame[tag + IPV4_PROTOCOL] != UDP || HALF(tag + IPV4_PORT) != filter->udp_port)
+			return 0;
+		BYTE(kind, tag + IPV4_UDP_END + KIND);
+		BYTE(channel, tag + IPV4_UDP_END + CHANNEL);
+	} else if (HALF(tag + TYPE) == IPV6) {
+		if (frame + tag + IPV6_UDP_END + CHANNEL + 1 > end)
+			return 0;
+		if (frame[tag + IPV6_NEXT] != UDP || HALF(tag + IPV6_PORT) != filter->udp_port)
+			return 0;
+		BYTE(kind, tag + IPV6_UDP_END + KIND);
+		BYTE(channel, tag + IPV6_UDP_END + CHANNEL);
+	} else {
+		return 0;
+	}
+	*to_kind = kind;
+	*to_channel = channel;
+	return 1;
+}
+
 static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 {
 	u8 *frame = (u8 *)(long)ctx->data;
@@ -121,28 +164,10 @@ static __attribute__((always_inline)) int steer(struct xdp_md *ctx)
 	filter = bpf_map_lookup_elem(&filters, &queue);
 	if (!filter)
 		return XDP_PASS;
-	if (filter->ethertype) {
-		if (HALF(TYPE) != filter->ethertype)
+	if (!headers(frame, end, filter, &kind, &channel, 0)) {
+		if (HALF(TYPE) != TAG || HALF(TAG_CONTROL) & VLAN ||
+		    !headers(frame, end, filter, &kind, &channel, TAG_LENGTH))
 			return XDP_PASS;
-		BYTE(kind, ETHERNET_END + KIND);
-		BYTE(channel, ETHERNET_END + CHANNEL);
-	} else if (HALF(TYPE) == IPV4) {
-		if (frame + IPV4_UDP_END + CHANNEL + 1 > end)
-			return XDP_PASS;
-		if (frame[ETHERNET_END] != 0x45 || HALF(IPV4_FRAGMENT) & FRAGMENT ||
-		    frame[IPV4_PROTOCOL] != UDP || HALF(IPV4_PORT) != filter->udp_port)
-			return XDP_PASS;
-		BYTE(kind, IPV4_UDP_END + KIND);
-		BYTE(channel, IPV4_UDP_END + CHANNEL);
-	} else if (HALF(TYPE) == IPV6) {
-		if (frame + IPV6_UDP_END + CHANNEL + 1 > end)
-			return XDP_PASS;
-		if (frame[IPV6_NEXT] != UDP || HALF(IPV6_PORT) != filter->udp_port)
-			return XDP_PASS;
-		BYTE(kind, IPV6_UDP_END + KIND);
-		BYTE(channel, IPV6_UDP_END + CHANNEL);
-	} else {
-		return XDP_PASS;
 	}
 	if (to_all ? kind != WHO : !(filter->channels[channel / 64] >> (channel % 64) & 1))
 		return XDP_PASS;

@@ -53,8 +53,9 @@
 //!
 //! One link per queue, and the links of an interface are of one process, since they share one
 //! program. All of them are in generic mode, or none is. The link never replaces another program.
-//! In generic mode the program does not see a VLAN tag that the sending side kept beside the frame,
-//! so it takes a tagged frame of our EtherType and channel. Kernel 5.9 or later.
+//! A priority tag stays in a frame, unless the driver or the kernel keeps it beside the frame. In
+//! generic mode the program does not see a VLAN tag that the sending side kept beside the frame, so
+//! it takes a tagged frame of our EtherType and channel. Kernel 5.9 or later.
 
 mod assemble;
 mod assembly;

@@ -29,6 +29,7 @@ fn main() {
             "questions_to_all_are_taken_on_every_channel",
             questions_to_all_are_taken_on_every_channel,
         ),
+        ("frames_with_a_priority_tag_are_taken", frames_with_a_priority_tag_are_taken),
         ("frames_with_a_vlan_tag_pass", frames_with_a_vlan_tag_pass),
         ("datagrams_to_our_port_are_taken", datagrams_to_our_port_are_taken),
         ("other_datagrams_and_tcp_pass", other_datagrams_and_tcp_pass),
@@ -188,6 +189,46 @@ fn questions_to_all_are_taken_on_every_channel() {
             for other in (0..=255).filter(|&other| other != 0x38) {
                 question[kind] = other;
                 assert!(!judge.takes(&question), "kind {other:#x}");
+            }
+        }
+    }
+}
+
+/// The envelopes, each with routes of its families.
+fn routes() -> [(Envelope, Vec<Route>); 2] {
+    [
+        (Envelope::DEFAULT, vec![ethernet(0x88b5)]),
+        (Envelope::Udp { port: PORT }, vec![ipv4(PORT), ipv6(PORT)]),
+    ]
+}
+
+fn frames_with_a_priority_tag_are_taken() {
+    for (envelope, routes) in routes() {
+        let mut judge = Judge::new(envelope, &[3]);
+        for route in routes {
+            let tagged = route.tagged(5);
+            let ours = framed(&tagged, 3);
+            assert!(judge.takes(&ours), "{envelope:?}");
+            assert!(!judge.takes(&framed(&tagged, 4)), "another channel");
+            let least = tagged.len() + 6;
+            for length in 14..ours.len() {
+                assert_eq!(judge.takes(&ours[..length]), length >= least, "{length} bytes");
+            }
+            let mut question = framed(&tagged, 200);
+            question[..6].fill(0xff);
+            assert!(!judge.takes(&question), "to all, but no question");
+            question[tagged.len() + 4] = 0x38;
+            assert!(judge.takes(&question));
+            let mut other = ours.clone();
+            other[17] ^= 1;
+            assert!(!judge.takes(&other), "another EtherType behind the tag");
+            let mut twice = ours.clone();
+            twice.splice(12..12, [0x81, 0x00, 0xa0, 0x00]);
+            assert!(!judge.takes(&twice), "two tags");
+            for vlan in [1, 0x800] {
+                let mut of_vlan = ours.clone();
+                of_vlan[14..16].copy_from_slice(&(0xa000_u16 | vlan).to_be_bytes());
+                assert!(!judge.takes(&of_vlan), "VLAN {vlan}");
             }
         }
     }

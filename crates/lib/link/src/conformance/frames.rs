@@ -5,7 +5,7 @@ use super::{
     only, post, receive, send, shortest,
 };
 use crate::Mode;
-use gigae_wire::{Envelope, Kind, VERSION};
+use gigae_wire::{Envelope, Kind, TAG_LEN, VERSION};
 use std::ops::Range;
 
 /// Where in a frame the IPv4 address of its receiver lies.
@@ -97,6 +97,37 @@ pub fn two_threads_echo_each_others_frames(options: &PairOptions, maker: Maker) 
         }
     });
     assert_eq!(pair.b.counters().rx_frames, u64::from(ROUND_TRIPS));
+}
+
+/// As they were sent or, where the kernel or a driver has taken the tag out of the bytes, without
+/// it. Frames of a VLAN do not, but AF_XDP does not see a tag that is beside the bytes.
+pub fn frames_with_a_priority_tag_arrive(options: &PairOptions, maker: Maker) {
+    let mut pair = maker(options);
+    let mode = pair.b.info().mode;
+    if mode == Mode::Udp {
+        // The kernel makes its frames.
+        return;
+    }
+    let tagged = pair.to_b.tagged(5);
+    let longest = pair.a.info().segment_size.min(options.mtu + 14);
+    for (i, length) in [shortest(&tagged), 100, longest].into_iter().enumerate() {
+        let sent = frame(&tagged, CHANNEL, i as u32, length);
+        send(&mut *pair.a, &sent);
+        let mut bare = sent.clone();
+        bare.drain(12..12 + TAG_LEN);
+        let [came] = receive(&mut *pair.b, 1).try_into().expect("one frame");
+        assert!(came == sent || came == bare, "{length} bytes: {came:x?}");
+        let [of_tagged, of_bare] = [&sent, &bare].map(|frame| options.filter.envelope.open(frame));
+        assert_eq!(of_tagged, of_bare);
+    }
+    if !matches!(mode, Mode::XdpGeneric | Mode::XdpNative | Mode::XdpZeroCopy) {
+        let mut of_vlan = frame(&tagged, CHANNEL, 7, 100);
+        of_vlan[15] = 9;
+        send(&mut *pair.a, &of_vlan);
+        let ours = frame(&pair.to_b, CHANNEL, 8, 100);
+        send(&mut *pair.a, &ours);
+        only(&mut *pair.b, &ours);
+    }
 }
 
 /// The filter's channels are the only ones.

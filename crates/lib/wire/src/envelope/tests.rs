@@ -69,6 +69,74 @@ fn a_udp_envelope_over_ipv6_has_a_right_udp_checksum() {
     assert_eq!(udp.destination(&frame), Some("fd00::2".parse().unwrap()));
 }
 
+/// A way in each envelope and family.
+fn ways() -> [(Envelope, NodeAddr, NodeAddr); 3] {
+    let udp = Envelope::Udp { port: 4791 };
+    [
+        (Envelope::DEFAULT, A.into(), B.into()),
+        (udp, ip("198.18.0.1", A), ip("198.18.0.2", B)),
+        (udp, ip("fd00::1", A), ip("fd00::2", B)),
+    ]
+}
+
+/// The same frame without a tag, and with one that gives it priority 5.
+fn both((envelope, from, to): (Envelope, NodeAddr, NodeAddr)) -> [Vec<u8>; 2] {
+    let plain = Route::new(envelope, from, to).unwrap();
+    [plain.clone(), plain.tagged(5)].map(|route| {
+        let inner = [7; 40];
+        let mut frame = vec![0; route.len() + inner.len()];
+        frame[route.len()..].copy_from_slice(&inner);
+        route.write(&mut frame);
+        frame
+    })
+}
+
+#[test]
+fn a_priority_tag_is_four_bytes_behind_the_addresses_and_changes_nothing_else() {
+    for way in ways() {
+        let [plain, tagged] = both(way);
+        let mut expected = plain.clone();
+        expected.splice(12..12, [0x81, 0x00, 0xa0, 0x00]);
+        assert_eq!(tagged, expected, "{way:?}");
+    }
+}
+
+#[test]
+fn a_frame_with_a_priority_tag_is_opened_like_one_without() {
+    for way in ways() {
+        let (envelope, ..) = way;
+        let [plain, tagged] = both(way);
+        assert_eq!(envelope.open(&tagged), envelope.open(&plain));
+        assert_eq!(envelope.destination(&tagged), envelope.destination(&plain));
+        let (_, place) = envelope.locate(&tagged[..80.min(tagged.len())], tagged.len()).unwrap();
+        assert_eq!(tagged[place], [7; 40]);
+        for len in 0..tagged.len() {
+            let short = envelope.open(&tagged[..len]);
+            let is_header_whole = way.0 == Envelope::DEFAULT && len >= 18;
+            assert_eq!(short.is_ok(), is_header_whole, "{len} bytes of {way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tag_of_a_vlan_and_a_second_tag_are_not_ours() {
+    for way in ways() {
+        let (envelope, ..) = way;
+        let [_, tagged] = both(way);
+        for vlan in [1, 5, 0x100, 0xfff_u16] {
+            let mut of_vlan = tagged.clone();
+            of_vlan[14..16].copy_from_slice(&(0xa000 | vlan).to_be_bytes());
+            assert_eq!(envelope.open(&of_vlan), Err(Discard::NotOurs), "VLAN {vlan}");
+        }
+        let mut of_a_provider = tagged.clone();
+        of_a_provider[12..14].copy_from_slice(&[0x88, 0xa8]);
+        assert_eq!(envelope.open(&of_a_provider), Err(Discard::NotOurs));
+        let mut twice = tagged.clone();
+        twice.splice(12..12, [0x81, 0x00, 0xa0, 0x00]);
+        assert_eq!(envelope.open(&twice), Err(Discard::NotOurs));
+    }
+}
+
 #[test]
 fn jumbo_frames_are_as_long_as_their_headers_say() {
     let udp = Envelope::Udp { port: 4791 };

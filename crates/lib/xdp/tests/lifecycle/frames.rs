@@ -184,6 +184,30 @@ pub(crate) fn bind_to_eth0(socket: &rustix::fd::OwnedFd) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
+/// On a veth without a bridge between, the tag stays where the sender wrote it.
+pub(crate) fn a_tag_in_the_bytes_is_seen() {
+    let fabric = testing::fabric("tags", |_| ());
+    ip(&fabric, "link add v0 type veth peer name v1");
+    for end in ["v0", "v1"] {
+        ip(&fabric, &format!("link set {end} up"));
+    }
+    for mode in [Mode::XdpGeneric, Mode::XdpNative] {
+        let [mut a, mut b] = ["v0", "v1"]
+            .map(|end| open(&fabric, XdpConfig { mode: Some(mode), ..config(end) }).unwrap());
+        let [from, to] = [&a, &b].map(|link| link.info().mac.into());
+        let to_b = Route::new(Envelope::DEFAULT, from, to).unwrap();
+        let tagged = frame(&to_b.tagged(7), CHANNEL, 1, 1514);
+        send(&mut a, &tagged);
+        only(&mut b, &tagged);
+        let mut of_vlan = tagged.clone();
+        of_vlan[15] = 1;
+        send(&mut a, &of_vlan);
+        let ours = frame(&to_b, CHANNEL, 2, 100);
+        send(&mut a, &ours);
+        only(&mut b, &ours);
+    }
+}
+
 pub(crate) fn other_channels_reach_a_packet_link() {
     for mode in [Mode::XdpGeneric, Mode::XdpNative] {
         let fabric = testing::fabric("two channels", |_| ());

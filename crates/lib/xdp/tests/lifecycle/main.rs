@@ -16,7 +16,7 @@ use gigae_fabric::{Fabric, testing};
 use gigae_link::conformance::{CHANNEL, OTHER_CHANNEL, PairOptions, frame, only, send};
 use gigae_link::{Arena, ChannelSet, LentMemory, Link, LinkError, Mode, OpenError};
 use gigae_packet::{PacketConfig, PacketLink};
-use gigae_wire::Envelope;
+use gigae_wire::{Envelope, Route};
 use gigae_xdp::{BusyPoll, XdpConfig, XdpLink};
 use interface::*;
 use opening::*;
@@ -85,6 +85,7 @@ fn main() {
         ("frames_of_another_channel_reach_a_packet_link", other_channels_reach_a_packet_link),
         ("datagrams_of_another_channel_reach_the_kernel", other_datagrams_reach_the_kernel),
         ("frames_leave_without_the_wakeup_flag_too", frames_leave_without_the_wakeup_flag),
+        ("a_priority_tag_in_the_bytes_of_a_frame_is_seen", a_tag_in_the_bytes_is_seen),
         ("as_many_frames_are_ready_as_are_asked_for", as_many_frames_are_ready),
         ("what_is_recycled_is_ready_before_a_sleep", recycled_frames_are_ready),
         ("busy_polling_drives_the_driver_when_the_ring_is_empty", busy_polling_drives),
