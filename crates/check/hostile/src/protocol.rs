@@ -318,7 +318,7 @@ impl ProtocolEnd {
                 let PathAddr::Link(mac) = addr else { unreachable!("it has links alone") };
                 self.paths.insert((peer, path), mac.into());
             }
-            let Some(Transmit { to, path, header, body }) = self.proto.poll_transmit() else {
+            let Some(Transmit { to, path, header, body, .. }) = self.proto.poll_transmit() else {
                 return count;
             };
             let payload = payload_of(body);

@@ -48,9 +48,23 @@ fn raw(frame: &[u8]) {
             (Err(one), Err(other)) => assert_eq!(one, other),
             both => panic!("opened and located differ: {both:?}"),
         }
+        tagged(envelope, frame);
     }
     let _ = header(frame);
     every_payload(frame);
+}
+
+/// A frame is the same with a priority tag. Two tags, or one of a VLAN, make it foreign.
+fn tagged(envelope: Envelope, frame: &[u8]) {
+    let Some((addresses, rest)) = frame.split_at_checked(12) else { return };
+    let with = |tag: [u8; 4]| [addresses, &tag, rest].concat();
+    let frames = [with([0x81, 0, 0xe0, 0]), with([0x81, 0, 0xe0, 1])];
+    let [same, foreign] = [0, 1].map(|i: usize| envelope.open(&frames[i]).ok());
+    match rest {
+        [0x81, 0, ..] => assert_eq!(same, None),
+        _ => assert_eq!(same, envelope.open(frame).ok()),
+    }
+    assert_eq!(foreign, None);
 }
 
 /// A frame parsed whole and in segments is the same.

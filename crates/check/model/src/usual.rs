@@ -48,11 +48,13 @@ pub(crate) fn compare_sending(proto: &Protocol<Message, Message>, peer: PeerId, 
             continue;
         }
         let mut long = short.clone();
-        let DataFrame { to, path, in_parts, header, .. } = short.send_at_once(peer, 1, message);
-        let sent = (to, path, in_parts, header);
+        let DataFrame { to, path, in_parts, first, header, .. } =
+            short.send_at_once(peer, 1, message);
+        let sent = (to, path, in_parts, first, header);
         long.send(peer, 1, message).expect("there is room");
-        let DataFrame { to, path, in_parts, header, .. } = long.poll_data().expect("it may go");
-        assert_eq!(sent, (to, path, in_parts, header));
+        let DataFrame { to, path, in_parts, first, header, .. } =
+            long.poll_data().expect("it may go");
+        assert_eq!(sent, (to, path, in_parts, first, header));
         assert!(long.poll_data().is_none(), "nothing else waits");
         assert_same(&short, &long);
     }

@@ -68,7 +68,7 @@ impl Protocol {
         let framing = HomaConfig::published().framing;
         match self {
             Self::Gigae(plan) => {
-                let (hosts, framing) = endpoint::hosts(job.hosts(), job.seed, plan.shared_credit)?;
+                let (hosts, framing) = endpoint::hosts(job.hosts(), job.seed, plan)?;
                 measure(job, framing, hosts, Real::trace)
             }
             Self::Homa(plan) => {

@@ -95,6 +95,7 @@ fn a_mistake_is_one_line_with_its_place_and_what_to_do() {
         ("[[homa]]", "[[homa]]\n[[homa]]", "line 10: 'name' of [homa]", "another name"),
         ("[[homa]]", "[[homa]]\nname = \"a,b\"", "line 10: ", "without a comma"),
         ("[[homa]]", "[[homa]]\ndegree = 0", "line 10: ", "write 1 to"),
+        ("[[homa]]", "[[gigae]]\npriority = 8", "line 10: ", "write 1 to 7"),
         ("[[homa]]", "[[swift]]\nwindow = 0.0", "line 10: ", "write 0.001 to 1000"),
         ("[[homa]]", "[[dctcp]]\ntimeout_us = 0", "line 10: ", "write 1 to"),
         (

@@ -181,6 +181,15 @@ impl Links {
         }
     }
 
+    /// Frames that go first have this priority in switches from now on. False if those of a link
+    /// cannot have one.
+    pub(crate) fn set_priority(&mut self, priority: u8) -> bool {
+        let rest = if self.bulk.is_some() { &mut [][..] } else { &mut self.rest[..] };
+        rest.iter_mut().fold(self.first.set_priority(priority), |all, member| {
+            member.set_priority(priority) && all
+        })
+    }
+
     /// Posts a frame by the link in parts: a bulk frame, since the socket does not work, or one of
     /// the link's, since the network carries such long ones no more. Whether all parts were posted.
     #[cold]

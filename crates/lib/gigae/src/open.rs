@@ -21,7 +21,7 @@ use gigae_shm::{ShmConfig, ShmLink, name_in_ip};
 use gigae_sim::{Network, SimLink};
 use gigae_transfer::{Transfer, TransferConfig, predictable_keys};
 use gigae_udp::{BulkLink, MOST_KEPT, UdpConfig, UdpLink};
-use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, PathId, beyond, port_id_beyond};
+use gigae_wire::{Envelope, HEADER_LEN, MAX_PATHS, PathId, TAG_LEN, beyond, port_id_beyond};
 use gigae_xdp::{XdpConfig, XdpLink};
 use std::io;
 use std::os::fd::AsFd;
@@ -420,11 +420,15 @@ impl Options {
 
     fn engine(
         &self,
-        links: Links,
+        mut links: Links,
         local: Option<Local>,
         clock: Clock,
         secret: u128,
     ) -> Result<Engine, OpenError> {
+        if self.priority.is_some_and(|priority| !(1..=7).contains(&priority)) {
+            return refuse("giving frames a priority", "use a priority of IEEE 802.1p, 1 to 7");
+        }
+        let goes_first = self.priority.is_some_and(|priority| links.set_priority(priority));
         let headers = self.envelope.max_len() + HEADER_LEN;
         let (mut longest, mut longest_operations) = (usize::MAX, usize::MAX);
         let (mut rx_frames, mut segments) = (usize::MAX, 1);
@@ -460,6 +464,7 @@ impl Options {
             bulk: links.bulk(),
             ..self.protocol.clone()
         };
+        config.longest_first = goes_first.then(|| config.max_payload - TAG_LEN as u16);
         if self.interfaces.len() > 1 {
             config.links = links.all().map(|link| link.info().mac).collect();
             config.send_window = self.for_all_links(config.send_window);

@@ -99,6 +99,8 @@ pub struct Options {
     /// Unless said, endpoints on kernel interfaces have a socket.
     pub(crate) bulk: Option<bool>,
     pub(crate) lend: bool,
+    /// In switches, of frames that go first.
+    pub(crate) priority: Option<u8>,
 }
 
 /// # Beginning
@@ -131,6 +133,7 @@ impl Options {
             local: false,
             bulk: None,
             lend: false,
+            priority: None,
         }
     }
 
@@ -354,6 +357,25 @@ impl Options {
     #[must_use]
     pub fn shared_credit(mut self, shared: bool) -> Self {
         self.protocol.shared_credit = shared;
+        self
+    }
+
+    /// The 802.1p priority of short messages and acknowledgements, 1 to 7: default `None`, the
+    /// same for all frames.
+    ///
+    /// Say so where the switches have a queue for this priority that they serve first. Then a short
+    /// message, of at most four frames, and what acknowledges or grants others, pass the long
+    /// messages of other endpoints there. Their frames have a priority tag, a VLAN tag without a
+    /// VLAN; all others have none. A frame goes without that tag, too, where the tag would let it
+    /// overtake frames of its own session, and when it is repeated.
+    ///
+    /// Every endpoint of this version receives frames with and without the tag. Endpoints of
+    /// earlier versions do not receive them over AF_XDP, and in the UDP envelope over AF_PACKET:
+    /// each such message then takes a timeout longer. The same holds for a network that drops such
+    /// frames. Links over a UDP socket, and memory within a node, have no tag.
+    #[must_use]
+    pub fn priority(mut self, priority: Option<u8>) -> Self {
+        self.priority = priority;
         self
     }
 

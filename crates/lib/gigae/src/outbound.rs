@@ -6,7 +6,7 @@ use gigae_link::{Arena, Held, Link, Posted, Segment, TxFrame};
 use gigae_proto::PeerId;
 use gigae_transfer::{InPlace, InPlaceBytes};
 use gigae_udp::BulkLink;
-use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, PathId, Pieces, Route, batch};
+use gigae_wire::{HEADER_LEN, Header, MAX_ENVELOPE, PathId, Pieces, Route, TAG_LEN, batch};
 use segments::SegmentedFrame;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(crate) use segments::{FrameSegment, MOST_SEGMENTS};
 /// Where payloads begin in a transmit frame: room for the longest headers and a length in front of
 /// the first message, and a cache line's boundary, so that a message written in place is aligned.
 pub(crate) const PAYLOAD: usize = 128;
-const _: () = assert!(PAYLOAD >= MAX_ENVELOPE + HEADER_LEN + batch::PREFIX_LEN);
+const _: () = assert!(PAYLOAD >= MAX_ENVELOPE + TAG_LEN + HEADER_LEN + batch::PREFIX_LEN);
 
 /// Where the payload of a Batch begins: the first message stays where it was written.
 const BATCH: usize = PAYLOAD - batch::PREFIX_LEN;

@@ -215,7 +215,8 @@ impl Real {
             };
             let length = bytes.len() as u32 + CHECKSUM;
             let flow = host.wrapping_mul(0x9E37_79B9) ^ destination;
-            let (source, priority, marked, payload) = (host, 0, false, bytes);
+            let priority = priority(&bytes);
+            let (source, marked, payload) = (host, false, bytes);
             let frame = Frame { source, destination, flow, length, priority, marked, payload };
             self.sent.push_back(frame);
         }
@@ -226,6 +227,14 @@ impl Real {
 fn address(host: HostId) -> Address {
     let [a, b, c, d] = (host + 1).to_be_bytes();
     MacAddr([2, 0, a, b, c, d]).into()
+}
+
+/// The priority in a frame's VLAN tag.
+fn priority(frame: &[u8]) -> u8 {
+    match frame.get(12..15) {
+        Some(&[0x81, 0x00, tag]) => tag >> 5,
+        _ => 0,
+    }
 }
 
 /// The host with an address.

@@ -42,6 +42,10 @@ pub struct ProtocolConfig {
     /// among them what its link carries (`PROTOCOL.md` §6). Both ends need it. It begins with a
     /// second peer.
     pub shared_credit: bool,
+    /// Whether short messages and acknowledgements go first, before others in switches
+    /// (`PROTOCOL.md` §14), and the longest payload in bytes of a frame that can. The caller marks
+    /// [these frames](crate::DataFrame::first) so that switches know.
+    pub longest_first: Option<u16>,
     /// Whether the checksum of data frames covers their payload, or only the header.
     pub payload_checksum: bool,
     /// The protocol reports a peer as lost that leaves something unanswered for this long.
@@ -86,7 +90,7 @@ impl BulkConfig {
 
     /// The kind of a frame of operations with a payload of `payload` bytes.
     pub(crate) fn kind(&self, payload: u16) -> FrameKind {
-        FrameKind { kind: Kind::Op, bulk: self.datagrams(payload) }
+        FrameKind { kind: Kind::Op, bulk: self.datagrams(payload), short: false }
     }
 }
 
@@ -105,6 +109,7 @@ impl Default for ProtocolConfig {
             receive_frames: 4096,
             max_peers: 16_384,
             shared_credit: true,
+            longest_first: None,
             payload_checksum: true,
             peer_timeout: Duration::from_secs(10),
             ack_every: 16,

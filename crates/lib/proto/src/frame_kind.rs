@@ -8,11 +8,18 @@ pub(crate) struct FrameKind {
     pub(crate) kind: Kind,
     /// Datagrams that it takes by the socket; zero for a frame that goes by the link.
     pub(crate) bulk: u8,
+    /// It belongs to a short message: it may go first.
+    pub(crate) short: bool,
 }
 
 impl FrameKind {
-    /// A frame that goes by the link.
+    /// A frame of a short message, which goes by the link.
+    pub(crate) fn short(kind: Kind) -> Self {
+        Self { kind, bulk: 0, short: true }
+    }
+
+    /// A frame of a longer message, which goes by the link.
     pub(crate) fn by_link(kind: Kind) -> Self {
-        Self { kind, bulk: 0 }
+        Self { kind, bulk: 0, short: false }
     }
 }

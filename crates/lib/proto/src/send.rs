@@ -13,6 +13,7 @@
 
 mod arrivals;
 mod bulk_size;
+mod first;
 mod loss;
 mod paths;
 mod slots;
@@ -23,6 +24,7 @@ use crate::frame_kind::FrameKind;
 use crate::path::Path;
 use crate::time::Instant;
 use bulk_size::BulkSize;
+use first::Classes;
 use gigae_wire::{Flags, Kind, PathId, SeqNo};
 use slots::{SlotState, WindowSlot, WindowSlots, keep};
 
@@ -64,6 +66,8 @@ pub(crate) struct SendWindow<T> {
     /// The second path is a socket, for bulk frames.
     has_bulk: bool,
     bulk_size: BulkSize,
+    /// Which frames go first, if any do.
+    classes: Option<Classes>,
 }
 
 /// What [`SendWindow::transmit`] chose.
@@ -74,6 +78,8 @@ pub(crate) struct Transmission {
     pub(crate) path: PathId,
     /// It is longer than a frame of the path, so it goes in parts.
     pub(crate) in_parts: bool,
+    /// It goes first.
+    pub(crate) first: bool,
     /// There is no credit for a new frame behind it, and more credit would not only make a queue on
     /// the way longer.
     pub(crate) stopped: bool,
@@ -97,6 +103,7 @@ impl<T> SendWindow<T> {
             keeps_to_first: false,
             has_bulk: false,
             bulk_size: BulkSize::default(),
+            classes: config.longest_first.map(|longest| Classes::new(longest, first)),
         }
     }
 
@@ -109,6 +116,7 @@ impl<T> SendWindow<T> {
         (self.limit, self.keeps) = (first, false);
         (self.lost, self.undeliverable) = (0, 0);
         self.above = 0;
+        self.classes = self.classes.map(|classes| classes.anew(first));
     }
 
     fn capacity(&self) -> u32 {
@@ -244,6 +252,7 @@ impl<T> SendWindow<T> {
         slot.kind = kind.kind;
         slot.bulk = kind.bulk > 0;
         slot.too_long = false;
+        slot.short = kind.short;
         slot.datagrams = kind.bulk.max(1);
         slot.len = len;
         self.next += 1;
@@ -372,6 +381,7 @@ impl<T> SendWindow<T> {
         };
         let path =
             if self.further.is_empty() { PathId::FIRST } else { self.choose_for(seq, repeated) };
+        let first = self.classes.is_some() && self.goes_first(seq, repeated);
         let datagrams = self.slot(seq).datagrams.into();
         let transmission = self.path(path).transmit(seq, repeated, datagrams);
         let slot = self.slot(seq);
@@ -382,7 +392,7 @@ impl<T> SendWindow<T> {
         slot.sent_at = now;
         let (kind, in_parts) = (slot.kind, path.is_first() && (slot.bulk || slot.too_long));
         let stopped = self.sent == self.limit && self.path(path).rtt.is_short();
-        Transmission { seq, repeated, kind, path, in_parts, stopped }
+        Transmission { seq, repeated, kind, path, in_parts, first, stopped }
     }
 
     /// The buffer of a message within the window.

@@ -57,6 +57,8 @@ pub struct Transmit<'a, T> {
     pub to: Destination,
     /// The path to send it by, the first unless there are several.
     pub path: PathId,
+    /// It should go before others in switches.
+    pub first: bool,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its payload.
@@ -72,6 +74,8 @@ pub struct DataFrame<'a, T> {
     pub path: PathId,
     /// It is longer than a frame of that path, so it goes in Part frames (rule 13.4).
     pub in_parts: bool,
+    /// It should go before others in switches.
+    pub first: bool,
     /// Its header, not yet sealed.
     pub header: Header,
     /// Its buffer. It stays in the window until the frame is acknowledged or fails.

@@ -32,9 +32,10 @@ fn send(w: &mut World, body: &[u8]) -> Option<Header> {
     if !proto.may_send_at_once(peer, len) {
         return None;
     }
-    let DataFrame { to, path, in_parts, header, buffer } =
+    let DataFrame { to, path, in_parts, first, header, buffer } =
         proto.send_at_once(peer, len, body.to_vec());
     assert_eq!((to, path, in_parts, &buffer[..]), (peer, PathId::FIRST, false, body));
+    assert!(!first);
     Some(header)
 }
 

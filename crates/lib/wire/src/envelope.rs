@@ -29,6 +29,9 @@ const TTL: u8 = 64;
 /// Longest outer header in bytes: Ethernet, IPv6, UDP.
 pub const MAX_ENVELOPE: usize = ETHERNET_LEN + IPV6_LEN + UDP_LEN;
 
+/// Bytes of the longest headers that are looked at: Ethernet, IPv4 with all options, UDP.
+const LONGEST_HEADERS: usize = ETHERNET_LEN + 15 * 4 + UDP_LEN;
+
 /// Bytes of a priority tag.
 pub const TAG_LEN: usize = 4;
 
@@ -100,15 +103,15 @@ impl Envelope {
     #[cold]
     #[inline(never)]
     fn locate_tagged(self, first: &[u8], len: usize) -> Result<(NodeAddr, Range<usize>), Discard> {
-        let (tag, rest) =
-            first[ADDRESSES..].split_first_chunk::<TAG_LEN>().ok_or(Discard::Short)?;
+        let (_, behind) = first.split_at_checked(ADDRESSES).ok_or(Discard::Short)?;
+        let (tag, rest) = behind.split_first_chunk().ok_or(Discard::NotOurs)?;
         let is_second = rest.starts_with(&ETHERTYPE_TAG.to_be_bytes());
         if !is_priority_tag(*tag) || is_second {
             return Err(Discard::NotOurs);
         }
-        // The headers of all envelopes fit; what they cannot hold is not looked at.
-        let mut untagged = [0; MAX_ENVELOPE];
-        let count = rest.len().min(MAX_ENVELOPE - ADDRESSES);
+        // All headers fit, and nothing behind them is looked at.
+        let mut untagged = [0; LONGEST_HEADERS];
+        let count = rest.len().min(LONGEST_HEADERS - ADDRESSES);
         untagged[..ADDRESSES].copy_from_slice(&first[..ADDRESSES]);
         untagged[ADDRESSES..][..count].copy_from_slice(&rest[..count]);
         let len = len.checked_sub(TAG_LEN).ok_or(Discard::Short)?;

@@ -153,6 +153,13 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
+    /// Those marks that say something of credit for several senders.
+    #[must_use]
+    pub const fn of_credit(self) -> Self {
+        let demand = (Self::MOST_DEMAND as u16) << Self::DEMAND_SHIFT;
+        Self(self.0 & (Self::WAIT.0 | Self::KEEP.0 | Self::ROOM.0 | demand))
+    }
+
     /// How many of a frame's bytes the checksum covers, its own place included.
     #[inline]
     const fn covered(self, frame: usize) -> usize {

@@ -170,6 +170,10 @@ impl Plan {
             return Table("", 0).wrong("gigae", "add [[gigae]], [[homa]], [[dctcp]] or [[swift]]");
         }
         let mut names = BTreeSet::new();
+        for (number, gigae) in self.gigae.iter().enumerate() {
+            let priority = gigae.priority.unwrap_or(1);
+            Table("gigae", number).within("priority", &priority, 1..=7)?;
+        }
         for (number, homa) in self.homa.iter().enumerate() {
             let table = Table("homa", number);
             table.within("unscheduled", &homa.unscheduled, 1..=u32::MAX)?;

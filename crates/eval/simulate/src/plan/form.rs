@@ -172,6 +172,10 @@ pub struct GigaePlan {
     /// Whether senders to one host share its credit (`Options::shared_credit`).
     #[serde(default = "yes")]
     pub shared_credit: bool,
+    /// The priority in switches of short messages and acknowledgements, 1 to 7
+    /// (`Options::priority`). Absent: all frames have the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
 }
 
 /// Homa without priorities.

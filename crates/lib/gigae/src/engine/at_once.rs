@@ -62,9 +62,9 @@ impl Engine {
     #[inline]
     fn post_and_ring(&mut self, peer: PeerId, frame: TxFrame, len: usize) {
         let message = Outbound::new(frame, short(len));
-        let DataFrame { to, path, header, buffer, .. } =
+        let DataFrame { to, path, first, header, buffer, .. } =
             self.proto.send_at_once(peer, short(len), message);
-        self.links[path].post(to, buffer, &header);
+        self.links[path].post(to, buffer, &header, first);
         self.tx.queued(1);
         self.clock.count(1);
         self.ring_for_accepted();

@@ -153,24 +153,33 @@ impl Engine {
         }
         let Some(mut frame) = self.take() else { return false };
         let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
-        let room = bytes.len().min(longest.into());
+        let room = bytes.len().min(self.room_of_short(longest).into());
         let Some(len) = self.transfer.inject(peer, epoch, label, message, &mut bytes[..room])
         else {
             self.give_back_unsent(frame);
             return false;
         };
-        self.send_filled(peer, len, Outbound::operations(frame, len as u16, None, peer));
+        self.send_filled(peer, len, true, Outbound::operations(frame, len as u16, None, peer));
         if self.doorbell.queued() {
             self.send_accepted();
         }
         true
     }
 
+    /// The payload of a frame of a short message, of at most `longest` bytes: it may go first.
+    fn room_of_short(&self, longest: u16) -> u16 {
+        self.proto.config().longest_first.map_or(longest, |first| first.min(longest))
+    }
+
     /// A frame that was filled takes its place in the window.
-    fn send_filled(&mut self, peer: PeerId, len: usize, frame: Outbound) {
+    fn send_filled(&mut self, peer: PeerId, len: usize, short: bool, frame: Outbound) {
         let len = u16::try_from(len).expect("no longer than a frame");
         self.tx.queued(frame.frames());
-        if self.proto.send_operations(peer, len, frame).is_err() {
+        let sent = match short {
+            true => self.proto.send_short_operations(peer, len, frame),
+            false => self.proto.send_operations(peer, len, frame),
+        };
+        if sent.is_err() {
             unreachable!("the session is up and its window has room");
         }
     }
@@ -249,9 +258,14 @@ impl Engine {
         }
         let shared = self.proto.is_shared() && !self.links[PathId::FIRST].link.is_local();
         let frames = |bytes: usize| bytes.div_ceil(longest.max(1).into()) as u32;
+        let goes_first = self.proto.config().longest_first.is_some();
+        let whole = match shared || goes_first {
+            true => frames(self.transfer.whole(peer)),
+            false => 0,
+        };
+        let short = goes_first && whole <= SHORT;
         if shared {
             let left = self.transfer.left(peer).map_or(0, |left| frames(left).max(1));
-            let whole = frames(self.transfer.whole(peer));
             if !self.proto.may_fill(peer, left, whole) {
                 return None;
             }
@@ -263,6 +277,7 @@ impl Engine {
             return None;
         }
         let mut frame = self.take()?;
+        let longest = if short { self.room_of_short(longest) } else { longest };
         let longest = usize::from(longest);
         let size = self.links.info(PathId::FIRST).frame_size;
         let bytes = &mut self.tx.arena.bytes_mut(&mut frame)[PAYLOAD..];
@@ -296,7 +311,7 @@ impl Engine {
             self.proto.set_above(peer, left);
         }
         let frame = Outbound::operations(frame, len as u16, behind, peer);
-        self.send_filled(peer, sum, frame);
+        self.send_filled(peer, sum, short, frame);
         Some(1)
     }
 

@@ -230,6 +230,6 @@ impl Engine {
     /// too.
     fn post_sessionless(&mut self, path: PathId, route: Route, header: &Header, payload: &[u8]) {
         let (to, payload) = (To::Unknown(route), Padded::new(payload, 0));
-        self.doorbell.backlog |= self.links[path].post_control(&to, header, payload);
+        self.doorbell.backlog |= self.links[path].post_control(&to, header, payload, false);
     }
 }

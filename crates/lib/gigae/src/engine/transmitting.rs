@@ -89,9 +89,11 @@ impl Engine {
         let Self { links, proto, transfer, route_table, tx, .. } = self;
         // While the route to a node is not known, nothing goes there: it is asked for until it is.
         loop {
-            while let Some(DataFrame { to, path, in_parts, header, buffer }) = proto.poll_data() {
+            while let Some(DataFrame { to, path, in_parts, first, header, buffer }) =
+                proto.poll_data()
+            {
                 if path.is_first() && buffer.path().is_first() && !in_parts {
-                    posted += usize::from(links[path].post(to, buffer, &header));
+                    posted += usize::from(links[path].post(to, buffer, &header, first));
                     continue;
                 }
                 if let Some(in_place) = buffer.in_place() {
@@ -111,10 +113,11 @@ impl Engine {
                     continue;
                 }
                 if path == buffer.path() {
-                    posted += usize::from(links[path].post(to, buffer, &header));
+                    posted += usize::from(links[path].post(to, buffer, &header, first));
                     continue;
                 }
-                posted += usize::from(links[path].post_copy(to, buffer, &tx.arena, &header));
+                let done = links[path].post_copy(to, buffer, &tx.arena, &header, first);
+                posted += usize::from(done);
                 if links.is_near(proto, to) {
                     proto.keep_to_first(to);
                 }
@@ -122,7 +125,9 @@ impl Engine {
             if !proto.wants_transmit() {
                 break;
             }
-            let Some(Transmit { to, path, header, body }) = proto.poll_transmit() else { break };
+            let Some(Transmit { to, path, first, header, body }) = proto.poll_transmit() else {
+                break;
+            };
             let Body::Control(payload, pad) = body else {
                 unreachable!("data frames were polled before")
             };
@@ -139,7 +144,7 @@ impl Engine {
                 }
             };
             let payload = Padded::new(payload, pad);
-            posted += usize::from(links[path].post_control(&to, &header, payload));
+            posted += usize::from(links[path].post_control(&to, &header, payload, first));
             proposes |= header.kind == Kind::Hello;
         }
         self.clock.count(posted);

@@ -4,7 +4,7 @@ use super::routes::Routes;
 use crate::link::AnyLink;
 use crate::outbound::{Outbound, Padded, post_copy};
 use crate::simulated;
-use gigae_link::{Arena, Link, LinkError};
+use gigae_link::{Arena, Link, LinkError, Mode};
 use gigae_proto::PeerId;
 use gigae_shm::ShmLink;
 use gigae_transfer::InPlaceBytes;
@@ -28,6 +28,8 @@ pub(crate) struct Member {
     pub(crate) routes: Routes,
     /// Peers to whose socket datagrams come one by one.
     uncoalesced: HashSet<PeerId>,
+    /// The priority in switches of frames that go first.
+    priority: Option<u8>,
     /// Something was posted since the last doorbell, or the NIC did not take everything then.
     due: bool,
     /// The link does not work, as far as is known. Never set for the only one.
@@ -56,7 +58,8 @@ impl Member {
     fn at(link: AnyLink, envelope: Envelope, own: NodeAddr) -> Self {
         let arena = Arc::clone(link.memory().arena);
         let (routes, uncoalesced) = (Routes::default(), HashSet::new());
-        Self { link, arena, envelope, own, routes, uncoalesced, due: false, down: false }
+        let (priority, due, down) = (None, false, false);
+        Self { link, arena, envelope, own, routes, uncoalesced, priority, due, down }
     }
 
     /// The outer headers towards a node with an Ethernet address.
@@ -79,6 +82,13 @@ impl Member {
         Route::to_port(self.envelope, self.own, node, socket.port())
     }
 
+    /// Frames that go first have this priority from now on, if frames of this link can have one.
+    pub(super) fn set_priority(&mut self, priority: u8) -> bool {
+        let may = self.link.info().mode != Mode::Udp;
+        self.priority = may.then_some(priority);
+        may
+    }
+
     /// Whether datagrams come to a peer's socket one by one.
     pub(super) fn is_uncoalesced(&self, peer: PeerId) -> bool {
         self.uncoalesced.contains(&peer)
@@ -92,9 +102,18 @@ impl Member {
         };
     }
 
-    /// Posts a data frame whose message lies in this link's memory.
+    /// Posts a data frame whose message lies in this link's memory. It may go `first`.
     #[inline]
-    pub(crate) fn post(&mut self, to: PeerId, buffer: &mut Outbound, header: &Header) -> bool {
+    pub(crate) fn post(
+        &mut self,
+        to: PeerId,
+        buffer: &mut Outbound,
+        header: &Header,
+        first: bool,
+    ) -> bool {
+        if first && self.priority.is_some() {
+            return self.post_first(to, buffer, header);
+        }
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
         let posted = match &mut self.link {
@@ -117,6 +136,20 @@ impl Member {
         posted
     }
 
+    /// The same for a frame with a tag that gives it priority, unless it goes through memory.
+    #[cold]
+    #[inline(never)]
+    fn post_first(&mut self, to: PeerId, buffer: &mut Outbound, header: &Header) -> bool {
+        let up = self.is_up();
+        let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        let Some(tagged) = tagged(&mut self.link, self.priority, route, header) else {
+            return self.post(to, buffer, header, false);
+        };
+        let posted = buffer.post(&mut self.link, &self.arena, &tagged, header);
+        self.due |= posted;
+        posted
+    }
+
     /// Posts a bulk frame whose last bytes are `data`, in the program's memory.
     pub(crate) fn post_in_place(
         &mut self,
@@ -127,7 +160,7 @@ impl Member {
     ) -> bool {
         let AnyLink::Bulk(link) = &mut self.link else {
             // A simulated socket, or one whose frames are captured.
-            return self.bring_in(buffer, Some(data.bytes)) && self.post(to, buffer, header);
+            return self.bring_in(buffer, Some(data.bytes)) && self.post(to, buffer, header, false);
         };
         link.set_numbered(self.uncoalesced.contains(&to));
         let Some(route) = self.routes.to(to).filter(|_| !self.down) else { return false };
@@ -151,9 +184,13 @@ impl Member {
         buffer: &Outbound,
         from: &Arena,
         header: &Header,
+        first: bool,
     ) -> bool {
         let up = self.is_up();
         let Some(route) = self.routes.to(to).filter(|_| up) else { return false };
+        let priority = self.priority.filter(|_| first);
+        let tagged = tagged(&mut self.link, priority, route, header);
+        let route = tagged.as_ref().unwrap_or(route);
         set_alone(&mut self.link, true);
         let posted = buffer.post_copy(from, &mut self.link, route, header);
         set_alone(&mut self.link, false);
@@ -174,8 +211,8 @@ impl Member {
         if matches!(self.link.plain(), AnyLink::Simulated(_)) {
             // A simulated socket puts no parts together, and its frames fit the link.
             return match home {
-                Some(home) => self.post_copy(to, buffer, &home.arena, header),
-                None => self.post(to, buffer, header),
+                Some(home) => self.post_copy(to, buffer, &home.arena, header, false),
+                None => self.post(to, buffer, header, false),
             };
         }
         let up = self.is_up();
@@ -203,9 +240,15 @@ impl Member {
         posted == count
     }
 
-    /// Posts a control frame.
+    /// Posts a control frame. It may go `first`.
     #[inline]
-    pub(crate) fn post_control(&mut self, to: &To, header: &Header, payload: Padded<'_>) -> bool {
+    pub(crate) fn post_control(
+        &mut self,
+        to: &To,
+        header: &Header,
+        payload: Padded<'_>,
+        first: bool,
+    ) -> bool {
         let up = self.is_up();
         let route = match to {
             To::Peer(peer) => self.routes.to(*peer),
@@ -216,6 +259,9 @@ impl Member {
             link.set_numbered(true);
         }
         let Some(route) = route.filter(|_| up) else { return false };
+        let priority = self.priority.filter(|_| first);
+        let tagged = tagged(&mut self.link, priority, route, header);
+        let route = tagged.as_ref().unwrap_or(route);
         let posted = post_copy(&mut self.link, &self.arena, route, header, payload);
         self.due |= posted;
         posted
@@ -251,6 +297,20 @@ impl Member {
         self.due = false;
         !std::mem::replace(&mut self.down, true)
     }
+}
+
+/// Outer headers that give a frame this priority. `None` if it has none, or goes through memory.
+fn tagged(
+    link: &mut AnyLink,
+    priority: Option<u8>,
+    route: &Route,
+    header: &Header,
+) -> Option<Route> {
+    let priority = priority?;
+    let near = link.local().is_some_and(|local| {
+        name_within_node(local, route, header).is_some_and(|name| local.is_near(name))
+    });
+    (!near).then(|| route.tagged(priority))
 }
 
 /// Whether what is posted next goes alone, by a link that puts several frames into one buffer. A

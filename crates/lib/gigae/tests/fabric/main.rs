@@ -9,6 +9,7 @@ mod neighbours;
 mod numbered;
 mod obstacles;
 mod operations;
+mod priority;
 mod programs;
 mod sockets;
 
@@ -23,6 +24,7 @@ use neighbours::*;
 use numbered::body;
 use obstacles::*;
 use operations::*;
+use priority::*;
 use programs::*;
 use sockets::*;
 use std::io::{Read, Write};
@@ -206,6 +208,7 @@ const OF_ROOT: &[&str] = &[
     "messages_pass_over_xdp_generic",
     "messages_pass_over_xdp_native",
     "messages_pass_on_a_jumbo_network",
+    "short_messages_have_a_tag_over_xdp",
     "messages_pass_in_the_udp_envelope_over_xdp",
     "messages_pass_in_the_udp_envelope_over_ipv6",
     "the_two_backends_understand_each_other",
@@ -250,6 +253,13 @@ fn main() {
             a_message_that_the_program_keeps_stops_no_others,
         ),
         ("messages_pass_on_a_jumbo_network", messages_pass_on_a_jumbo_network),
+        (
+            "short_messages_have_a_tag_over_packet_sockets",
+            short_messages_have_a_tag_over_packet_sockets,
+        ),
+        ("short_messages_have_a_tag_over_xdp", short_messages_have_a_tag_over_xdp),
+        ("a_link_over_a_udp_socket_has_no_tags", a_link_over_a_udp_socket_has_no_tags),
+        ("a_priority_that_there_is_not_is_refused", a_priority_that_there_is_not_is_refused),
         ("messages_pass_in_the_udp_envelope_over_xdp", messages_pass_in_the_udp_envelope_over_xdp),
         (
             "messages_pass_in_the_udp_envelope_over_packet_sockets",

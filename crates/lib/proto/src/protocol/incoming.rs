@@ -291,6 +291,9 @@ impl<T, R> Protocol<T, R> {
         }
         if header.flags.has(Flags::ASK) || header.flags.has(Flags::ANSWER) {
             let (mut flags, mut uncoalesced) = (header.flags, None);
+            if let Some(send) = &mut session.send {
+                send.asked();
+            }
             if !path.is_first() && self.config.bulk.is_some() {
                 let challenge = Challenge::read(payload);
                 // Only who received the question at the named address can repeat its token. No

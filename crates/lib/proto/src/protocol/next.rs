@@ -40,7 +40,7 @@ impl<T, R> Protocol<T, R> {
         debug_assert!(self.may_send_at_once(peer, len), "ask first");
         let session = &mut self.sessions[peer.0 as usize];
         let send = session.send.as_mut().expect("established");
-        if send.push(buffer, FrameKind::by_link(Kind::Data), len).is_err() {
+        if send.push(buffer, FrameKind::short(Kind::Data), len).is_err() {
             unreachable!("an open window has a free slot")
         }
         self.admitted(peer);

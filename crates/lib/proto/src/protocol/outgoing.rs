@@ -99,7 +99,7 @@ impl<T, R> Protocol<T, R> {
         };
         self.counters.resets += u64::from(len == 0);
         let (to, body) = (Destination::Unknown(to), Body::Control(&self.report[..len], 0));
-        Some(Transmit { to, path, header, body })
+        Some(Transmit { to, path, first: false, header, body })
     }
 
     /// Writes the payload of a handshake frame into `report`; returns its length.
@@ -117,8 +117,8 @@ impl<T, R> Protocol<T, R> {
         let to = Destination::Peer(peer);
         match frame {
             NextFrame::Data => {
-                let DataFrame { path, header, buffer, .. } = self.build_data(peer);
-                Transmit { to, path, header, body: Body::Message(buffer) }
+                let DataFrame { path, first, header, buffer, .. } = self.build_data(peer);
+                Transmit { to, path, first, header, body: Body::Message(buffer) }
             }
             NextFrame::Probe if self.session(peer).probes.size => self.build_size(peer, to),
             NextFrame::Ack | NextFrame::Probe => self.build_ack(peer, frame, to),
@@ -166,8 +166,11 @@ impl<T, R> Protocol<T, R> {
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");
+        if self.config.longest_first.is_some() && !sent.first {
+            send.said(header.flags);
+        }
         let (path, in_parts, buffer) = (sent.path, sent.in_parts, send.message(sent.seq));
-        DataFrame { to: peer, path, in_parts, header, buffer }
+        DataFrame { to: peer, path, in_parts, first: sent.first, header, buffer }
     }
 
     fn build_ack(&mut self, peer: PeerId, frame: NextFrame, to: Destination) -> Transmit<'_, T> {
@@ -200,8 +203,12 @@ impl<T, R> Protocol<T, R> {
             self.report[..bytes.len()].copy_from_slice(&bytes);
             (len, pad) = (bytes.len(), pad.max(NO_REPORT));
         }
+        let session = &mut self.sessions[peer.0 as usize];
+        let is_plain = !session.is_confirming() && flags == Flags::NONE && pad == 0;
+        let send = session.send.as_mut().expect("established");
+        let first = send.acknowledges_first(header.flags) && is_plain;
         let report = &self.report[..len];
-        Transmit { to, path, header, body: Body::Control(report, pad) }
+        Transmit { to, path, first, header, body: Body::Control(report, pad) }
     }
 
     /// Builds a Probe padded to the length in question, or the Echo for the peer's Probe.
@@ -218,7 +225,13 @@ impl<T, R> Protocol<T, R> {
         let bytes = echo.to_bytes();
         self.report[..bytes.len()].copy_from_slice(&bytes);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&self.report[..bytes.len()], pad) }
+        Transmit {
+            to,
+            path,
+            first: false,
+            header,
+            body: Body::Control(&self.report[..bytes.len()], pad),
+        }
     }
 
     /// Builds a Hello, padded so that no answer is longer.
@@ -231,7 +244,7 @@ impl<T, R> Protocol<T, R> {
         let len = self.write_handshake(token, 0);
         self.touch(peer);
         let body = Body::Control(&self.report[..len], Handshake::LONGEST as u16);
-        Transmit { to, path, header, body }
+        Transmit { to, path, first: false, header, body }
     }
 
     /// Builds a Confirm. It also serves as a probe of a path until the peer is known to have
@@ -248,7 +261,7 @@ impl<T, R> Protocol<T, R> {
         let token = self.own_token(peer);
         let len = self.write_handshake(token, echo);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&self.report[..len], pad) }
+        Transmit { to, path, first: false, header, body: Body::Control(&self.report[..len], pad) }
     }
 
     /// The token of the session that this end proposed.
@@ -264,6 +277,6 @@ impl<T, R> Protocol<T, R> {
         let (path, _) = session.path_for(NextFrame::Close);
         let header = session.reset(&self.config);
         self.touch(peer);
-        Transmit { to, path, header, body: Body::Control(&[], 0) }
+        Transmit { to, path, first: false, header, body: Body::Control(&[], 0) }
     }
 }

@@ -18,7 +18,7 @@ impl<T, R> Protocol<T, R> {
     /// first message proposes a session.
     #[inline]
     pub fn send(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), Unsent<T>> {
-        self.admit(peer, FrameKind::by_link(Kind::Data), len, buffer)?;
+        self.admit(peer, FrameKind::short(Kind::Data), len, buffer)?;
         self.counters.messages_sent += 1;
         Ok(())
     }
@@ -27,6 +27,16 @@ impl<T, R> Protocol<T, R> {
     /// [`send`](Self::send).
     pub fn send_operations(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), Unsent<T>> {
         self.admit(peer, FrameKind::by_link(Kind::Op), len, buffer)
+    }
+
+    /// The same for operations of a short message: of at most [`SHORT`](crate::SHORT) frames.
+    pub fn send_short_operations(
+        &mut self,
+        peer: PeerId,
+        len: u16,
+        buffer: T,
+    ) -> Result<(), Unsent<T>> {
+        self.admit(peer, FrameKind::short(Kind::Op), len, buffer)
     }
 
     /// The same for a frame that goes by the socket for bulk data while that works. It is no longer

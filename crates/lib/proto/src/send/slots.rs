@@ -37,6 +37,8 @@ pub(crate) struct WindowSlot<T> {
     pub(super) bulk: bool,
     /// It was admitted for the link, which does not carry such long ones any more.
     pub(super) too_long: bool,
+    /// It belongs to a short message.
+    pub(super) short: bool,
     /// Datagrams that it takes: one, unless it is a bulk frame.
     pub(super) datagrams: u8,
     pub(super) len: u16,
@@ -66,6 +68,7 @@ impl<T> WindowSlot<T> {
             kind: Kind::Data,
             bulk: false,
             too_long: false,
+            short: false,
             datagrams: 1,
             len: 0,
             path: PathId::FIRST,

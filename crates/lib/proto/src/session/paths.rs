@@ -98,6 +98,9 @@ impl<T, R> Session<T, R> {
     #[cold]
     pub(crate) fn on_duplicate(&mut self) {
         self.received_on = self.replied_on.after(1, self.paths);
+        if let Some(send) = &mut self.send {
+            send.asked();
+        }
     }
 
     /// The paths one after the other, beginning with the one by which the last frame arrived. A

@@ -9,7 +9,7 @@ use gigae_sim::{Faults, Network, Port};
 use gigae_wire::{
     Discard, Envelope, HEADER_LEN, Header, Kind, MacAddr, NodeAddr, PathAddr, PathId, Route,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -46,6 +46,14 @@ pub struct Node {
     pub drop_sent: Vec<usize>,
     /// Drops all frames of this kind that it would send.
     pub drops: Option<Kind>,
+    /// Whether each of the frames sent goes first.
+    pub sent_first: Vec<bool>,
+    /// Drops all frames that go first.
+    pub drops_first: bool,
+    /// Nanoseconds that frames wait which do not go first, and those that wait, with the time of
+    /// their end.
+    pub behind: u64,
+    waiting: VecDeque<(u64, Port, Vec<u8>)>,
 }
 
 pub struct World {
@@ -82,6 +90,10 @@ impl World {
                 sent: Vec::new(),
                 drop_sent: Vec::new(),
                 drops: None,
+                sent_first: Vec::new(),
+                drops_first: false,
+                behind: 0,
+                waiting: VecDeque::new(),
             });
         }
         world
@@ -163,6 +175,7 @@ impl World {
             }
             node.deliver();
             moved |= node.transmit(&self.net);
+            node.send_waiting(&self.net);
             node.proto.advance(now);
             moved |= node.proto.wants_transmit();
         }
@@ -174,6 +187,8 @@ impl World {
         loop {
             while self.settle() {}
             let timers = self.nodes.iter().map(|n| n.proto.next_deadline().0).min().unwrap();
+            let waiting = self.nodes.iter().filter_map(|n| Some(n.waiting.front()?.0)).min();
+            let timers = timers.min(waiting.unwrap_or(u64::MAX));
             let next = self.net.next_arrival().unwrap_or(u64::MAX).min(timers);
             if next > until.0 {
                 self.net.advance_to(until.0);
@@ -261,11 +276,12 @@ impl Node {
                 self.uncoalesced_paths.push(uncoalesced);
                 self.paths.insert((peer, path), addr);
             }
-            let (to, path, header, body) = match self.proto.poll_transmit() {
+            let (to, path, first, header, body) = match self.proto.poll_transmit() {
                 None => return moved,
                 Some(t) => (
                     t.to,
                     t.path,
+                    t.first,
                     t.header,
                     match t.body {
                         Body::Message(m) => m.clone(),
@@ -296,10 +312,27 @@ impl Node {
             self.sent_on[path.index()] += usize::from(header.kind.is_data());
             let nth = self.sent.len();
             self.sent.push(header);
-            if self.drop_sent.contains(&nth) || self.drops == Some(header.kind) {
+            self.sent_first.push(first);
+            let drops = self.drops == Some(header.kind) || first && self.drops_first;
+            if drops || self.drop_sent.contains(&nth) {
                 continue;
             }
-            send(net, port, &route, (&header, &body));
+            let frame = sealed(&route, (&header, &body));
+            if first || self.behind == 0 {
+                net.send(port, &frame);
+            } else {
+                self.waiting.push_back((net.now() + self.behind, port, frame));
+            }
+        }
+    }
+
+    /// Sends the frames that have waited long enough.
+    fn send_waiting(&mut self, net: &Network) {
+        while let Some(&(until, port, ref frame)) = self.waiting.front()
+            && until <= net.now()
+        {
+            net.send(port, frame);
+            self.waiting.pop_front();
         }
     }
 
@@ -331,12 +364,16 @@ fn to_socket(from: MacAddr, to: MacAddr) -> Route {
     Route::new(Envelope::Udp { port: SOCKET }, from, to).unwrap()
 }
 
-fn send(net: &Network, port: Port, route: &Route, (header, payload): (&Header, &[u8])) {
+fn send(net: &Network, port: Port, route: &Route, frame: (&Header, &[u8])) {
+    net.send(port, &sealed(route, frame));
+}
+
+fn sealed(route: &Route, (header, payload): (&Header, &[u8])) -> Vec<u8> {
     let mut frame = vec![0; route.len() + HEADER_LEN];
     frame.extend_from_slice(payload);
     header.seal(&mut frame[route.len()..]);
     route.write(&mut frame);
-    net.send(port, &frame);
+    frame
 }
 
 /// The IP address of a simulated port.
