@@ -33,7 +33,7 @@ const UDP: Envelope = Envelope::Udp { port: 4791 };
 const SLOW: [&str; 2] =
     ["two_threads_echo_each_others_frames", "two_threads_echo_the_longest_frames"];
 
-type Tests = [(&'static str, fn()); 31];
+type Tests = [(&'static str, fn()); 32];
 
 /// Runs all of it.
 pub(super) fn run(job: &Job, testbed: &'static Testbed, serial: &Serial) -> Result<(), String> {
