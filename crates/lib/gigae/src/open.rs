@@ -493,7 +493,8 @@ impl Options {
         };
         let kernel = matches!(clock, Clock::Monotonic);
         let fetches = links[PathId::FIRST].link.is_local();
-        let operations = TransferConfig { fetches, ..TransferConfig::default() };
+        let separates = config.longest_first.is_some();
+        let operations = TransferConfig { fetches, separates, ..TransferConfig::default() };
         let mut engine = Engine::new(EngineParts {
             links,
             segments,

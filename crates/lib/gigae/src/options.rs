@@ -366,8 +366,10 @@ impl Options {
     /// Say so where the switches have a queue for this priority that they serve first. Then a short
     /// message, of at most four frames, and what acknowledges or grants others, pass the long
     /// messages of other endpoints there. Their frames have a priority tag, a VLAN tag without a
-    /// VLAN; all others have none. A frame goes without that tag, too, where the tag would let it
-    /// overtake frames of its own session, and when it is repeated.
+    /// VLAN; all others have none. A frame goes without that tag, too, when it is repeated, and
+    /// where the tag would let it overtake frames of its own session. Only the bytes of messages
+    /// that were offered, and of reads, may be overtaken, because they have no order
+    /// (`PROTOCOL.md` 9.6).
     ///
     /// Every endpoint of this version receives frames with and without the tag. Endpoints of
     /// earlier versions do not receive them over AF_XDP, and in the UDP envelope over AF_PACKET:

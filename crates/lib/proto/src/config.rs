@@ -90,7 +90,7 @@ impl BulkConfig {
 
     /// The kind of a frame of operations with a payload of `payload` bytes.
     pub(crate) fn kind(&self, payload: u16) -> FrameKind {
-        FrameKind { kind: Kind::Op, bulk: self.datagrams(payload), short: false }
+        FrameKind { bulk: self.datagrams(payload), ..FrameKind::by_link(Kind::Op) }
     }
 }
 

@@ -10,16 +10,23 @@ pub(crate) struct FrameKind {
     pub(crate) bulk: u8,
     /// It belongs to a short message: it may go first.
     pub(crate) short: bool,
+    /// It only brings bytes of what the peer has asked for, so that others may overtake it.
+    pub(crate) loose: bool,
 }
 
 impl FrameKind {
     /// A frame of a short message, which goes by the link.
     pub(crate) fn short(kind: Kind) -> Self {
-        Self { kind, bulk: 0, short: true }
+        Self { kind, bulk: 0, short: true, loose: false }
     }
 
     /// A frame of a longer message, which goes by the link.
     pub(crate) fn by_link(kind: Kind) -> Self {
-        Self { kind, bulk: 0, short: false }
+        Self { kind, bulk: 0, short: false, loose: false }
+    }
+
+    /// A frame of operations that only brings bytes of what the peer has asked for.
+    pub(crate) fn loose(short: bool) -> Self {
+        Self { short, loose: true, ..Self::by_link(Kind::Op) }
     }
 }

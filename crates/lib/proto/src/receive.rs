@@ -6,11 +6,12 @@
 //! buffers, so they hold the credit back. With [shared credit](ProtocolConfig::shared_credit) the
 //! sender may get less than there is room for.
 
+mod early;
 mod shared;
 
 use crate::ProtocolConfig;
 use crate::time::{Instant, Since};
-use gigae_wire::{AckReport, Discard, SeqNo};
+use gigae_wire::{Discard, SeqNo};
 
 /// Frames of credit at the beginning of a session. It grows with each frame received, so the first
 /// credit of many new peers together stays small.
@@ -28,12 +29,16 @@ const FEWEST_KEPT: usize = 16;
 pub(crate) enum DataKind {
     Messages,
     Operations,
+    /// Operations that may be carried out before others, but not before the frame so many numbers
+    /// before; 0: there is none.
+    Early(u8),
 }
 
 /// A frame kept out of order.
 #[derive(Clone, Debug, Hash)]
 struct KeptFrame<R> {
-    buffer: R,
+    /// `None` if it was delivered already.
+    buffer: Option<R>,
     kind: DataKind,
     /// It lies in the memory of the socket for bulk data.
     is_bulk: bool,
@@ -63,6 +68,9 @@ pub(crate) struct ReceiveWindow<R> {
     /// Empty until the first one arrives.
     kept: Box<[Option<KeptFrame<R>>]>,
     kept_count: u32,
+    /// Those of them that were delivered already, and one past the highest of them.
+    early_count: u32,
+    early: SeqNo,
     /// Those of them in the memory of the socket for bulk data, and by how much that number has
     /// changed since the last call of [`bulk_change`](Self::bulk_change).
     kept_bulk: u32,
@@ -121,6 +129,8 @@ impl<R> ReceiveWindow<R> {
             wanted: 0,
             kept: Box::default(),
             kept_count: 0,
+            early_count: 0,
+            early: first,
             kept_bulk: 0,
             bulk_change: 0,
             is_bulk: false,
@@ -157,7 +167,7 @@ impl<R> ReceiveWindow<R> {
         buffer: &mut Option<R>,
         kind: DataKind,
         reorder_window: u16,
-        deliver: impl FnMut(R, DataKind),
+        mut deliver: impl FnMut(R, DataKind),
     ) -> Result<(), Discard> {
         let ahead = seq.ahead_of(self.next);
         if ahead < 0 {
@@ -171,9 +181,19 @@ impl<R> ReceiveWindow<R> {
         self.latest = seq;
         if ahead > 0 {
             let ahead = ahead.cast_unsigned();
-            return self.out_of_order(seq, ahead, buffer, kind, reorder_window);
+            self.out_of_order(seq, ahead, buffer, kind, reorder_window)?;
+            if let DataKind::Early(back) = kind {
+                self.deliver_early(seq, back, deliver);
+            } else if !seq.is_before(self.highest) {
+                self.highest = seq + 1;
+            }
+            return Ok(());
         }
-        self.in_order(buffer.take().expect("a data frame comes with its buffer"), kind, deliver);
+        self.in_order(
+            buffer.take().expect("a data frame comes with its buffer"),
+            kind,
+            &mut deliver,
+        );
         Ok(())
     }
 
@@ -198,12 +218,17 @@ impl<R> ReceiveWindow<R> {
             let Some(KeptFrame { buffer, kind, is_bulk }) = self.kept[at].take() else { break };
             self.kept_count -= 1;
             self.bulk_change -= i32::from(is_bulk);
-            deliver(buffer, kind);
-            self.advance();
+            if let Some(buffer) = buffer {
+                deliver(buffer, kind);
+                self.advance();
+            } else {
+                self.early_count -= 1;
+                self.next += 1;
+            }
         }
         self.in_order_done();
         self.gap = self.kept_count > 0;
-        self.urgent |= self.gap && !self.patient;
+        self.urgent |= self.is_missing();
     }
 
     /// All that is in order now was taken.
@@ -247,12 +272,9 @@ impl<R> ReceiveWindow<R> {
             return Err(Discard::Duplicate);
         }
         let is_bulk = self.is_bulk;
-        self.kept[at] = buffer.take().map(|buffer| KeptFrame { buffer, kind, is_bulk });
+        self.kept[at] = Some(KeptFrame { buffer: buffer.take(), kind, is_bulk });
         self.kept_count += 1;
         self.bulk_change += i32::from(is_bulk);
-        if !seq.is_before(self.highest) {
-            self.highest = seq + 1;
-        }
         Ok(())
     }
 
@@ -415,29 +437,6 @@ impl<R> ReceiveWindow<R> {
         (self.unacknowledged, self.waiting, self.urgent) = (unacknowledged, waiting, urgent);
     }
 
-    /// Writes the report that goes with an Ack frame and returns its length; zero if nothing is
-    /// missing.
-    pub(crate) fn write_report(&self, out: &mut [u8; 4 + AckReport::MAX_BITMAP]) -> usize {
-        if !self.gap {
-            return 0;
-        }
-        out[..4].copy_from_slice(&self.latest.0.to_be_bytes());
-        if self.kept_count == 0 {
-            return 4;
-        }
-        let beyond = self.highest.ahead_of(self.next + 1).max(0).cast_unsigned() as usize;
-        let bytes = beyond.div_ceil(8).min(AckReport::MAX_BITMAP);
-        out[4..4 + bytes].fill(0);
-        let mask = self.kept.len() - 1;
-        for i in 0..beyond.min(bytes * 8) {
-            let seq = self.next + 1 + u32::try_from(i).expect("at most 1,024");
-            if self.kept[seq.0 as usize & mask].is_some() {
-                out[4 + i / 8] |= 1 << (i % 8);
-            }
-        }
-        4 + bytes
-    }
-
     /// Frees the memory for frames out of order, if it is allocated and empty.
     #[cold]
     pub(crate) fn shrink(&mut self) -> bool {
@@ -466,14 +465,15 @@ impl<R> ReceiveWindow<R> {
 
     /// Hands out the frames kept out of order: the session is over.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = R> + '_ {
-        self.kept_count = 0;
-        self.kept.iter_mut().filter_map(Option::take).map(|kept| kept.buffer)
+        (self.kept_count, self.early_count) = (0, 0);
+        self.kept.iter_mut().filter_map(Option::take).filter_map(|kept| kept.buffer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gigae_wire::AckReport;
 
     fn window() -> ReceiveWindow<u32> {
         let config = ProtocolConfig { shared_credit: false, ..ProtocolConfig::default() };

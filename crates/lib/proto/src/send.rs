@@ -80,6 +80,8 @@ pub(crate) struct Transmission {
     pub(crate) in_parts: bool,
     /// It goes first.
     pub(crate) first: bool,
+    /// Its operations may be carried out before those of others.
+    pub(crate) early: Option<u8>,
     /// There is no credit for a new frame behind it, and more credit would not only make a queue on
     /// the way longer.
     pub(crate) stopped: bool,
@@ -253,6 +255,8 @@ impl<T> SendWindow<T> {
         slot.bulk = kind.bulk > 0;
         slot.too_long = false;
         slot.short = kind.short;
+        slot.loose = kind.loose;
+        slot.early = None;
         slot.datagrams = kind.bulk.max(1);
         slot.len = len;
         self.next += 1;
@@ -274,7 +278,7 @@ impl<T> SendWindow<T> {
         let last = SeqNo(self.next.0.wrapping_sub(1));
         let slot = self.slot(last);
         let is_op = kind == Kind::Op;
-        if (slot.kind == Kind::Op) != is_op || is_op && slot.bulk {
+        if (slot.kind == Kind::Op) != is_op || is_op && (slot.bulk || slot.loose) {
             return false;
         }
         let Some(len) = slot.token.as_mut().and_then(extend) else { return false };
@@ -390,9 +394,10 @@ impl<T> SendWindow<T> {
         slot.path = path;
         slot.transmission = transmission;
         slot.sent_at = now;
+        let early = slot.early;
         let (kind, in_parts) = (slot.kind, path.is_first() && (slot.bulk || slot.too_long));
         let stopped = self.sent == self.limit && self.path(path).rtt.is_short();
-        Transmission { seq, repeated, kind, path, in_parts, first, stopped }
+        Transmission { seq, repeated, kind, path, in_parts, first, early, stopped }
     }
 
     /// The buffer of a message within the window.

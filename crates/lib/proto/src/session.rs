@@ -260,6 +260,9 @@ impl<T, R> Session<T, R> {
         }
         self.remote = with.remote;
         self.peer = with.hello;
+        if let Some(send) = &mut self.send {
+            send.set_overtakes(with.hello.reorder_window > 0);
+        }
         self.state = state;
         self.waiting = Since::Never;
         self.spared = false;

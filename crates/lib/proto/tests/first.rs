@@ -5,6 +5,7 @@
 mod world;
 
 use gigae_proto::ProtocolConfig;
+use gigae_sim::Faults;
 use gigae_wire::{Flags, Kind};
 use oorandom::Rand32;
 use std::time::Duration;
@@ -113,6 +114,129 @@ fn a_short_message_behind_a_long_one_goes_first_when_that_has_arrived() {
     assert!(send_long(&mut w, 0, 1, &[7; LONGEST]));
     w.run(Duration::from_millis(10));
     assert_eq!(first(&w, 0, Kind::Op), [false, false, true, false]);
+}
+
+type Send = fn(&mut World, usize, usize, &[u8]) -> bool;
+
+/// A frame that only brings bytes that the peer has asked for.
+fn send_loose(w: &mut World, from: usize, to: usize, body: &[u8]) -> bool {
+    let peer = w.peer(from, to);
+    let len = body.len() as u16;
+    w.nodes[from].proto.send_loose_operations(peer, len, false, body.to_vec()).is_ok()
+}
+
+#[test]
+fn a_short_message_is_carried_out_before_bytes_that_were_asked_for_have_come() {
+    let mut w = warm(&config());
+    w.nodes[0].behind = 100_000;
+    for n in 0..5 {
+        assert!(send_loose(&mut w, 0, 1, &[n; LONGEST]));
+    }
+    w.run(micros(1));
+    assert!(send_short(&mut w, 0, 1, b"early"));
+    w.run(micros(20));
+    assert_eq!(w.received(1), [b"early"]);
+    w.run(Duration::from_millis(10));
+    assert_eq!(w.received(1).len(), 6);
+    assert_eq!(w.nodes[0].sent.iter().filter(|h| h.flags.has(Flags::EARLY)).count(), 1);
+    assert_eq!(w.nodes[0].proto.counters().retransmissions, 0, "nothing counts as lost");
+    assert!(!w.nodes[0].proto.has_unacknowledged());
+}
+
+/// The second is not carried out before the first.
+#[test]
+fn of_two_short_messages_that_overtake_others_the_first_may_be_lost() {
+    for is_lost in [false, true] {
+        let mut w = warm(&config());
+        w.nodes[0].behind = 100_000;
+        assert!(send_loose(&mut w, 0, 1, &[7; LONGEST]));
+        w.run(micros(1));
+        w.nodes[0].drops_first = is_lost;
+        assert!(send_short(&mut w, 0, 1, b"one"));
+        w.run(micros(1));
+        w.nodes[0].drops_first = false;
+        assert!(send_short(&mut w, 0, 1, b"two"));
+        w.run(micros(20));
+        let early: &[&[u8]] = if is_lost { &[] } else { &[b"one", b"two"] };
+        assert_eq!(w.received(1), early);
+        w.run(Duration::from_millis(20));
+        let order: Vec<usize> = w.received(1).iter().map(|body| body.len()).collect();
+        assert_eq!(order, if is_lost { [LONGEST, 3, 3] } else { [3, 3, LONGEST] });
+        assert_eq!(w.received(1).iter().filter(|body| body[..] == b"two"[..]).count(), 1);
+        let flags: Vec<u8> = w.nodes[0].sent.iter().map(|header| header.flags.back()).collect();
+        assert_eq!(flags[..3], [0, 0, 1]);
+    }
+}
+
+#[test]
+fn nothing_overtakes_a_write_or_a_message() {
+    for (send, expected) in [(send_long as Send, [1, 2, 3]), (send_short, [2, 3, 1])] {
+        let mut w = warm(&config());
+        w.nodes[0].behind = 100_000;
+        assert!(send_loose(&mut w, 0, 1, &[1; LONGEST]) && send(&mut w, 0, 1, &[2; LONGEST]));
+        w.run(micros(1));
+        assert!(send_short(&mut w, 0, 1, &[3]));
+        w.run(Duration::from_millis(10));
+        let order: Vec<u8> = w.received(1).iter().map(|body| body[0]).collect();
+        assert_eq!(order, expected);
+    }
+}
+
+/// A receiver without a reorder window would drop the frame.
+#[test]
+fn nothing_overtakes_others_to_a_peer_that_goes_back() {
+    let mut w = warm(&config().go_back_n());
+    w.nodes[0].behind = 100_000;
+    assert!(send_loose(&mut w, 0, 1, &[7; LONGEST]) && send_short(&mut w, 0, 1, b"behind"));
+    w.run(Duration::from_millis(10));
+    assert_eq!(first(&w, 0, Kind::Op), [false, false]);
+    assert_eq!(w.nodes[0].proto.counters().retransmissions, 0);
+}
+
+/// Whatever is lost, each frame arrives once, and only short messages overtake, and only frames
+/// that may be overtaken.
+#[test]
+fn order_holds_where_frames_are_lost_and_overtaken() {
+    let mut overtaken = 0;
+    for (seed, shared_credit) in (1..=40).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let faults = Faults { loss: 0.02, duplication: 0.01, ..quiet() };
+        let config = ProtocolConfig { shared_credit, ..config() };
+        let mut w = World::new(2, seed, faults, &config);
+        let mut random = Rand32::new(seed);
+        w.nodes[0].behind = 60_000;
+        let mut sent = Vec::new();
+        for n in 0..1_500_u32 {
+            let kind = random.rand_range(0..6);
+            let mut body = n.to_be_bytes().to_vec();
+            let send: Send = match kind {
+                0 | 1 => send_short,
+                2 => send_long,
+                _ => send_loose,
+            };
+            body.resize(if kind < 2 { 100 } else { LONGEST }, 0);
+            if send(&mut w, 0, 1, &body) {
+                sent.push((n, kind));
+            }
+            if random.rand_range(0..3) == 0 {
+                w.run(micros(u64::from(random.rand_range(1..100))));
+            }
+        }
+        w.run(Duration::from_secs(2));
+        assert!(!w.nodes[0].proto.has_unacknowledged(), "seed {seed}");
+        let number = |body: &&[u8]| u32::from_be_bytes(*body.first_chunk().unwrap());
+        let came: Vec<u32> = w.received(1).iter().map(number).collect();
+        let mut sorted = came.clone();
+        sorted.sort_unstable();
+        assert!(sorted.iter().eq(sent.iter().map(|(n, _)| n)), "each once, seed {seed}");
+        let kind_of = |n: u32| sent[sent.binary_search_by_key(&n, |&(n, _)| n).unwrap()].1;
+        for (at, &n) in came.iter().enumerate() {
+            for &later in came[at..].iter().filter(|&&later| later < n) {
+                overtaken += 1;
+                assert!(kind_of(n) < 2 && kind_of(later) > 2, "{n} before {later}, seed {seed}");
+            }
+        }
+    }
+    assert!(overtaken > 1_000, "{overtaken}");
 }
 
 /// Frames that do not go first wait for long, and are sent at random.

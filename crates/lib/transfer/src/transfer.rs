@@ -7,6 +7,7 @@ mod fetching;
 mod peers;
 mod receiving;
 mod starting;
+mod written;
 
 use crate::guesses::GuessLimiter;
 use crate::matching::Matching;
@@ -22,6 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 pub use expecting::{Expected, PlacedPayload};
+pub(crate) use written::Written;
 
 /// Longest message or remote access in bytes.
 pub(crate) const LONGEST: usize = 1 << 30;
@@ -56,6 +58,9 @@ pub struct TransferConfig {
     pub most_notices: usize,
     /// Bytes that all peers together may be granted beyond their first shares. Default 64 MiB.
     pub most_granted: usize,
+    /// A frame has either bytes that the peer has asked for, or anything else. So the caller can
+    /// let [others overtake the former](Transfer::is_loose). Default false.
+    pub separates: bool,
     /// The caller [fetches](Transfer::fetch) messages that are offered with an address, before it
     /// [fills](Transfer::fill) a frame for their sender. Otherwise they are asked for. Default
     /// false.
@@ -65,7 +70,13 @@ pub struct TransferConfig {
 impl Default for TransferConfig {
     fn default() -> Self {
         let (most_notices, most_granted) = (65_536, 64 << 20);
-        Self { offer_above: LONGEST_UNASKED, most_notices, most_granted, fetches: false }
+        Self {
+            offer_above: LONGEST_UNASKED,
+            most_notices,
+            most_granted,
+            separates: false,
+            fetches: false,
+        }
     }
 }
 
@@ -187,6 +198,8 @@ pub struct Transfer<M> {
     pub(crate) notices: Notices,
     pub(crate) pool: Pool,
     pub(crate) counters: TransferCounters,
+    /// What was written since the last call of [`framed`](Self::framed), if anything.
+    pub(crate) written: Option<Written>,
     /// See [`take_asked`](Self::take_asked).
     pub(crate) asked: usize,
     /// See [`started`](Self::started).
@@ -228,6 +241,7 @@ impl<M: Bytes> Transfer<M> {
             held: false,
             parts: Parts::default(),
             counters: TransferCounters::default(),
+            written: None,
             asked: 0,
             started: 0,
             expecting: VecDeque::new(),

@@ -115,10 +115,20 @@ impl Flags {
     /// link for the receiver of this frame alone.
     pub const DIVIDED: Self = Self(128);
 
+    /// On a frame of operations: they may be carried out before those of frames that were sent
+    /// earlier and have not come. Those only bring bytes of messages that were asked for.
+    pub const EARLY: Self = Self(1 << 15);
+
     /// The lowest of the four bits that hold the [demand](Self::demand).
     const DEMAND_SHIFT: u32 = 8;
     /// The largest [demand](Self::demand).
     pub const MOST_DEMAND: u8 = 15;
+
+    /// The marks and the number that say something of credit for several senders.
+    const CREDIT: u16 = Self::WAIT.0
+        | Self::KEEP.0
+        | Self::ROOM.0
+        | (Self::MOST_DEMAND as u16) << Self::DEMAND_SHIFT;
 
     /// Whether the sender of this frame shares its credit among several: it says so by
     /// [`WAIT`](Self::WAIT) or [`ROOM`](Self::ROOM).
@@ -156,8 +166,32 @@ impl Flags {
     /// Those marks that say something of credit for several senders.
     #[must_use]
     pub const fn of_credit(self) -> Self {
-        let demand = (Self::MOST_DEMAND as u16) << Self::DEMAND_SHIFT;
-        Self(self.0 & (Self::WAIT.0 | Self::KEEP.0 | Self::ROOM.0 | demand))
+        Self(self.0 & Self::CREDIT)
+    }
+
+    /// The same marks, but these as in others.
+    #[must_use]
+    pub const fn with_credit_of(self, others: Self) -> Self {
+        Self(self.0 & !Self::CREDIT | others.of_credit().0)
+    }
+
+    /// The lowest of the three bits that hold [`back`](Self::back).
+    const BACK_SHIFT: u32 = 12;
+    /// The largest [`back`](Self::back).
+    pub const MOST_BACK: u8 = 7;
+
+    /// Of a frame with [`EARLY`](Self::EARLY): the frame so many numbers before it must be carried
+    /// out first; 0: none must.
+    #[must_use]
+    pub const fn back(self) -> u8 {
+        (self.0 >> Self::BACK_SHIFT) as u8 & Self::MOST_BACK
+    }
+
+    /// The same marks and [`EARLY`](Self::EARLY), where neither that nor [`back`](Self::back) was
+    /// set.
+    #[must_use]
+    pub const fn early(self, back: u8) -> Self {
+        Self(self.0 | Self::EARLY.0 | ((back & Self::MOST_BACK) as u16) << Self::BACK_SHIFT)
     }
 
     /// How many of a frame's bytes the checksum covers, its own place included.

@@ -159,7 +159,12 @@ impl Engine {
             self.give_back_unsent(frame);
             return false;
         };
-        self.send_filled(peer, len, true, Outbound::operations(frame, len as u16, None, peer));
+        self.send_filled(
+            peer,
+            len,
+            (true, false),
+            Outbound::operations(frame, len as u16, None, peer),
+        );
         if self.doorbell.queued() {
             self.send_accepted();
         }
@@ -172,12 +177,19 @@ impl Engine {
     }
 
     /// A frame that was filled takes its place in the window.
-    fn send_filled(&mut self, peer: PeerId, len: usize, short: bool, frame: Outbound) {
+    fn send_filled(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        (short, loose): (bool, bool),
+        frame: Outbound,
+    ) {
         let len = u16::try_from(len).expect("no longer than a frame");
         self.tx.queued(frame.frames());
-        let sent = match short {
-            true => self.proto.send_short_operations(peer, len, frame),
-            false => self.proto.send_operations(peer, len, frame),
+        let sent = match (short, loose) {
+            (_, true) => self.proto.send_loose_operations(peer, len, short, frame),
+            (true, _) => self.proto.send_short_operations(peer, len, frame),
+            _ => self.proto.send_operations(peer, len, frame),
         };
         if sent.is_err() {
             unreachable!("the session is up and its window has room");
@@ -263,7 +275,8 @@ impl Engine {
             true => frames(self.transfer.whole(peer)),
             false => 0,
         };
-        let short = goes_first && whole <= SHORT;
+        let answers = || self.transfer.left(peer) == Some(0);
+        let short = goes_first && (whole <= SHORT || answers());
         if shared {
             let left = self.transfer.left(peer).map_or(0, |left| frames(left).max(1));
             if !self.proto.may_fill(peer, left, whole) {
@@ -305,13 +318,14 @@ impl Engine {
             sum += len;
             self.tx.add_behind(&mut behind, FrameSegment::new(frame, len as u16));
         }
+        let loose = goes_first && self.transfer.is_loose();
         self.transfer.framed(peer);
         if shared {
             let left = self.transfer.left(peer).map_or(0, |left| frames(left).max(1));
             self.proto.set_above(peer, left);
         }
         let frame = Outbound::operations(frame, len as u16, behind, peer);
-        self.send_filled(peer, sum, short, frame);
+        self.send_filled(peer, sum, (short, loose), frame);
         Some(1)
     }
 

@@ -377,12 +377,16 @@ impl<T, R> Protocol<T, R> {
         }
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
         let kept_before = receive.kept();
-        let kind = if header.kind == Kind::Op { DataKind::Operations } else { DataKind::Messages };
+        let kind = match header.kind {
+            Kind::Op if header.flags.has(Flags::EARLY) => DataKind::Early(header.flags.back()),
+            Kind::Op => DataKind::Operations,
+            _ => DataKind::Messages,
+        };
         let taken = receive.take(header.seq, buffer, kind, reorder_window, |buffer, kind| {
             counters.frames_delivered += 1;
             let queue = match kind {
                 DataKind::Messages => &mut *deliveries,
-                DataKind::Operations => &mut *operations,
+                DataKind::Operations | DataKind::Early(_) => &mut *operations,
             };
             queue.push_back(Delivery { peer, epoch, buffer });
         });

@@ -163,6 +163,11 @@ impl<T, R> Protocol<T, R> {
         if sent.stopped {
             header.flags = header.flags.with(Flags::STOPPED);
         }
+        if let Some(back) = sent.early {
+            let said = session.send.as_ref().expect("established").said_before();
+            header.flags = header.flags.with_credit_of(said).early(back);
+            session.budget.told = said.demand();
+        }
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");

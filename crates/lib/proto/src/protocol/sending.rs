@@ -39,6 +39,18 @@ impl<T, R> Protocol<T, R> {
         self.admit(peer, FrameKind::short(Kind::Op), len, buffer)
     }
 
+    /// The same for operations that only bring bytes of what the peer has asked for. Those of short
+    /// messages may be carried out before them.
+    pub fn send_loose_operations(
+        &mut self,
+        peer: PeerId,
+        len: u16,
+        short: bool,
+        buffer: T,
+    ) -> Result<(), Unsent<T>> {
+        self.admit(peer, FrameKind::loose(short), len, buffer)
+    }
+
     /// The same for a frame that goes by the socket for bulk data while that works. It is no longer
     /// than [`bulk`](Self::bulk) says.
     pub fn send_bulk(&mut self, peer: PeerId, len: u16, buffer: T) -> Result<(), Unsent<T>> {

@@ -106,6 +106,6 @@ impl<R> ReceiveWindow<R> {
 
     /// Whether a frame is missing that is probably lost.
     pub(crate) fn is_missing(&self) -> bool {
-        self.gap && !self.patient
+        self.gap && !self.patient && (self.kept_count == 0 || self.kept_count > self.early_count)
     }
 }

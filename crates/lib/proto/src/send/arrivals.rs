@@ -69,7 +69,7 @@ impl<T> SendWindow<T> {
     /// A frame that was sent has arrived.
     #[inline(never)]
     pub(super) fn arrive(&mut self, now: Instant, arrival: &SentFrame) {
-        let &SentFrame { state, path, datagrams, transmission, repeated, sent_at } = arrival;
+        let &SentFrame { state, path, datagrams, transmission, repeated, early, sent_at } = arrival;
         let datagrams = u32::from(datagrams);
         if state == SlotState::Held {
             return;
@@ -79,7 +79,8 @@ impl<T> SendWindow<T> {
             self.bulk_size.arrived();
         }
         let path = self.path(path);
-        if repeated && now.nanos_since(sent_at) < path.rtt.half() {
+        // One that overtakes others says nothing of them.
+        if early || repeated && now.nanos_since(sent_at) < path.rtt.half() {
             path.arrive_late(if state == SlotState::InFlight { datagrams } else { 0 });
         } else {
             match state {

@@ -1,11 +1,13 @@
 //! Which frames go first: before others in switches (`PROTOCOL.md` §14).
 //!
-//! A frame that goes first overtakes those that do not. The frames of a session must not overtake
-//! each other, since that would bring nothing: they are delivered in order. And what is overtaken
-//! by four frames would count as lost.
+//! A frame that goes first overtakes those that do not. The frames of a session are delivered in
+//! order, so overtaking each other would bring nothing, and what is overtaken by four frames would
+//! count as lost. There is one exception: bytes that the peer has asked for have no order, so the
+//! operations of a short message may be carried out before them. Such a frame is *early*.
 
 use super::SendWindow;
-use gigae_wire::{Flags, SeqNo};
+use super::slots::SlotState;
+use gigae_wire::{Flags, Kind, SeqNo};
 
 /// Most frames in a window of which one goes first. Two short messages have as many. With more, the
 /// program sends a long transfer, in whatever pieces.
@@ -16,41 +18,90 @@ const MOST_FIRST: u32 = 2 * super::SHORT;
 pub(super) struct Classes {
     /// Longest payload in bytes of a frame that goes first.
     longest: u16,
-    /// Behind the last one of them.
+    /// The first frame of the session.
+    start: SeqNo,
+    /// Behind the last frame that did not go first.
     ordinary: SeqNo,
-    /// What the header of the last one said of credit.
+    /// What the header of that one said of credit.
     said: Flags,
     /// The peer has asked or repeated a frame: the next Ack does not go first.
     is_asked: bool,
+    /// The peer keeps frames out of order, so that some may overtake others.
+    overtakes: bool,
 }
 
 impl Classes {
-    /// The first frame of a session does not go first. It would overtake the Confirm.
-    pub(super) fn new(longest: u16, first: SeqNo) -> Self {
-        Self { longest, ordinary: first + 1, said: Flags::NONE, is_asked: false }
+    pub(super) fn new(longest: u16, start: SeqNo) -> Self {
+        let (said, is_asked, overtakes) = (Flags::NONE, false, false);
+        Self { longest, start, ordinary: start, said, is_asked, overtakes }
     }
 
     /// The same for another session.
-    pub(super) fn anew(self, first: SeqNo) -> Self {
-        Self::new(self.longest, first)
+    pub(super) fn anew(self, start: SeqNo) -> Self {
+        Self::new(self.longest, start)
     }
 }
 
 impl<T> SendWindow<T> {
     /// Whether a data frame that is transmitted now goes first. Notes it if not. A repeated frame
-    /// does not: perhaps the network loses all frames that do.
+    /// does not: perhaps the network loses all frames that do. None does before the peer has
+    /// acknowledged the first one: it would overtake the Confirm.
     #[cold]
     #[inline(never)]
     pub(super) fn goes_first(&mut self, seq: SeqNo, repeated: bool) -> bool {
+        let Some(classes) = self.classes else { return false };
         let slot = self.slot(seq);
-        let (is_short, len) = (slot.short && !repeated, slot.len);
-        let may = is_short && self.len() <= MOST_FIRST;
+        slot.early = None;
+        let (is_free, len) = (slot.kind == Kind::Op && !slot.loose, slot.len);
+        let may = slot.short && !repeated && self.base != classes.start;
+        let mut first = may && len <= classes.longest;
+        if first && self.base.is_before(classes.ordinary) {
+            let may = is_free && classes.overtakes;
+            let early = if may { self.back(seq) } else { None };
+            self.slot(seq).early = early;
+            first = early.is_some();
+        } else {
+            first &= self.len() <= MOST_FIRST;
+        }
         let Some(classes) = &mut self.classes else { return false };
-        let first = may && len <= classes.longest && !self.base.is_before(classes.ordinary);
         if !first && classes.ordinary.is_before(seq + 1) {
             classes.ordinary = seq + 1;
         }
         first
+    }
+
+    /// How many numbers before a frame the last one is that overtakes others and may not have
+    /// arrived; 0 if there is none. `None` if the frame must not overtake all that is before it. A
+    /// frame that the receiver only keeps is not carried out.
+    fn back(&mut self, seq: SeqNo) -> Option<u8> {
+        let (mut before, mut last) = (self.base, seq);
+        while before != seq {
+            let slot = self.slot(before);
+            if slot.early.is_some() && slot.state != SlotState::Lost {
+                last = before;
+            } else if !slot.loose {
+                return None;
+            }
+            before += 1;
+        }
+        let back = u8::try_from(seq.ahead_of(last)).ok()?;
+        let by_one_path = self.further.is_empty() || self.has_bulk;
+        (back <= Flags::MOST_BACK && by_one_path).then_some(back)
+    }
+
+    /// Frames may overtake others: the peer keeps frames out of order.
+    pub(crate) fn set_overtakes(&mut self, overtakes: bool) {
+        if let Some(classes) = &mut self.classes {
+            classes.overtakes = overtakes;
+        }
+    }
+
+    /// What the last frame that did not go first said of credit. One that overtakes it says the
+    /// same: else the older one would come later and take it back.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn said_before(&self) -> Flags {
+        self.classes.map_or(Flags::NONE, |classes| classes.said)
     }
 
     /// A data frame does not go first, and its header says this of credit.

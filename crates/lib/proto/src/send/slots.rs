@@ -39,6 +39,10 @@ pub(crate) struct WindowSlot<T> {
     pub(super) too_long: bool,
     /// It belongs to a short message.
     pub(super) short: bool,
+    /// Others may overtake it.
+    pub(super) loose: bool,
+    /// It overtakes those, and how many numbers before it the last one did.
+    pub(super) early: Option<u8>,
     /// Datagrams that it takes: one, unless it is a bulk frame.
     pub(super) datagrams: u8,
     pub(super) len: u16,
@@ -56,6 +60,7 @@ pub(super) struct SentFrame {
     pub(super) datagrams: u8,
     pub(super) transmission: u32,
     pub(super) repeated: bool,
+    pub(super) early: bool,
     pub(super) sent_at: Instant,
 }
 
@@ -69,6 +74,8 @@ impl<T> WindowSlot<T> {
             bulk: false,
             too_long: false,
             short: false,
+            loose: false,
+            early: None,
             datagrams: 1,
             len: 0,
             path: PathId::FIRST,
@@ -80,7 +87,8 @@ impl<T> WindowSlot<T> {
     #[inline]
     pub(super) fn sent_frame(&self) -> SentFrame {
         let &Self { state, path, datagrams, transmission, repeated, sent_at, .. } = self;
-        SentFrame { state, path, datagrams, transmission, repeated, sent_at }
+        let early = self.early.is_some();
+        SentFrame { state, path, datagrams, transmission, repeated, early, sent_at }
     }
 }
 
