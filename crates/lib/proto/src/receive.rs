@@ -29,9 +29,6 @@ const FEWEST_KEPT: usize = 16;
 pub(crate) enum DataKind {
     Messages,
     Operations,
-    /// Operations that may be carried out before others, but not before the frame so many numbers
-    /// before; 0: there is none.
-    Early(u8),
 }
 
 /// A frame kept out of order.
@@ -77,6 +74,9 @@ pub(crate) struct ReceiveWindow<R> {
     bulk_change: i32,
     /// The frame that is being taken lies in that memory.
     pub(crate) is_bulk: bool,
+    /// The operations of that frame may be carried out before those of others, but not before those
+    /// of the frame so many numbers before; 0: there is none.
+    pub(crate) overtakes: Option<u8>,
     /// Memory for them was allocated since the last call of [`has_new_table`](Self::has_new_table).
     new_table: bool,
     /// One past the highest number received.
@@ -134,6 +134,7 @@ impl<R> ReceiveWindow<R> {
             kept_bulk: 0,
             bulk_change: 0,
             is_bulk: false,
+            overtakes: None,
             new_table: false,
             highest: first,
             latest: first,
@@ -167,7 +168,7 @@ impl<R> ReceiveWindow<R> {
         buffer: &mut Option<R>,
         kind: DataKind,
         reorder_window: u16,
-        mut deliver: impl FnMut(R, DataKind),
+        deliver: impl FnMut(R, DataKind),
     ) -> Result<(), Discard> {
         let ahead = seq.ahead_of(self.next);
         if ahead < 0 {
@@ -181,19 +182,9 @@ impl<R> ReceiveWindow<R> {
         self.latest = seq;
         if ahead > 0 {
             let ahead = ahead.cast_unsigned();
-            self.out_of_order(seq, ahead, buffer, kind, reorder_window)?;
-            if let DataKind::Early(back) = kind {
-                self.deliver_early(seq, back, deliver);
-            } else if !seq.is_before(self.highest) {
-                self.highest = seq + 1;
-            }
-            return Ok(());
+            return self.out_of_order(seq, ahead, buffer, kind, reorder_window);
         }
-        self.in_order(
-            buffer.take().expect("a data frame comes with its buffer"),
-            kind,
-            &mut deliver,
-        );
+        self.in_order(buffer.take().expect("a data frame comes with its buffer"), kind, deliver);
         Ok(())
     }
 
@@ -228,7 +219,9 @@ impl<R> ReceiveWindow<R> {
         }
         self.in_order_done();
         self.gap = self.kept_count > 0;
-        self.urgent |= self.is_missing();
+        if self.gap {
+            self.urgent |= self.is_missing();
+        }
     }
 
     /// All that is in order now was taken.
@@ -275,6 +268,10 @@ impl<R> ReceiveWindow<R> {
         self.kept[at] = Some(KeptFrame { buffer: buffer.take(), kind, is_bulk });
         self.kept_count += 1;
         self.bulk_change += i32::from(is_bulk);
+        let highest = if self.overtakes.is_some() { &mut self.early } else { &mut self.highest };
+        if !seq.is_before(*highest) {
+            *highest = seq + 1;
+        }
         Ok(())
     }
 

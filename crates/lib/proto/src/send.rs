@@ -28,6 +28,7 @@ use first::Classes;
 use gigae_wire::{Flags, Kind, PathId, SeqNo};
 use slots::{SlotState, WindowSlot, WindowSlots, keep};
 
+pub(crate) use first::Class;
 pub(crate) use slots::Spare;
 
 /// With shared credit, messages of at most so many frames are short. The last so many frames of a
@@ -78,10 +79,7 @@ pub(crate) struct Transmission {
     pub(crate) path: PathId,
     /// It is longer than a frame of the path, so it goes in parts.
     pub(crate) in_parts: bool,
-    /// It goes first.
-    pub(crate) first: bool,
-    /// Its operations may be carried out before those of others.
-    pub(crate) early: Option<u8>,
+    pub(crate) class: Class,
     /// There is no credit for a new frame behind it, and more credit would not only make a queue on
     /// the way longer.
     pub(crate) stopped: bool,
@@ -241,7 +239,7 @@ impl<T> SendWindow<T> {
 
     /// Admits a frame, or hands it back when there is no free slot. The window may
     /// [grow](Self::grow) then, unless it is full.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, token: T, kind: FrameKind, len: u16) -> Result<(), T> {
         if self.len() as usize >= self.slots.len() {
             return Err(token);
@@ -254,9 +252,7 @@ impl<T> SendWindow<T> {
         slot.kind = kind.kind;
         slot.bulk = kind.bulk > 0;
         slot.too_long = false;
-        slot.short = kind.short;
-        slot.loose = kind.loose;
-        slot.early = None;
+        slot.order = kind.order;
         slot.datagrams = kind.bulk.max(1);
         slot.len = len;
         self.next += 1;
@@ -278,7 +274,7 @@ impl<T> SendWindow<T> {
         let last = SeqNo(self.next.0.wrapping_sub(1));
         let slot = self.slot(last);
         let is_op = kind == Kind::Op;
-        if (slot.kind == Kind::Op) != is_op || is_op && (slot.bulk || slot.loose) {
+        if (slot.kind == Kind::Op) != is_op || is_op && (slot.bulk || slot.order.loose) {
             return false;
         }
         let Some(len) = slot.token.as_mut().and_then(extend) else { return false };
@@ -385,7 +381,10 @@ impl<T> SendWindow<T> {
         };
         let path =
             if self.further.is_empty() { PathId::FIRST } else { self.choose_for(seq, repeated) };
-        let first = self.classes.is_some() && self.goes_first(seq, repeated);
+        let class = match self.classes {
+            None => Class::Only,
+            Some(_) => self.class(seq, repeated),
+        };
         let datagrams = self.slot(seq).datagrams.into();
         let transmission = self.path(path).transmit(seq, repeated, datagrams);
         let slot = self.slot(seq);
@@ -394,10 +393,9 @@ impl<T> SendWindow<T> {
         slot.path = path;
         slot.transmission = transmission;
         slot.sent_at = now;
-        let early = slot.early;
         let (kind, in_parts) = (slot.kind, path.is_first() && (slot.bulk || slot.too_long));
         let stopped = self.sent == self.limit && self.path(path).rtt.is_short();
-        Transmission { seq, repeated, kind, path, in_parts, first, early, stopped }
+        Transmission { seq, repeated, kind, path, in_parts, class, stopped }
     }
 
     /// The buffer of a message within the window.

@@ -5,7 +5,7 @@ use crate::memory::{Bytes, Rights};
 use crate::operation::{Operation, Send, SendState};
 use crate::peer::{ActivePeer, OperationReply, PeerEntry, PendingRead, ReadSource, cost};
 use crate::pool::{MOST_ASKED, MOST_OFFERED};
-use crate::transfer::{Transfer, Written};
+use crate::transfer::Transfer;
 use gigae_proto::PeerId;
 use gigae_wire::Epoch;
 use gigae_wire::op::{Label, MAX_OP_HEADER, MOST_FETCHED, Op, Status};
@@ -256,14 +256,12 @@ impl<M: Bytes> Transfer<M> {
             if at == 0 && self.carries_limit(peer, room.len()) {
                 self.peer(peer).allow_more();
             }
-            let only = self.written.filter(|_| self.config.separates);
-            let step = match only {
-                Some(Written::Replies) => FillResult::Nothing,
-                _ => self.fill_answer(peer, room.bytes),
-            };
-            let step = match step {
-                FillResult::Nothing => self.fill_turn(peer, room, only),
-                step => self.wrote(Written::Others, step),
+            let step = match self.config.separates {
+                false => match self.fill_answer(peer, room.bytes) {
+                    FillResult::Nothing => self.fill_turn(peer, room),
+                    step => step,
+                },
+                true => self.fill_separately(peer, room),
             };
             match step {
                 FillResult::Wrote(len) => at += len,
@@ -278,13 +276,7 @@ impl<M: Bytes> Transfer<M> {
                     self.wake(peer);
                     break;
                 }
-                FillResult::Nothing => {
-                    if only.is_some() {
-                        // There may be something else for the next frame.
-                        self.wake(peer);
-                    }
-                    break;
-                }
+                FillResult::Nothing => break,
             }
         }
         if at == 0 {
@@ -390,7 +382,8 @@ impl<M: Bytes> Transfer<M> {
         len <= self.config.offer_above && state.allows(len) && !fits_without
     }
 
-    fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> FillResult {
+    #[inline(always)]
+    pub(crate) fn fill_answer(&mut self, peer: PeerId, room: &mut [u8]) -> FillResult {
         let state = self.peer(peer);
         let limit = state.limit_due.then(|| OperationReply::Plain(state.limit()));
         let Some(answer) = limit.as_ref().or(state.answers.front()) else {
@@ -424,13 +417,20 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// Answers and operations started here take turns, part by part.
-    fn fill_turn(
-        &mut self,
-        peer: PeerId,
-        mut room: FrameSpace,
-        only: Option<Written>,
-    ) -> FillResult {
+    fn fill_turn(&mut self, peer: PeerId, mut room: FrameSpace) -> FillResult {
         let room = &mut room;
+        let serve = self.serves_next(peer, room);
+        let first = if serve { self.serve(peer, room) } else { self.start(peer, room) };
+        match first {
+            FillResult::Nothing if serve => self.start(peer, room),
+            FillResult::Nothing => self.serve(peer, room),
+            step => step,
+        }
+    }
+
+    /// Whether an answer comes next, if there is one.
+    #[inline(always)]
+    pub(crate) fn serves_next(&mut self, peer: PeerId, room: &mut FrameSpace) -> bool {
         let shortest_first = self.shortest_first;
         let state = self.peer(peer);
         room.last = state.serving.len() + state.starting.len() <= 1;
@@ -443,26 +443,11 @@ impl<M: Bytes> Transfer<M> {
             let served = served_left(state).map_or(usize::MAX, |(_, left)| left);
             serve = served < self.started_left(state);
         }
-        match only {
-            Some(Written::Replies) => return self.serve(peer, room),
-            Some(Written::Others) => return self.start(peer, room),
-            None => {}
-        }
-        let first = if serve { self.serve(peer, room) } else { self.start(peer, room) };
-        match first {
-            FillResult::Nothing if serve => self.start(peer, room),
-            FillResult::Nothing => self.serve(peer, room),
-            step => step,
-        }
+        serve
     }
 
     /// The next part of the peer's oldest request.
-    fn serve(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
-        let step = self.serve_next(peer, room);
-        self.wrote(Written::Replies, step)
-    }
-
-    fn serve_next(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
+    pub(crate) fn serve(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
         let shortest_first = self.shortest_first;
         let state = self.peer(peer);
         let shortest_first = shortest_first && !state.filled.is_multiple_of(TURNS.into());
@@ -522,12 +507,7 @@ impl<M: Bytes> Transfer<M> {
     }
 
     /// The next part of the oldest operation that was started here and not sent completely.
-    fn start(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
-        let step = self.start_next(peer, room);
-        self.wrote(Written::Others, step)
-    }
-
-    fn start_next(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
+    pub(crate) fn start(&mut self, peer: PeerId, room: &mut FrameSpace) -> FillResult {
         let Some(&id) = self.peer(peer).starting.front() else { return FillResult::Nothing };
         let operation = self.operations.get(id).filter(|found| found.peer() == Some(peer));
         match operation {

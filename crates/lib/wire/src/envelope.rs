@@ -29,9 +29,6 @@ const TTL: u8 = 64;
 /// Longest outer header in bytes: Ethernet, IPv6, UDP.
 pub const MAX_ENVELOPE: usize = ETHERNET_LEN + IPV6_LEN + UDP_LEN;
 
-/// Bytes of the longest headers that are looked at: Ethernet, IPv4 with all options, UDP.
-const LONGEST_HEADERS: usize = ETHERNET_LEN + 15 * 4 + UDP_LEN;
-
 /// Bytes of a priority tag.
 pub const TAG_LEN: usize = 4;
 
@@ -72,60 +69,55 @@ impl Envelope {
     /// length. Returns where in the whole frame the GigaE frame lies.
     #[inline]
     pub fn locate(self, first: &[u8], len: usize) -> Result<(NodeAddr, Range<usize>), Discard> {
-        let (outer, packet) = first.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
+        let (outer, _) = first.split_first_chunk::<ETHERNET_LEN>().ok_or(Discard::Short)?;
         let &[_, _, _, _, _, _, ref mac @ .., high, low] = outer;
-        let ethertype = u16::from_be_bytes([high, low]);
+        let (mut ethertype, mut start) = (u16::from_be_bytes([high, low]), ETHERNET_LEN);
+        if !self.has(ethertype) {
+            ethertype =
+                behind_tag(first).filter(|&found| self.has(found)).ok_or(Discard::NotOurs)?;
+            start += TAG_LEN;
+        }
         match self {
-            Self::Ethernet { ethertype: ours } if ours == ethertype => {
+            Self::Ethernet { .. } => {
                 if MacAddr(*mac).is_group() {
                     return Err(Discard::Malformed);
                 }
-                Ok((NodeAddr::Ethernet(MacAddr(*mac)), ETHERNET_LEN..len))
+                Ok((NodeAddr::Ethernet(MacAddr(*mac)), start..len))
             }
             Self::Udp { port } => {
+                let packet = first.get(start..).ok_or(Discard::Short)?;
                 let (ip, udp) = match ethertype {
                     ETHERTYPE_IPV4 => open_ipv4(packet)?,
-                    ETHERTYPE_IPV6 => open_ipv6(packet)?,
-                    _ => return self.locate_tagged(first, len),
+                    _ => open_ipv6(packet)?,
                 };
                 let inner = open_udp(packet, udp, port)?;
-                let place = ETHERNET_LEN + inner.start..ETHERNET_LEN + inner.end;
+                let place = start + inner.start..start + inner.end;
                 if place.end > len {
                     return Err(Discard::Short);
                 }
                 Ok((NodeAddr::Ip { ip, next_hop: MacAddr(*mac) }, place))
             }
-            Self::Ethernet { .. } => self.locate_tagged(first, len),
         }
     }
 
-    /// The same for a frame with a priority tag; any other is not ours.
-    #[cold]
-    #[inline(never)]
-    fn locate_tagged(self, first: &[u8], len: usize) -> Result<(NodeAddr, Range<usize>), Discard> {
-        let (_, behind) = first.split_at_checked(ADDRESSES).ok_or(Discard::Short)?;
-        let (tag, rest) = behind.split_first_chunk().ok_or(Discard::NotOurs)?;
-        let is_second = rest.starts_with(&ETHERTYPE_TAG.to_be_bytes());
-        if !is_priority_tag(*tag) || is_second {
-            return Err(Discard::NotOurs);
+    /// Whether its frames have this EtherType.
+    #[inline]
+    fn has(self, ethertype: u16) -> bool {
+        match self {
+            Self::Ethernet { ethertype: ours } => ours == ethertype,
+            Self::Udp { .. } => ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6,
         }
-        // All headers fit, and nothing behind them is looked at.
-        let mut untagged = [0; LONGEST_HEADERS];
-        let count = rest.len().min(LONGEST_HEADERS - ADDRESSES);
-        untagged[..ADDRESSES].copy_from_slice(&first[..ADDRESSES]);
-        untagged[ADDRESSES..][..count].copy_from_slice(&rest[..count]);
-        let len = len.checked_sub(TAG_LEN).ok_or(Discard::Short)?;
-        let (from, place) = self.locate(&untagged[..ADDRESSES + count], len)?;
-        Ok((from, place.start + TAG_LEN..place.end + TAG_LEN))
     }
 
     /// The IP address that a frame was sent to, if it has one: an address of the receiving node,
     /// from which answers must come. For frames that [`open`](Self::open) accepted.
     pub fn destination(self, frame: &[u8]) -> Option<IpAddr> {
-        let tag = frame.get(ADDRESSES..)?.first_chunk().filter(|&&tag| is_priority_tag(tag));
-        let at = if tag.is_some() { ADDRESSES + TAG_LEN } else { ADDRESSES };
-        let (ethertype, packet) = frame.get(at..)?.split_first_chunk()?;
-        match (self, u16::from_be_bytes(*ethertype)) {
+        let (outer, packet) = frame.split_first_chunk::<ETHERNET_LEN>()?;
+        let (ethertype, packet) = match behind_tag(frame) {
+            None => (u16::from_be_bytes([outer[12], outer[13]]), packet),
+            Some(behind) => (behind, packet.get(TAG_LEN..)?),
+        };
+        match (self, ethertype) {
             (Self::Udp { .. }, ETHERTYPE_IPV4) => {
                 let to: [u8; 4] = *packet.get(16..20)?.first_chunk()?;
                 Some(Ipv4Addr::from(to).into())
@@ -157,9 +149,15 @@ impl Envelope {
     }
 }
 
-/// Whether these bytes behind the addresses are a tag that names a priority and no VLAN.
-fn is_priority_tag([a, b, c, d]: [u8; TAG_LEN]) -> bool {
-    u16::from_be_bytes([a, b]) == ETHERTYPE_TAG && u16::from_be_bytes([c, d]) & VLAN == 0
+/// The EtherType behind a frame's priority tag: one that names a priority and no VLAN. `None` if it
+/// has no such tag.
+#[cold]
+#[inline(never)]
+fn behind_tag(frame: &[u8]) -> Option<u16> {
+    let &[a, b, c, d, high, low] = frame.get(ADDRESSES..)?.first_chunk()?;
+    let is_tag = u16::from_be_bytes([a, b]) == ETHERTYPE_TAG;
+    let has_vlan = u16::from_be_bytes([c, d]) & VLAN != 0;
+    (is_tag && !has_vlan).then_some(u16::from_be_bytes([high, low]))
 }
 
 /// The sender of an IPv4 packet, and where in it the UDP datagram lies.

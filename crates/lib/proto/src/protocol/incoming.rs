@@ -377,16 +377,14 @@ impl<T, R> Protocol<T, R> {
         }
         let Self { outputs: Outputs { deliveries, operations, .. }, counters, .. } = self;
         let kept_before = receive.kept();
-        let kind = match header.kind {
-            Kind::Op if header.flags.has(Flags::EARLY) => DataKind::Early(header.flags.back()),
-            Kind::Op => DataKind::Operations,
-            _ => DataKind::Messages,
-        };
+        let kind = if header.kind == Kind::Op { DataKind::Operations } else { DataKind::Messages };
+        let overtakes = kind == DataKind::Operations && header.flags.has(Flags::EARLY);
+        receive.overtakes = overtakes.then_some(header.flags.back());
         let taken = receive.take(header.seq, buffer, kind, reorder_window, |buffer, kind| {
             counters.frames_delivered += 1;
             let queue = match kind {
                 DataKind::Messages => &mut *deliveries,
-                DataKind::Operations | DataKind::Early(_) => &mut *operations,
+                DataKind::Operations => &mut *operations,
             };
             queue.push_back(Delivery { peer, epoch, buffer });
         });
@@ -478,7 +476,15 @@ impl<T, R> Protocol<T, R> {
         if taken == Err(Discard::Duplicate) {
             session.on_duplicate();
         }
+        let epoch = session.local;
         let Some(receive) = &mut session.receive else { return };
+        if receive.kept() > kept_before
+            && taken.is_ok()
+            && let Some(buffer) = receive.take_early()
+        {
+            self.counters.frames_delivered += 1;
+            self.outputs.operations.push_back(Delivery { peer, epoch, buffer });
+        }
         self.memory.kept = self.memory.kept + receive.kept() - kept_before;
         let change = receive.bulk_change();
         self.memory.kept_bulk = self.memory.kept_bulk.wrapping_add_signed(change);

@@ -2,6 +2,7 @@
 
 use super::{Protocol, ReplyKind, StatelessReply};
 use crate::receive::initial_credit;
+use crate::send::Class;
 use crate::session::{Challenge, NextFrame};
 use crate::{Body, DataFrame, Destination, PeerId, Transmit};
 use gigae_wire::{AckReport, Flags, Handshake, Header, Hello, Kind, PathId};
@@ -163,19 +164,15 @@ impl<T, R> Protocol<T, R> {
         if sent.stopped {
             header.flags = header.flags.with(Flags::STOPPED);
         }
-        if let Some(back) = sent.early {
-            let said = session.send.as_ref().expect("established").said_before();
-            header.flags = header.flags.with_credit_of(said).early(back);
-            session.budget.told = said.demand();
+        if sent.class != Class::Only {
+            session.say(sent.class, &mut header);
         }
         session.transmitted();
         self.counters.retransmissions += u64::from(sent.repeated);
         let send = session.send.as_mut().expect("established");
-        if self.config.longest_first.is_some() && !sent.first {
-            send.said(header.flags);
-        }
         let (path, in_parts, buffer) = (sent.path, sent.in_parts, send.message(sent.seq));
-        DataFrame { to: peer, path, in_parts, first: sent.first, header, buffer }
+        let first = matches!(sent.class, Class::First | Class::Early(_));
+        DataFrame { to: peer, path, in_parts, first, header, buffer }
     }
 
     fn build_ack(&mut self, peer: PeerId, frame: NextFrame, to: Destination) -> Transmit<'_, T> {
@@ -209,9 +206,10 @@ impl<T, R> Protocol<T, R> {
             (len, pad) = (bytes.len(), pad.max(NO_REPORT));
         }
         let session = &mut self.sessions[peer.0 as usize];
-        let is_plain = !session.is_confirming() && flags == Flags::NONE && pad == 0;
-        let send = session.send.as_mut().expect("established");
-        let first = send.acknowledges_first(header.flags) && is_plain;
+        let first = self.config.longest_first.is_some()
+            && flags == Flags::NONE
+            && pad == 0
+            && session.acknowledges_first(header.flags);
         let report = &self.report[..len];
         Transmit { to, path, first, header, body: Body::Control(report, pad) }
     }

@@ -1,33 +1,24 @@
 //! Frames beyond a gap: those that are carried out before the gap is filled (`PROTOCOL.md` 14.4),
 //! and the report of all of them.
 
-use super::{DataKind, KeptFrame, ReceiveWindow};
+use super::ReceiveWindow;
 use gigae_wire::{AckReport, SeqNo};
 
 impl<R> ReceiveWindow<R> {
-    /// Delivers a frame that has just been kept, unless the frame that is `back` numbers before it
-    /// was not carried out. Those between are on their way, so they do not count as missing, and
-    /// their credit not as used.
+    /// Hands out the frame that has just been kept, if it may be carried out at once. Those before
+    /// it are on their way, so they do not count as missing, and their credit not as used.
     #[cold]
-    pub(super) fn deliver_early(
-        &mut self,
-        seq: SeqNo,
-        back: u8,
-        mut deliver: impl FnMut(R, DataKind),
-    ) {
-        if self.early.is_before(seq + 1) {
-            self.early = seq + 1;
-        }
+    pub(crate) fn take_early(&mut self) -> Option<R> {
+        let (seq, back) = (self.latest, self.overtakes?);
         if back > 0 && !self.was_carried_out(SeqNo(seq.0.wrapping_sub(back.into()))) {
-            return;
+            return None;
         }
-        let at = seq.0 as usize & (self.kept.len() - 1);
-        let Some(KeptFrame { buffer, kind, .. }) = &mut self.kept[at] else { return };
-        let Some(buffer) = buffer.take() else { return };
-        deliver(buffer, *kind);
+        let at = seq.0 as usize & self.kept.len().checked_sub(1)?;
+        let buffer = self.kept[at].as_mut()?.buffer.take()?;
         self.held += 1;
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.early_count += 1;
+        Some(buffer)
     }
 
     /// Whether a frame before one that is kept was delivered.

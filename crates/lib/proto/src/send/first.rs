@@ -13,6 +13,20 @@ use gigae_wire::{Flags, Kind, SeqNo};
 /// program sends a long transfer, in whatever pieces.
 const MOST_FIRST: u32 = 2 * super::SHORT;
 
+/// How a data frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// There are no classes.
+    Only,
+    /// It does not go first.
+    Ordinary,
+    /// It goes first, and overtakes none of its session.
+    First,
+    /// It goes first, and its operations may be carried out before those of others, but not before
+    /// the frame so many numbers before; 0: there is none.
+    Early(u8),
+}
+
 /// What a window knows of the frames that did not go first.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Classes {
@@ -43,31 +57,36 @@ impl Classes {
 }
 
 impl<T> SendWindow<T> {
-    /// Whether a data frame that is transmitted now goes first. Notes it if not. A repeated frame
-    /// does not: perhaps the network loses all frames that do. None does before the peer has
-    /// acknowledged the first one: it would overtake the Confirm.
+    /// The class of a data frame that is transmitted now. A repeated one does not go first: perhaps
+    /// the network loses all frames that do. None does before the peer has acknowledged the first
+    /// frame: it would overtake the Confirm.
     #[cold]
     #[inline(never)]
-    pub(super) fn goes_first(&mut self, seq: SeqNo, repeated: bool) -> bool {
-        let Some(classes) = self.classes else { return false };
+    pub(super) fn class(&mut self, seq: SeqNo, repeated: bool) -> Class {
+        let Some(classes) = self.classes else { return Class::Only };
         let slot = self.slot(seq);
         slot.early = None;
-        let (is_free, len) = (slot.kind == Kind::Op && !slot.loose, slot.len);
-        let may = slot.short && !repeated && self.base != classes.start;
-        let mut first = may && len <= classes.longest;
-        if first && self.base.is_before(classes.ordinary) {
-            let may = is_free && classes.overtakes;
-            let early = if may { self.back(seq) } else { None };
-            self.slot(seq).early = early;
-            first = early.is_some();
-        } else {
-            first &= self.len() <= MOST_FIRST;
+        let (is_free, len) = (slot.kind == Kind::Op && !slot.order.loose, slot.len);
+        let may = slot.order.short && !repeated && self.base != classes.start;
+        if may && len <= classes.longest {
+            if !self.base.is_before(classes.ordinary) {
+                if self.len() <= MOST_FIRST {
+                    return Class::First;
+                }
+            } else if is_free
+                && classes.overtakes
+                && let Some(back) = self.back(seq)
+            {
+                self.slot(seq).early = Some(back);
+                return Class::Early(back);
+            }
         }
-        let Some(classes) = &mut self.classes else { return false };
-        if !first && classes.ordinary.is_before(seq + 1) {
+        if let Some(classes) = &mut self.classes
+            && classes.ordinary.is_before(seq + 1)
+        {
             classes.ordinary = seq + 1;
         }
-        first
+        Class::Ordinary
     }
 
     /// How many numbers before a frame the last one is that overtakes others and may not have
@@ -79,7 +98,7 @@ impl<T> SendWindow<T> {
             let slot = self.slot(before);
             if slot.early.is_some() && slot.state != SlotState::Lost {
                 last = before;
-            } else if !slot.loose {
+            } else if !slot.order.loose {
                 return None;
             }
             before += 1;
@@ -96,21 +115,17 @@ impl<T> SendWindow<T> {
         }
     }
 
-    /// What the last frame that did not go first said of credit. One that overtakes it says the
-    /// same: else the older one would come later and take it back.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn said_before(&self) -> Flags {
-        self.classes.map_or(Flags::NONE, |classes| classes.said)
-    }
-
-    /// A data frame does not go first, and its header says this of credit.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn said(&mut self, flags: Flags) {
-        if let Some(classes) = &mut self.classes {
-            classes.said = flags.of_credit();
+    /// What the header of a data frame says of credit: `flags`, or what the last ordinary one said
+    /// if it overtakes that. Else the older one would come later and take it back.
+    pub(crate) fn say(&mut self, class: Class, flags: Flags) -> Flags {
+        match (&mut self.classes, class) {
+            (Some(classes), Class::Ordinary) => classes.said = flags.of_credit(),
+            (Some(classes), Class::Early(back)) => {
+                return flags.with_credit_of(classes.said).early(back);
+            }
+            _ => {}
         }
+        flags
     }
 
     /// The peer has asked for an Ack, or repeated a frame since the last Ack may be lost. As with

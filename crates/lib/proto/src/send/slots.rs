@@ -1,5 +1,6 @@
 //! The frames of a send window, each in a slot.
 
+use crate::frame_kind::FrameOrder;
 use crate::time::Instant;
 use gigae_wire::{Kind, PathId};
 
@@ -37,10 +38,7 @@ pub(crate) struct WindowSlot<T> {
     pub(super) bulk: bool,
     /// It was admitted for the link, which does not carry such long ones any more.
     pub(super) too_long: bool,
-    /// It belongs to a short message.
-    pub(super) short: bool,
-    /// Others may overtake it.
-    pub(super) loose: bool,
+    pub(super) order: FrameOrder,
     /// It overtakes those, and how many numbers before it the last one did.
     pub(super) early: Option<u8>,
     /// Datagrams that it takes: one, unless it is a bulk frame.
@@ -73,8 +71,7 @@ impl<T> WindowSlot<T> {
             kind: Kind::Data,
             bulk: false,
             too_long: false,
-            short: false,
-            loose: false,
+            order: FrameOrder { short: false, loose: false },
             early: None,
             datagrams: 1,
             len: 0,

@@ -3,6 +3,7 @@
 use super::{NextFrame, Session, SessionState};
 use crate::ProtocolConfig;
 use crate::receive::initial_credit;
+use crate::send::Class;
 use crate::time::Instant;
 use gigae_wire::{AckReport, Epoch, Flags, Header, Kind, SeqNo};
 
@@ -96,6 +97,24 @@ impl<T, R> Session<T, R> {
     /// then.
     pub(crate) fn is_confirming(&self) -> bool {
         matches!(self.state, SessionState::Confirming(..))
+    }
+
+    /// Writes what a data frame of this class says of credit into its header.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn say(&mut self, class: Class, header: &mut Header) {
+        if let Some(send) = &mut self.send {
+            header.flags = send.say(class, header.flags);
+            self.budget.told = header.flags.demand();
+        }
+    }
+
+    /// Whether an Ack with these flags goes first.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn acknowledges_first(&mut self, flags: Flags) -> bool {
+        let is_confirming = self.is_confirming();
+        self.send.as_mut().is_some_and(|send| send.acknowledges_first(flags)) && !is_confirming
     }
 
     /// Builds a Confirm. Returns its header and the peer's token that it repeats.
