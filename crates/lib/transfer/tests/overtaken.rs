@@ -27,13 +27,12 @@ struct Pair {
 
 impl Pair {
     fn new(separates: bool) -> Self {
-        let config = TransferConfig {
-            separates,
-            shortest_first: true,
-            offer_above: 4 * FRAME,
-            ..TransferConfig::default()
+        let config = TransferConfig { separates, ..TransferConfig::default() };
+        let end = |n| {
+            let mut end = Transfer::new(config.clone(), predictable_keys(n));
+            end.put_shortest_first(4 * FRAME);
+            end
         };
-        let end = |n| Transfer::new(config.clone(), predictable_keys(n));
         Self { ends: [end(1), end(2)], sent: Default::default(), overtaken: 0 }
     }
 
