@@ -18,7 +18,7 @@ nodes = 5
 [link.cable]
 cable = true
 [gigae.credit]
-shared_credit = false
+shared_credit = true
 [tcp.zero]
 zerocopy = true
 [[experiment]]
@@ -59,7 +59,7 @@ fn flows_multiply_by_ways_and_links_and_have_the_plans_settings() {
     assert_eq!(of("in"), [three]);
     let first = &plan.shares_jobs(Some("both"))[0];
     assert_eq!((first.cell.way, first.cell.size, first.cell.count()), (Way::In, 1400, 4));
-    assert!(!first.settings[0].gigae().shared_credit && first.settings[1] == Setting::Default);
+    assert!(first.settings[0].gigae().shared_credit && first.settings[1] == Setting::Default);
     let part = plan.only(&"link=in".parse::<CellFilter>().unwrap()).unwrap();
     assert_eq!(part.shares_jobs(Some("in")).len(), 1);
     assert!(part.shares_jobs(Some("both")).is_empty());

@@ -128,7 +128,11 @@ fn by_gigae<'a>(fabric: &Fabric, senders: u16, shared: &'a Shared) -> ExampleRes
     let open = |number| -> ExampleResult<Endpoint> {
         let node = fabric.node(number);
         let _inside = node.enter()?;
-        Ok(Options::new(node.interface).wait(Wait::Sleep).linger(Duration::ZERO).open()?)
+        Ok(Options::new(node.interface)
+            .wait(Wait::Sleep)
+            .linger(Duration::ZERO)
+            .shared_credit(true)
+            .open()?)
     };
     let receiver = open(1)?;
     let to = Address::from(receiver.link().mac);

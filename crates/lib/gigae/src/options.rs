@@ -346,7 +346,8 @@ impl Options {
         self
     }
 
-    /// Whether credit is shared among senders: default `true`.
+    /// Whether credit is shared among senders: default `false`. Experimental: it is off until the
+    /// open points of decision 109 are settled.
     ///
     /// An endpoint that wants to send more than it has credit for says so. While several do, the
     /// receiver divides among them what its link carries, shorter transfers first. So many senders

@@ -297,7 +297,7 @@ fn the_window_grows_only_for_a_sender_that_uses_it() {
         w.send(0, 1, &[i]);
         w.run(micros(100));
     }
-    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 65);
+    assert_eq!(w.nodes[1].sent.last().expect("acknowledgements").credit, 64);
     for _ in 0..20 {
         (0..200).for_each(|i| w.send(0, 1, &[i]));
         w.run(micros(500));

@@ -159,12 +159,8 @@ pub struct GigaeOptions {
     /// The kernel gets the memory of long data instead of copying it.
     pub lend: bool,
     /// A receiver gives all its senders credit out of one budget.
-    #[serde(skip_serializing_if = "is_on")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared_credit: bool,
-}
-
-fn is_on(on: &bool) -> bool {
-    *on
 }
 
 impl Default for GigaeOptions {
@@ -177,7 +173,7 @@ impl Default for GigaeOptions {
             busy_poll: BusyPoll::Auto,
             copy: false,
             lend: false,
-            shared_credit: true,
+            shared_credit: false,
         }
     }
 }

@@ -170,7 +170,7 @@ pub struct GigaePlan {
     #[serde(default = "gigae")]
     pub name: String,
     /// Whether senders to one host share its credit (`Options::shared_credit`).
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub shared_credit: bool,
     /// The priority in switches of short messages and acknowledgements, 1 to 7
     /// (`Options::priority`). Absent: all frames have the same.
@@ -243,9 +243,6 @@ pub struct SwiftPlan {
     pub first_below: Option<u32>,
 }
 
-fn yes() -> bool {
-    true
-}
 fn one() -> u64 {
     1
 }
