@@ -151,7 +151,7 @@ mod tests {
         let row = &table.rows[0];
         assert_eq!(row.len(), table.header.len());
         assert_eq!(row[1..4], ["64.0 KiB", "1 gigae credit + 1 tcp", "1 to 2"]);
-        assert_eq!(row[5..], ["80.0 %", "40.0 %; 40.0 %", "1.00", "1.00 %", "90.0", "300"]);
+        assert_eq!(row[5..], ["80.0 %", "40.0 %; 40.0 %", "1.000", "1.00 %", "90.0", "300"]);
     }
 
     #[test]
