@@ -19,9 +19,16 @@ fn config() -> ProtocolConfig {
 
 /// A session that is up, with nothing in flight.
 fn warm(config: &ProtocolConfig) -> World {
-    let mut w = World::pair(quiet(), config);
-    w.send(0, 1, b"warm-up");
-    w.send(1, 0, b"warm-up");
+    warm_with(2, config)
+}
+
+/// So many nodes, all of which have a session with the first one.
+fn warm_with(nodes: usize, config: &ProtocolConfig) -> World {
+    let mut w = World::new(nodes, 1, quiet(), config);
+    for node in 1..nodes {
+        w.send(0, node, b"warm-up");
+        w.send(node, 0, b"warm-up");
+    }
     w.run(Duration::from_millis(10));
     for node in &mut w.nodes {
         node.received.clear();
@@ -288,7 +295,8 @@ fn frames_that_go_first_overtake_none_of_their_session() {
 /// it, the receiver would forget it.
 #[test]
 fn an_ack_that_says_something_new_of_credit_overtakes_no_data() {
-    let mut w = warm(&ProtocolConfig { shared_credit: true, ..config() });
+    // Credit is shared from the second peer on.
+    let mut w = warm_with(3, &ProtocolConfig { shared_credit: true, ..config() });
     w.nodes[0].behind = 50_000;
     let peer = w.peer(0, 1);
     while w.nodes[0].proto.may_fill(peer, 0, 20) {
