@@ -1,5 +1,5 @@
 //! Round trips of 8 bytes beside many senders that fill the port of the node that answers, by gigae
-//! and by TCP.
+//! with shared credit, and by TCP.
 //!
 //! Seventeen nodes at a switch, 1 Gbit/s each, 512 KiB of buffer at each port. Fifteen send
 //! messages of 1,400 bytes to the first one as fast as they can, and the last one asks it and waits

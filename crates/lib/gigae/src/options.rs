@@ -355,6 +355,9 @@ impl Options {
     /// begins when an endpoint has a second peer, or hears of one that has. Both ends need it: an
     /// endpoint with `false` neither says what it wants nor rations. All endpoints understand each
     /// other.
+    ///
+    /// While a peer is the only one, it can send 16 messages more than the program has given back.
+    /// A program that keeps that many and waits for another one waits for ever.
     #[must_use]
     pub fn shared_credit(mut self, shared: bool) -> Self {
         self.protocol.shared_credit = shared;
