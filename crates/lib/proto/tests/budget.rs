@@ -213,6 +213,30 @@ fn a_peer_that_never_says_its_demand_gets_credit_when_it_asks() {
     assert_eq!(sent, 64);
 }
 
+/// There is nobody with whom to share the room.
+#[test]
+fn a_lone_peer_that_is_stopped_gets_all_the_room_also_while_the_program_keeps_its_frames() {
+    let mut asks = Peers::new(1);
+    assert_eq!(asks.stream(0, 0, false), 16);
+    asks.ask(0, 0);
+    assert_eq!(asks.stream(0, 0, false), 48);
+    asks.ask(0, 0);
+    assert_eq!(asks.credit(0), 0, "no more room");
+    let mut says = Peers::new(1);
+    for _ in 0..15 {
+        says.frame(0, 0, Flags::NONE).unwrap();
+        says.senders[0].next += 1;
+    }
+    says.frame(0, 0, Flags::STOPPED).unwrap();
+    says.senders[0].next += 1;
+    says.take();
+    assert_eq!(says.stream(0, 0, false), 48);
+    // A newcomer has not more than its first credit for that.
+    let mut peers = Peers::new(2);
+    peers.ask(0, 0);
+    assert!(peers.credit(0) <= 16);
+}
+
 #[test]
 fn credit_of_sessions_that_end_goes_to_those_that_wait() {
     let mut peers = Peers::new(6);
