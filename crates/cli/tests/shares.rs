@@ -26,9 +26,9 @@ server_rate_mbit = 50
 nodes = 6
 buffer = 32768
 [gigae.credit]
-shared_credit = true
 backend = "packet"
 [gigae.plain]
+shared_credit = false
 backend = "packet"
 [[experiment]]
 kind = "rtt"

@@ -17,8 +17,8 @@ rate_mbit = 100
 nodes = 5
 [link.cable]
 cable = true
-[gigae.credit]
-shared_credit = true
+[gigae.own]
+shared_credit = false
 [tcp.zero]
 zerocopy = true
 [[experiment]]
@@ -33,7 +33,7 @@ warmup = 0.01
 links = ["both"]
 ways = ["in", "out"]
 flows = [
-    { transport = "gigae", variant = "credit", count = 2 },
+    { transport = "gigae", variant = "own", count = 2 },
     { transport = "tcp", count = 2 },
 ]
 seconds = 1
@@ -54,12 +54,12 @@ fn flows_multiply_by_ways_and_links_and_have_the_plans_settings() {
         jobs.map(|job| (job.cell.title(), job.repetitions)).collect::<Vec<_>>()
     };
     let three = ("3 tcp, 3 to 1".to_owned(), 5);
-    let mixed = |way| (format!("2 gigae credit + 2 tcp, {way}"), 2);
+    let mixed = |way| (format!("2 gigae own + 2 tcp, {way}"), 2);
     assert_eq!(of("both"), [mixed("4 to 1"), mixed("1 to 4"), three.clone()]);
     assert_eq!(of("in"), [three]);
     let first = &plan.shares_jobs(Some("both"))[0];
     assert_eq!((first.cell.way, first.cell.size, first.cell.count()), (Way::In, 1400, 4));
-    assert!(first.settings[0].gigae().shared_credit && first.settings[1] == Setting::Default);
+    assert!(!first.settings[0].gigae().shared_credit && first.settings[1] == Setting::Default);
     let part = plan.only(&"link=in".parse::<CellFilter>().unwrap()).unwrap();
     assert_eq!(part.shares_jobs(Some("in")).len(), 1);
     assert!(part.shares_jobs(Some("both")).is_empty());
@@ -75,7 +75,7 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
     };
     let cases = [
         ("transport = \"tcp\", count = 2", "transport = \"udp\", count = 2", "one of: gigae, tcp"),
-        ("variant = \"credit\"", "variant = \"other\"", "unknown setting 'other'"),
+        ("variant = \"own\"", "variant = \"other\"", "unknown setting 'other'"),
         ("\"tcp\", count = 2", "\"tcp\", variant = \"zero\", count = 2", "zerocopy"),
         ("\"tcp\", count = 2", "\"tcp\", count = 0", "at least 1"),
         ("\"tcp\", count = 2", "\"gigae\", count = 2", "one endpoint"),

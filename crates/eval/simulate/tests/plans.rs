@@ -199,10 +199,7 @@ fn what_is_neither_a_plan_nor_a_file_is_refused_with_the_names() {
 fn only_the_protocols_that_are_asked_for_are_kept() {
     let mut plan = Plan::load("incast").unwrap();
     let error = plan.keep_protocols(&["tcp".into()]).unwrap_err().to_string();
-    assert!(
-        error.contains("'tcp'; choose from gigae, gigae-shared, homa, dctcp, swift"),
-        "{error}"
-    );
+    assert!(error.contains("'tcp'; choose from gigae, gigae-own, homa, dctcp, swift"), "{error}");
     plan.keep_protocols(&["swift".into(), "gigae".into()]).unwrap();
     let kept = (plan.gigae.len(), plan.homa.len(), plan.dctcp.len(), plan.swift.len());
     assert_eq!(kept, (1, 0, 0, 1));

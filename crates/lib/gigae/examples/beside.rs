@@ -128,11 +128,7 @@ fn by_gigae<'a>(fabric: &Fabric, senders: u16, shared: &'a Shared) -> ExampleRes
     let open = |number| -> ExampleResult<Endpoint> {
         let node = fabric.node(number);
         let _inside = node.enter()?;
-        Ok(Options::new(node.interface)
-            .wait(Wait::Sleep)
-            .linger(Duration::ZERO)
-            .shared_credit(true)
-            .open()?)
+        Ok(Options::new(node.interface).wait(Wait::Sleep).linger(Duration::ZERO).open()?)
     };
     let receiver = open(1)?;
     let to = Address::from(receiver.link().mac);

@@ -346,18 +346,17 @@ impl Options {
         self
     }
 
-    /// Whether credit is shared among senders: default `false`. Experimental: it is off until the
-    /// open points of decision 109 are settled.
+    /// Whether credit is shared among senders: default `true`.
     ///
     /// An endpoint that wants to send more than it has credit for says so. While several do, the
     /// receiver divides among them what its link carries, shorter transfers first. So many senders
     /// at once do not overfill the buffer of the switch in front of it. Rates are measured. It
     /// begins when an endpoint has a second peer, or hears of one that has. Both ends need it: an
     /// endpoint with `false` neither says what it wants nor rations. All endpoints understand each
-    /// other.
+    /// other. While an endpoint has one peer only, nothing is different.
     ///
-    /// While a peer is the only one, it can send 16 messages more than the program has given back.
-    /// A program that keeps that many and waits for another one waits for ever.
+    /// With `false`, each peer has its own credit: many that send at once to one receiver lose
+    /// frames in front of it. This is of use for comparisons.
     #[must_use]
     pub fn shared_credit(mut self, shared: bool) -> Self {
         self.protocol.shared_credit = shared;

@@ -1,4 +1,4 @@
-//! Many senders to one host with shared credit, in virtual time: no frame is dropped, the link is
+//! Many senders to one host in virtual time: no frame is dropped, the link is
 //! full, and all get the same.
 
 use gigae_network::real::Real;
@@ -12,7 +12,7 @@ fn network(senders: u32) -> Network<Real> {
     let switch = Switch { buffer: Buffer::PerPort(512 << 10), ..Switch::new(Time::ns(250)) };
     let link = Link::new(Rate::gbit(10), Time::ns(100));
     let topology = Topology::one_switch(senders + 1, link, switch, Time::us(2));
-    let hosts = Real::hosts(senders + 1, 1, |options| options.shared_credit(true));
+    let hosts = Real::hosts(senders + 1, 1, |options| options);
     Network::new(topology, hosts.expect("memory for frames"), 1)
 }
 

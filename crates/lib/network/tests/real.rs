@@ -1,5 +1,6 @@
 //! The library's own endpoints on the simulated network.
 
+use gigae::Options;
 use gigae_network::real::Real;
 use gigae_network::{Buffer, Link, Network, Rate, Switch, Time, Topology};
 
@@ -7,10 +8,20 @@ use gigae_network::{Buffer, Link, Network, Rate, Switch, Time, Topology};
 const FULL: usize = 1_468;
 
 fn network(hosts: u32, loss: f64, buffer: Buffer, seed: u32) -> Network<Real> {
+    with(hosts, loss, buffer, seed, |options| options)
+}
+
+fn with(
+    hosts: u32,
+    loss: f64,
+    buffer: Buffer,
+    seed: u32,
+    options: fn(Options) -> Options,
+) -> Network<Real> {
     let link = Link { loss, ..Link::new(Rate::gbit(10), Time::ns(100)) };
     let switch = Switch { buffer, ..Switch::new(Time::ns(250)) };
     let topology = Topology::one_switch(hosts, link, switch, Time::us(2));
-    let hosts = Real::hosts(hosts, seed, |options| options).expect("memory for frames");
+    let hosts = Real::hosts(hosts, seed, options).expect("memory for frames");
     Network::new(topology, hosts, u64::from(seed))
 }
 
@@ -94,9 +105,10 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn many_senders_overflow_a_port_and_all_arrives() {
-    // Even three frames of each sender are too many. Nothing limits what senders put in front of a
-    // port yet, so it takes several times the time of the bytes.
-    let mut network = network(21, 0.0, Buffer::PerPort(64 << 10), 1);
+    // Even three frames of each sender are too many, and nothing limits what they put in front of
+    // the port.
+    let own_credit = |options: Options| options.shared_credit(false);
+    let mut network = with(21, 0.0, Buffer::PerPort(64 << 10), 1, own_credit);
     let last = send_all(&mut network, 20, 69);
     let least = 800 * 20 * 69 * 1_538;
     let (ratio, totals) = (last.0 as f64 / least as f64, network.totals());

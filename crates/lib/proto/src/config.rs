@@ -38,9 +38,9 @@ pub struct ProtocolConfig {
     /// Most sessions at a time; a Hello beyond is discarded. Each idle session takes less than a
     /// kilobyte.
     pub max_peers: usize,
-    /// Experimental: senders that want more credit than they have say so, and while several do,
-    /// this end divides among them what its link carries (`PROTOCOL.md` §6). Both ends need it. It
-    /// begins with a second peer.
+    /// Senders that want more credit than they have say so, and while several do, this end divides
+    /// among them what its link carries (`PROTOCOL.md` §6). Both ends need it. It begins with a
+    /// second peer.
     pub shared_credit: bool,
     /// Whether short messages and acknowledgements go first, before others in switches
     /// (`PROTOCOL.md` §14), and the longest payload in bytes of a frame that can. The caller marks
@@ -108,7 +108,7 @@ impl Default for ProtocolConfig {
             reorder_window: 256,
             receive_frames: 4096,
             max_peers: 16_384,
-            shared_credit: false,
+            shared_credit: true,
             longest_first: None,
             payload_checksum: true,
             peer_timeout: Duration::from_secs(10),

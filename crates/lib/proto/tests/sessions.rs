@@ -184,6 +184,18 @@ fn a_restarted_peer_is_detected_at_once_and_gets_only_new_messages() {
 }
 
 #[test]
+fn a_lone_peer_that_restarts_again_and_again_is_heard() {
+    let mut w = World::pair(quiet(), &ProtocolConfig::default());
+    for life in 0..6 {
+        w.restart(0);
+        (0..2).for_each(|n| w.send(0, 1, &[life, n]));
+        w.run(micros(30));
+    }
+    w.run(Duration::from_secs(1));
+    assert!(w.received(1).ends_with(&[&[5, 0], &[5, 1]]), "{:?}", w.received(1));
+}
+
+#[test]
 fn a_restarted_peer_that_speaks_first_replaces_its_predecessor() {
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     w.send(1, 0, b"old");

@@ -214,15 +214,15 @@ fn data_in_front_of_the_confirmation_is_not_taken_and_does_not_end_the_session()
     let mut w = World::pair(quiet(), &ProtocolConfig::default());
     // The Confirm is lost, and what comes behind it is not.
     w.nodes[0].drop_sent = vec![1];
-    for n in 0..20 {
+    for n in 0..16 {
         w.send(0, 1, &[n]);
     }
     w.run(micros(21));
     assert_eq!(w.nodes[0].sent[1].kind, Kind::Confirm);
     assert_eq!((w.nodes[1].received.len(), w.nodes[1].proto.counters().sessions), (0, 0));
-    assert_eq!(w.nodes[1].count(Kind::Reset), 20, "one small answer for each");
+    assert_eq!(w.nodes[1].count(Kind::Reset), 16, "one small answer for each");
     w.run(Duration::from_millis(5));
-    assert_eq!(w.nodes[1].received.len(), 20);
+    assert_eq!(w.nodes[1].received.len(), 16);
     assert!(w.nodes[0].failed.is_empty());
     assert_eq!(w.nodes[0].count(Kind::Confirm), 2);
 }

@@ -159,8 +159,13 @@ pub struct GigaeOptions {
     /// The kernel gets the memory of long data instead of copying it.
     pub lend: bool,
     /// A receiver gives all its senders credit out of one budget.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "is_true")]
     pub shared_credit: bool,
+}
+
+/// Whether it is as usual, so that results need not say it.
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 impl Default for GigaeOptions {
@@ -173,7 +178,7 @@ impl Default for GigaeOptions {
             busy_poll: BusyPoll::Auto,
             copy: false,
             lend: false,
-            shared_credit: false,
+            shared_credit: true,
         }
     }
 }

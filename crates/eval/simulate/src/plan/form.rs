@@ -170,7 +170,7 @@ pub struct GigaePlan {
     #[serde(default = "gigae")]
     pub name: String,
     /// Whether senders to one host share its credit (`Options::shared_credit`).
-    #[serde(default)]
+    #[serde(default = "yes")]
     pub shared_credit: bool,
     /// The priority in switches of short messages and acknowledgements, 1 to 7
     /// (`Options::priority`). Absent: all frames have the same.
@@ -251,6 +251,9 @@ fn ten_seconds() -> u64 {
 }
 fn alpha() -> f64 {
     1.0
+}
+fn yes() -> bool {
+    true
 }
 fn gigae() -> String {
     "gigae".into()

@@ -157,16 +157,18 @@ struct Newcomers {
     /// Those of the present time, and when it began.
     count: u32,
     since: Instant,
+    /// The last one of them.
+    last: Option<PeerKey>,
 }
 
 impl Newcomers {
-    /// Credit for the next one.
-    fn next(&mut self, now: Instant, is_rationed: bool) -> u16 {
+    /// Credit for the next one. One that begins again counts once.
+    fn next(&mut self, key: PeerKey, now: Instant, is_rationed: bool) -> u16 {
         if self.is_over(now) {
-            (self.count, self.since) = (0, now);
+            *self = Self { count: 0, since: now, last: None };
         }
-        let shift = OFFER_SHIFT * (self.count + u32::from(is_rationed));
-        self.count += 1;
+        self.count += u32::from(self.last.replace(key) != Some(key));
+        let shift = OFFER_SHIFT * (self.count - 1 + u32::from(is_rationed));
         OFFER.checked_shr(shift).unwrap_or(0)
     }
 
@@ -198,9 +200,6 @@ pub(super) struct Budget {
     /// Credit in HelloAcks, and that of sessions as they come up.
     offers: Newcomers,
     openings: Newcomers,
-    /// The last peer that got an offer, and whether the one shortly before was another.
-    offered: Option<PeerKey>,
-    offers_to_several: bool,
     /// Number of the present measurement, its frames, and when it began.
     measurement: u32,
     frames: u64,
@@ -239,8 +238,6 @@ impl Budget {
             tried: None,
             offers: Newcomers::default(),
             openings: Newcomers::default(),
-            offered: None,
-            offers_to_several: false,
             measurement: 0,
             frames: 0,
             began: Instant(0),
@@ -260,20 +257,17 @@ impl Budget {
 
     /// Credit for a peer that proposes a session now.
     pub(super) fn offer(&mut self, to: PeerKey, now: Instant) -> u16 {
-        let is_first = self.offers.count == 0 || self.offers.is_over(now);
-        let before = self.offered.replace(to).filter(|_| !is_first);
-        self.offers_to_several = before.is_some_and(|before| before != to);
-        self.offers.next(now, self.is_rationed)
+        self.offers.next(to, now, self.is_rationed)
     }
 
     /// Whether several peers have just proposed sessions.
     pub(super) fn offers_to_several(&self) -> bool {
-        self.offers_to_several
+        self.offers.count > 1
     }
 
     /// Credit for a peer with which a session comes up now.
-    pub(super) fn open(&mut self, now: Instant) -> u16 {
-        let credit = self.openings.next(now, self.is_rationed);
+    pub(super) fn open(&mut self, to: PeerKey, now: Instant) -> u16 {
+        let credit = self.openings.next(to, now, self.is_rationed);
         self.ration(now);
         credit
     }
@@ -383,7 +377,7 @@ impl Budget {
     /// New peers are not new for ever.
     pub(super) fn advance(&mut self, now: Instant) {
         if self.openings.is_over(now) {
-            self.openings.count = 0;
+            self.openings = Newcomers::default();
         }
         self.ration(now);
         self.measure(now);

@@ -201,7 +201,7 @@ impl<T, R> Protocol<T, R> {
         self.forget_paths(peer);
         let mut credit = initial_credit(&self.config);
         if self.config.shared_credit {
-            credit = credit.min(self.budget.open(self.now));
+            credit = credit.min(self.budget.open(self.session(peer).key, self.now));
         }
         self.sessions[peer.0 as usize].establish(with, state, by, credit, &self.config);
         self.learn(peer, with.local, &with.links);

@@ -312,9 +312,6 @@ impl<T, R> Protocol<T, R> {
             let known = session.uncoalesced;
             // If the path comes up by this, nothing is known any more.
             session.marked(flags, path, &self.config);
-            if let Some(receive) = session.receive.as_mut().filter(|_| !self.shares.is_shared) {
-                receive.open();
-            }
             session.uncoalesced = uncoalesced.or(session.uncoalesced);
             let is = |uncoalesced: Option<bool>| uncoalesced.unwrap_or(false);
             if is(known) != is(session.uncoalesced)
@@ -394,9 +391,6 @@ impl<T, R> Protocol<T, R> {
         receive.schedule(ack_every);
         if header.flags.has(Flags::STOPPED) {
             receive.stopped_sender();
-            if !self.shares.is_shared {
-                receive.open();
-            }
         }
         if taken.is_err() || receive.kept() != kept_before {
             self.not_next(peer, taken, kept_before);

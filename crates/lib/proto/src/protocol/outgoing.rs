@@ -187,6 +187,10 @@ impl<T, R> Protocol<T, R> {
         let next = session.send.as_ref().expect("established").sent();
         let mut len = session.write_report(&mut self.report);
         let mut pad = if probe { session.pad(path, &self.config) } else { 0 };
+        let is_alone = !self.shares.is_shared && session.has_received();
+        if let Some(receive) = session.receive.as_mut().filter(|_| is_alone) {
+            receive.open();
+        }
         let mut header = session.header(Kind::Ack, self.config.port, next);
         header.flags = flags;
         if self.shares.is_shared {

@@ -33,13 +33,10 @@ impl<R> ReceiveWindow<R> {
         self.urgent |= unadvertised > 0 && (left <= self.for_short().cast_signed() || soon);
     }
 
-    /// Gives a lone sender that is stopped credit for all the room that there is. Its
-    /// [first credit](super::initial_credit) was less.
-    #[cold]
+    /// Gives a lone peer credit for all the room that there is. Its first credit was less, because
+    /// it could have been the first of many.
     pub(crate) fn open(&mut self) {
-        let before = self.granted;
         self.raise(self.room);
-        self.urgent |= self.granted != before;
     }
 
     /// Gives credit up to a number, as far as there is room.
