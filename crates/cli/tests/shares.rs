@@ -58,6 +58,13 @@ links = ["small"]
 flows = [{ transport = "tcp", count = 4 }]
 seconds = 0.8
 warmup = 0.2
+[[shares]]
+links = ["small"]
+ways = ["in", "out"]
+flows = [{ transport = "gigae", variant = "credit", count = 4 }]
+size = 65536
+seconds = 0.8
+warmup = 0.2
 "#;
 
 fn flows_of_gigae_and_tcp_share_a_port_both_ways() {
@@ -85,11 +92,14 @@ fn flows_of_gigae_and_tcp_share_a_port_both_ways() {
         (mixed, Way::Out),
         ("4 gigae plain".to_owned(), Way::In),
         ("4 tcp".to_owned(), Way::In),
+        ("4 gigae credit".to_owned(), Way::In),
+        ("4 gigae credit".to_owned(), Way::Out),
     ];
     assert_eq!(found, wanted, "{:?}", results.skipped);
     results.shares.iter().for_each(is_complete);
     let times: Vec<usize> = results.shares.iter().map(|one| one.repetitions.len()).collect();
-    assert_eq!(times, [1, 1, 2, 1]);
+    assert_eq!(times, [1, 1, 2, 1, 1, 1]);
+    assert_eq!(results.shares[4].cell.size, 65_536);
     // Four connections hold more than the switch's buffer.
     assert!(results.shares[3].switch_dropped > 0, "{:?}", results.shares[3]);
     for name in ["report.md", "report.html"] {
@@ -105,7 +115,7 @@ fn flows_of_gigae_and_tcp_share_a_port_both_ways() {
     let trips = results.shares.iter().filter(|one| one.trips.is_some()).count();
     assert!(trips > 0, "{:?}", results.shares);
     // All together, each flow, and the round trips.
-    assert_eq!(lines, 4 * (1 + 4) + trips);
+    assert_eq!(lines, 6 * (1 + 4) + trips);
 }
 
 fn is_complete(one: &SharesFigure) {

@@ -72,7 +72,7 @@ impl SharesCell {
 
     /// All of it in a few words, for people.
     pub fn title(&self) -> String {
-        format!("{}, {}", self.mix(), self.way.words(self.count()))
+        format!("{}, {}, {} B", self.mix(), self.way.words(self.count()), self.size)
     }
 }
 

@@ -53,8 +53,8 @@ fn flows_multiply_by_ways_and_links_and_have_the_plans_settings() {
         let jobs = plan.shares_jobs(Some(link)).into_iter();
         jobs.map(|job| (job.cell.title(), job.repetitions)).collect::<Vec<_>>()
     };
-    let three = ("3 tcp, 3 to 1".to_owned(), 5);
-    let mixed = |way| (format!("2 gigae own + 2 tcp, {way}"), 2);
+    let three = ("3 tcp, 3 to 1, 1400 B".to_owned(), 5);
+    let mixed = |way| (format!("2 gigae own + 2 tcp, {way}, 1400 B"), 2);
     assert_eq!(of("both"), [mixed("4 to 1"), mixed("1 to 4"), three.clone()]);
     assert_eq!(of("in"), [three]);
     let first = &plan.shares_jobs(Some("both"))[0];
@@ -84,10 +84,9 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         ("server_rate_mbit = 100\n", "", "server_rate_mbit"),
         ("links = [\"both\"]\nways", "links = [\"cable\"]\nways", "need a switch"),
         ("links = [\"both\"]\nways", "links = [\"none\"]\nways", "unknown link 'none'"),
-        ("seconds = 2", "seconds = 2\nsize = 1401", "size must be from 16 to 1400"),
+        ("seconds = 2", "seconds = 2\nsize = 1048577", "size must be from 16 to 1048576"),
         ("seconds = 2", "seconds = 100", "seconds must be"),
         ("repetitions = 5", "repetitions = 0", "repetitions must be"),
-        ("nodes = 5", "nodes = 5\nmtu = 1400", "longer mtu"),
     ];
     for (from, to, words) in cases {
         let error = refused(from, to);
@@ -99,7 +98,7 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
 fn the_shipped_plan_measures_every_buffer_and_both_ways() {
     let plan = Plan::load("congestion").unwrap();
     let many = |link: &str| plan.shares_jobs(Some(link)).len();
-    assert_eq!(["b64", "b128", "b256", "b512", "b1024", "both"].map(many), [3, 3, 3, 3, 3, 4]);
+    assert_eq!(["b64", "b128", "b256", "b512", "b1024", "both"].map(many), [3, 3, 3, 6, 3, 4]);
     let buffers = plan.link.values().filter_map(|link| link.buffer).map(|bytes| bytes >> 10);
     assert_eq!(buffers.collect::<Vec<_>>(), [1024, 128, 256, 512, 64, 512]);
     // A plan of a few minutes: a repetition takes some 0.3 s besides.

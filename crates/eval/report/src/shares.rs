@@ -11,13 +11,13 @@ pub(crate) fn table(results: &Results) -> Option<Table> {
     (!rows.is_empty()).then(|| Table {
         title: "Shares of one port".into(),
         note: "Flows at once, each from or to a node of its own; all ends sleep while they wait. \
-               MB/s: of all together at the receivers. Share: the flows' goodputs, each of what the link allows its transport alone, added up. \
+               Bytes: of a message. MB/s: of all together at the receivers. Share: the flows' goodputs, each of what the link allows its transport alone, added up. \
                Each: the shares of the flows, in their order; of more than four of a transport, the least and the greatest. Evenness: Jain's index of the goodputs, 1 if all are the same. \
                Dropped: of the frames at the flows' ports of the switch, warm-ups included. \
                Round trip: of 8 B by the transport of the first flows, between one more node and the node that has all flows, in us."
             .into(),
         header: words(&[
-            "link", "buffer", "flows", "way", "MB/s", "share", "each", "evenness", "dropped", "round trip", "p99",
+            "link", "buffer", "flows", "way", "bytes", "MB/s", "share", "each", "evenness", "dropped", "round trip", "p99",
         ]),
         rows,
     })
@@ -57,6 +57,7 @@ fn row(results: &Results, one: &SharesFigure) -> Vec<String> {
         buffer(results, &one.link),
         one.cell.mix(),
         one.cell.way.words(one.cell.count()),
+        one.cell.size.to_string(),
         short(one.median),
         one.share.map_or("-".into(), tenths),
         each(one),
@@ -150,17 +151,17 @@ mod tests {
         let table = table(&results).unwrap();
         let row = &table.rows[0];
         assert_eq!(row.len(), table.header.len());
-        assert_eq!(row[1..4], ["64.0 KiB", "1 gigae credit + 1 tcp", "1 to 2"]);
-        assert_eq!(row[5..], ["80.0 %", "40.0 %; 40.0 %", "1.000", "1.00 %", "90.0", "300"]);
+        assert_eq!(row[1..5], ["64.0 KiB", "1 gigae credit + 1 tcp", "1 to 2", "1400"]);
+        assert_eq!(row[6..], ["80.0 %", "40.0 %; 40.0 %", "1.000", "1.00 %", "90.0", "300"]);
     }
 
     #[test]
     fn many_flows_have_the_range_of_their_shares() {
         let mut many = results(vec![FlowGroup { count: 5, ..group("tcp", None) }]);
         many.shares[0].flows[3].share = Some(0.1);
-        assert_eq!(table(&many).unwrap().rows[0][6], "10.0 % to 40.0 %");
+        assert_eq!(table(&many).unwrap().rows[0][7], "10.0 % to 40.0 %");
         many.shares[0].flows[3].share = None;
-        assert_eq!(table(&many).unwrap().rows[0][6], "-");
+        assert_eq!(table(&many).unwrap().rows[0][7], "-");
     }
 
     #[test]

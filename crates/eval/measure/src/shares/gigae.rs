@@ -1,13 +1,15 @@
-//! Flows of gigae: the hub has one endpoint, and so has each other node.
+//! Flows of gigae: the hub has one endpoint, and so has each other node. Messages that do not fit a
+//! frame are [tagged](super::tagged).
 
-use super::{Counters, Hub, LOOK, PAUSE, Role, TRIP, Trip, Work};
+use super::endpoint::{answer, answer_all, not_received, not_sent, sleep};
+use super::tagged;
+use super::work::{Counters, Hub, LOOK, PAUSE, Role, TRIP, Trip, Work};
 use crate::site::Site;
 use crate::transport::TransportError;
-use crate::transport::gigae::{failed, idle, options};
-use ::gigae::{Address, Endpoint, MacAddr, Peer, RecvError, SendError, TrySendError};
+use crate::transport::gigae::{idle, options};
+use ::gigae::{Address, Endpoint, MacAddr, Peer, TrySendError};
 use gigae_eval_model::plan::{Backend, GigaeOptions, Wait};
 use gigae_eval_model::shares::Way;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 
 /// Messages to a peer before it is another one's turn.
@@ -37,12 +39,9 @@ fn peer(endpoint: &Endpoint, address: Address) -> Result<Peer, TransportError> {
     endpoint.peer(address).map_err(|error| TransportError::Unavailable(error.to_string()))
 }
 
-fn not_sent(error: SendError) -> TransportError {
-    failed("sending by gigae")(error)
-}
-
-fn not_received(error: RecvError) -> TransportError {
-    failed("receiving by gigae")(error)
+/// Whether messages of this size need more than a frame.
+fn is_long(endpoint: &Endpoint, size: usize) -> bool {
+    size > endpoint.max_message()
 }
 
 impl GigaeHub {
@@ -64,9 +63,12 @@ impl Hub for GigaeHub {
         self.flows.push((peer(&self.endpoint, address)?, number));
         let (hub, size) = (peer(&endpoint, self.address)?, self.size);
         Ok(vec![match self.way {
-            Way::In => Work::new(Role::Sends, move |counters| send(&endpoint, hub, size, counters)),
+            Way::In => Work::new(Role::Sends, move |counters| match is_long(&endpoint, size) {
+                true => tagged::send(&endpoint, hub, size, counters),
+                false => send(&endpoint, hub, size, counters),
+            }),
             Way::Out => Work::new(Role::Receives, move |counters| {
-                receive(&endpoint, &[(hub, number)], counters)
+                receive_all(&endpoint, &[(hub, number)], size, counters)
             }),
         }])
     }
@@ -80,12 +82,13 @@ impl Hub for GigaeHub {
     fn work(self: Box<Self>) -> Vec<Work> {
         let Self { endpoint, way, size, flows, .. } = *self;
         vec![match way {
-            Way::In => {
-                Work::new(Role::Receives, move |counters| receive(&endpoint, &flows, counters))
-            }
+            Way::In => Work::new(Role::Receives, move |counters| {
+                receive_all(&endpoint, &flows, size, counters)
+            }),
             // It answers until all is over.
-            Way::Out => Work::new(Role::Receives, move |counters| {
-                send_to_all(&endpoint, &flows, size, counters)
+            Way::Out => Work::new(Role::Receives, move |counters| match is_long(&endpoint, size) {
+                true => tagged::send_to_all(&endpoint, &flows, size, counters),
+                false => send_to_all(&endpoint, &flows, size, counters),
             }),
         }]
     }
@@ -106,6 +109,18 @@ fn send(
     Ok(Vec::new())
 }
 
+fn receive_all(
+    endpoint: &Endpoint,
+    flows: &[(Peer, usize)],
+    size: usize,
+    counters: &Counters,
+) -> Result<Vec<Trip>, TransportError> {
+    match is_long(endpoint, size) {
+        true => tagged::receive(endpoint, flows, size, counters),
+        false => receive(endpoint, flows, counters),
+    }
+}
+
 /// Counts the messages of flows, and answers those of anyone else.
 fn receive(
     endpoint: &Endpoint,
@@ -124,10 +139,6 @@ fn receive(
     Ok(Vec::new())
 }
 
-fn answer(endpoint: &Endpoint, to: Peer) -> Result<(), TransportError> {
-    endpoint.send(to, &[3; TRIP]).map_err(not_sent)
-}
-
 /// Sends to all flows in turn, and answers meanwhile.
 fn send_to_all(
     endpoint: &Endpoint,
@@ -137,13 +148,7 @@ fn send_to_all(
 ) -> Result<Vec<Trip>, TransportError> {
     let message = vec![1; size];
     while !counters.is_over() {
-        let mut has_moved = false;
-        while let Some(message) = endpoint.try_recv().map_err(not_received)? {
-            let from = message.from();
-            drop(message);
-            answer(endpoint, from)?;
-            has_moved = true;
-        }
+        let mut has_moved = answer_all(endpoint)?;
         if !counters.is_stopped() {
             for &(peer, _) in flows {
                 has_moved |= send_a_turn(endpoint, peer, &message)?;
@@ -166,21 +171,6 @@ fn send_a_turn(endpoint: &Endpoint, to: Peer, message: &[u8]) -> Result<bool, Tr
         }
     }
     Ok(true)
-}
-
-/// Sleeps until a frame arrives, which may make room.
-fn sleep(endpoint: &Endpoint) -> Result<(), TransportError> {
-    let Some(fd) = endpoint.fd() else { return Ok(()) };
-    let left = endpoint.prepare_to_wait().map_err(not_sent)?;
-    let nap = left.map_or(LOOK, |left| left.min(LOOK));
-    if nap.is_zero() {
-        return Ok(());
-    }
-    let timeout = Timespec::try_from(nap).ok();
-    match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], timeout.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(TransportError::io("waiting for frames")(error.into())),
-    }
 }
 
 /// Asks the hub, one question after the other.

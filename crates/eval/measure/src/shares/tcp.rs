@@ -1,6 +1,6 @@
 //! Flows of TCP: a connection each, with a thread at either end.
 
-use super::{Counters, Hub, LOOK, PAUSE, Role, TRIP, Trip, Work};
+use super::work::{Counters, Hub, LOOK, PAUSE, Role, TRIP, Trip, Work};
 use crate::channel::JOIN_TIMEOUT;
 use crate::site::Site;
 use crate::transport::TransportError;

@@ -36,7 +36,7 @@ pub(super) fn message(size: usize) -> Vec<u8> {
 ///
 /// Each has its own memory, which takes its turn: the data of a program's messages do not lie in
 /// the cache because the last message was there.
-pub(super) fn ahead(size: usize) -> usize {
+pub(crate) fn ahead(size: usize) -> usize {
     ((1 << 20) / size.max(1)).clamp(4, 128)
 }
 

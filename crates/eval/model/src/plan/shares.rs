@@ -3,8 +3,11 @@
 use crate::shares::{FlowGroup, Way};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the longest message: one frame.
-pub(super) const LONGEST: usize = 1400;
+/// Bytes of the longest message.
+pub(super) const LONGEST: usize = 1 << 20;
+
+/// Bytes of a message if the plan does not say them: nearly a frame.
+const USUAL: usize = 1400;
 
 /// Flows at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,5 +37,5 @@ fn one_way() -> Vec<Way> {
 }
 
 fn nearly_a_frame() -> usize {
-    LONGEST
+    USUAL
 }
