@@ -24,6 +24,7 @@ mod path;
 mod path_set;
 mod peer;
 mod protocol;
+mod queues;
 mod reason;
 mod receive;
 mod rtt;

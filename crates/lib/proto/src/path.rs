@@ -6,6 +6,7 @@
 //! another. A path knows only one sequence number: that of the frame that it times.
 
 use crate::ProtocolConfig;
+use crate::queues::{FIRST_FLIGHT, Flight, LEAST_IN_QUEUE, Queues};
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
 use gigae_wire::{MAX_PATHS, PathId, SeqNo};
@@ -41,19 +42,6 @@ const LONGEST_FIRST: u64 = 10_000_000;
 /// Least wait in nanoseconds for that arrival. Two CPUs of a busy peer may serve its two links, and
 /// one of them may be late.
 const LEAST_DOUBT: u64 = 2_000_000;
-
-/// Longest time in nanoseconds that datagrams of bulk frames should wait in queues on their way:
-/// what comes behind them waits as long, such as questions, and acknowledgements of what comes the
-/// other way.
-const LONGEST_QUEUE: u64 = 1_000_000;
-
-/// If less time is spent there although the flight is full, it grows again as if no queue had been
-/// long.
-const SHORT_QUEUE: u64 = LONGEST_QUEUE / 4;
-
-/// Longer queues never reduce the datagrams in flight below this. Perhaps others have made the
-/// queue.
-const LEAST_BY_QUEUE: u32 = 64;
 
 /// First wait in nanoseconds for the answer to a probe of a dead path; doubled with each
 /// repetition.
@@ -121,25 +109,13 @@ pub(crate) enum AfterProbe {
     Nothing,
 }
 
-/// What a path knows of the queues on its way.
-#[derive(Clone, Copy, Debug, Hash)]
-struct QueueEstimate {
-    /// Shortest round trip in nanoseconds.
-    least: u64,
-    /// As much was in flight as may be since the last round trip was timed.
-    full: bool,
-    /// The threshold before the flight was reduced because of queues.
-    threshold: Option<u32>,
-}
-
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Path {
     /// Datagrams in flight. A frame is one, unless it is a bulk frame.
     in_flight: u32,
-    /// Most datagrams that may be in flight; zero while the path is dead.
-    flight: u32,
-    threshold: u32,
+    /// How many may be; none while the path is dead.
+    flight: Flight,
     /// Arrivals towards the next increase of `flight` above the threshold.
     grown: u32,
     /// A loss of an earlier transmission than this belongs to a loss event that the path has
@@ -158,9 +134,11 @@ pub(crate) struct Path {
     pub(crate) rtt: Rtt,
     /// Nanoseconds per frame that arrived during a round trip, smoothed; zero if unknown.
     interval: u64,
-    /// Where the path keeps queues short.
-    queues: Option<QueueEstimate>,
+    /// Where queues on the way matter.
+    queues: Option<Queues>,
     state: PathState,
+    /// Readings of the clock also matter for `queues`, or for a dead path.
+    watches_clock: bool,
     /// The path was in use before it died.
     given_up: bool,
     /// No probe of the dead path was answered for so long that it was left.
@@ -172,8 +150,10 @@ impl Path {
     pub(crate) fn new(config: &ProtocolConfig) -> Self {
         Self {
             in_flight: 0,
-            flight: INITIAL_FLIGHT.min(config.send_window.into()),
-            threshold: config.send_window.into(),
+            flight: Flight {
+                most: INITIAL_FLIGHT.min(config.send_window.into()),
+                threshold: config.send_window.into(),
+            },
             grown: 0,
             recovery: 1,
             next_transmission: 1,
@@ -186,6 +166,7 @@ impl Path {
             interval: 0,
             queues: None,
             state: PathState::Sound,
+            watches_clock: false,
             given_up: false,
             was_left: false,
             counters: PathCounters::default(),
@@ -199,12 +180,12 @@ impl Path {
 
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.in_flight < self.flight
+        self.in_flight < self.flight.most
     }
 
     /// Frames in flight, and how many may be.
     pub(crate) fn flight(&self) -> (u32, u32) {
-        (self.in_flight, self.flight)
+        (self.in_flight, self.flight.most)
     }
 
     pub(crate) fn is_alive(&self) -> bool {
@@ -226,7 +207,7 @@ impl Path {
     pub(crate) fn transmit(&mut self, seq: SeqNo, repeated: bool, datagrams: u32) -> u32 {
         self.in_flight += datagrams;
         if let Some(queues) = &mut self.queues {
-            queues.full |= self.in_flight >= self.flight;
+            queues.transmitted(datagrams, self.in_flight, &mut self.flight);
         }
         self.waiting.start();
         if matches!(self.sample, RttSample::None) && !repeated {
@@ -296,10 +277,15 @@ impl Path {
     /// transmission. `keeps` says whether the receiver keeps frames out of order.
     pub(crate) fn slow_down(&mut self, last: u32, most: u32, keeps: bool) {
         if last.wrapping_sub(self.recovery).cast_signed() >= 0 {
-            let least = if keeps { LEAST_FLIGHT } else { LEAST_IN_ORDER };
+            let is_long = self.queues.as_ref().is_some_and(Queues::is_long);
+            let least = match keeps {
+                _ if is_long => LEAST_IN_QUEUE,
+                true => LEAST_FLIGHT,
+                false => LEAST_IN_ORDER,
+            };
             self.recovery = self.next_transmission;
-            self.threshold = (self.flight * 7 / 10).max(least).min(most);
-            self.flight = self.threshold;
+            self.flight.threshold = (self.flight.most * 7 / 10).max(least).min(most);
+            self.flight.most = self.flight.threshold;
             self.forget_queues();
         }
     }
@@ -326,7 +312,7 @@ impl Path {
         self.rtt.progress();
         if self.is_alive() {
             self.state = PathState::Sound;
-            if self.flight < most {
+            if self.flight.most < most {
                 self.grow(fresh);
             }
         }
@@ -335,14 +321,14 @@ impl Path {
 
     /// Slow start up to the threshold, then one more frame per flight (RFC 5681).
     fn grow(&mut self, acknowledged: u32) {
-        if self.flight < self.threshold {
-            self.flight = (self.flight + acknowledged).min(self.threshold);
+        if self.flight.most < self.flight.threshold {
+            self.flight.most = (self.flight.most + acknowledged).min(self.flight.threshold);
             return;
         }
         self.grown += acknowledged;
-        if self.grown >= self.flight {
-            self.grown -= self.flight;
-            self.flight += 1;
+        if self.grown >= self.flight.most {
+            self.grown -= self.flight.most;
+            self.flight.most += 1;
         }
     }
 
@@ -355,53 +341,51 @@ impl Path {
             RttSample::Running(_, since, _) => since.stamp(now),
             &mut RttSample::Ended(began, arrived) => {
                 self.sample = RttSample::None;
-                self.timed(now.nanos_since(began), arrived);
+                self.timed(now, now.nanos_since(began), arrived);
             }
         }
+        if self.watches_clock {
+            self.stamp_rest(now);
+        }
+    }
+
+    #[cold]
+    fn stamp_rest(&mut self, now: Instant) {
         if let PathState::Dead(since, _) = &mut self.state {
             since.stamp(now);
+        }
+        if let Some(queues) = &mut self.queues {
+            let timeout = self.rtt.first_timeout();
+            queues.stamp(now, self.in_flight > 0, timeout, &mut self.flight);
         }
     }
 
     /// Takes a round trip of this length, during which `arrived` frames arrived.
     #[inline]
-    fn timed(&mut self, nanos: u64, arrived: u32) {
+    fn timed(&mut self, now: Instant, nanos: u64, arrived: u32) {
         self.rtt.sample(nanos);
         let interval = (nanos / u64::from(arrived.max(1))).max(1);
         self.interval = match self.interval {
             0 => interval,
             before => (3 * before + interval) / 4,
         };
-        self.shorten_queues(nanos);
-    }
-
-    /// The queues on this path's way are to be short.
-    pub(crate) fn keep_queues_short(&mut self) {
-        self.queues = Some(QueueEstimate { least: u64::MAX, full: false, threshold: None });
-    }
-
-    /// A round trip took so long. If much of it was spent in queues, which this path has filled,
-    /// less may be in flight. Or the peer only computed: then the next ones soon bring the flight
-    /// back.
-    fn shorten_queues(&mut self, nanos: u64) {
-        let Some(queues) = &mut self.queues else { return };
-        if !std::mem::take(&mut queues.full) {
-            // Another way may be longer. It is known after some thousand round trips.
-            let aged = queues.least.saturating_add(queues.least / 4096 + 1);
-            queues.least = aged.min(nanos);
-            return;
+        if let Some(queues) = &mut self.queues {
+            queues.timed(nanos, self.rtt.shortest(), &mut self.flight);
+            queues.stamp(now, true, self.rtt.first_timeout(), &mut self.flight);
         }
-        queues.least = queues.least.min(nanos);
-        let most = queues.least + LONGEST_QUEUE;
-        if nanos > most && self.flight > LEAST_BY_QUEUE {
-            queues.threshold.get_or_insert(self.threshold);
-            let flight = u64::from(self.flight) * most / nanos;
-            self.flight = (flight as u32).max(LEAST_BY_QUEUE);
-            self.threshold = self.flight;
-        } else if nanos < queues.least + SHORT_QUEUE
-            && let Some(threshold) = queues.threshold.take()
-        {
-            self.threshold = threshold;
+    }
+
+    /// The queues on this path's way are to be short: it carries bulk data.
+    pub(crate) fn keep_queues_short(&mut self) {
+        self.queues = Some(Queues::bulk());
+    }
+
+    /// Credit is shared: others may send by the same queues at the same moment.
+    pub(crate) fn share_queues(&mut self) {
+        self.queues = Some(Queues::shared());
+        self.watches_clock = true;
+        if self.delivered == 0 {
+            self.flight.most = self.flight.most.min(FIRST_FLIGHT);
         }
     }
 
@@ -428,9 +412,21 @@ impl Path {
     /// The retransmission timer fired, or the last wait of the last path that is left is over.
     /// `seed` is a number that is random and differs between sessions.
     pub(crate) fn time_out(&mut self, now: Instant, seed: u32) {
+        self.note_late(now);
         self.state = PathState::Silent;
         self.waiting = if self.in_flight > 0 { Since::At(now) } else { Since::Never };
         self.rtt.back_off(seed);
+    }
+
+    /// Where credit is shared, a queue may grow within one round trip to many times what a round
+    /// trip took. Then all frames that are timed would be repeated first, and the timeout would
+    /// stay too short. So what a timed frame has taken until now counts, if that is long.
+    fn note_late(&mut self, now: Instant) {
+        if let RttSample::Running(_, Since::At(began), _) = self.sample
+            && self.queues.as_ref().is_some_and(Queues::is_shared)
+        {
+            self.rtt.at_least(now.nanos_since(began));
+        }
     }
 
     /// The peer has received something by another path. If nothing has arrived here since the timer
@@ -449,22 +445,21 @@ impl Path {
 
     /// Everything counts as lost after several timeouts, and was `before` as many times.
     pub(crate) fn restart(&mut self, most: u32, before: u32) {
-        self.threshold = (self.flight / 2).max(LEAST_FLIGHT).min(most);
-        self.flight = (RESTART_FLIGHT >> before.min(RESTART_FLIGHT)).clamp(1, most);
+        self.flight.threshold = (self.flight.most / 2).max(LEAST_FLIGHT).min(most);
+        self.flight.most = (RESTART_FLIGHT >> before.min(RESTART_FLIGHT)).clamp(1, most);
         self.recovery = self.next_transmission;
         self.forget_queues();
     }
 
-    /// The threshold is that of a loss from now on.
     fn forget_queues(&mut self) {
         if let Some(queues) = &mut self.queues {
-            queues.threshold = None;
+            queues.lost();
         }
     }
 
     /// Makes room for a probe even when the flight is full.
     pub(crate) fn make_room(&mut self) {
-        self.flight = self.flight.max(self.in_flight + 1);
+        self.flight.most = self.flight.most.max(self.in_flight + 1);
     }
 
     /// Gives the path up. The caller has counted everything in flight as lost.
@@ -477,10 +472,11 @@ impl Path {
     /// From now on only probes go out here.
     pub(crate) fn die(&mut self) {
         debug_assert_eq!(self.in_flight, 0, "what was in flight is lost");
-        self.flight = 0;
+        self.flight.most = 0;
         self.waiting = Since::Never;
         self.sample = RttSample::None;
         self.state = PathState::Dead(Since::Next, PROBE_INTERVAL);
+        self.watches_clock = true;
     }
 
     /// The peer has no such path, or the path is not wanted: it is dead, and nothing probes it.
@@ -532,15 +528,17 @@ impl Path {
         let (transmission, delivered) = (self.next_transmission, self.delivered);
         let returns = self.counters.returns + u64::from(self.given_up);
         let counters = PathCounters { returns, ..self.counters };
+        let new = Self::new(config);
+        let most = RESTART_FLIGHT.min(config.send_window.into());
         *self = Self {
-            flight: RESTART_FLIGHT.min(config.send_window.into()),
+            flight: Flight { most, ..new.flight },
             recovery: transmission,
             next_transmission: transmission,
             arrived: transmission.wrapping_sub(1),
             delivered,
             settled: delivered,
             counters,
-            ..Self::new(config)
+            ..new
         };
         true
     }

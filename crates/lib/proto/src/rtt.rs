@@ -51,6 +51,19 @@ impl Rtt {
         }
     }
 
+    /// A round trip that is not over has taken so long. That counts if it is longer than usual, and
+    /// if any is known.
+    pub(crate) fn at_least(&mut self, nanos: u64) {
+        if self.smoothed > 0 && nanos > self.smoothed {
+            self.sample(nanos);
+        }
+    }
+
+    /// The shortest round trip in nanoseconds.
+    pub(crate) fn shortest(&self) -> u64 {
+        self.shortest
+    }
+
     /// Something was acknowledged: the backoff ends.
     #[inline]
     pub(crate) fn progress(&mut self) {

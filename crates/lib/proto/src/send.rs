@@ -67,6 +67,8 @@ pub(crate) struct SendWindow<T> {
     /// The second path is a socket, for bulk frames.
     has_bulk: bool,
     bulk_size: BulkSize,
+    /// Credit is shared, so paths over links look at the queues on their way.
+    shares_queues: bool,
     /// Which frames go first, if any do.
     classes: Option<Classes>,
 }
@@ -103,6 +105,7 @@ impl<T> SendWindow<T> {
             keeps_to_first: false,
             has_bulk: false,
             bulk_size: BulkSize::default(),
+            shares_queues: false,
             classes: config.longest_first.map(|longest| Classes::new(longest, first)),
         }
     }

@@ -210,6 +210,9 @@ impl<T, R> Protocol<T, R> {
         log::up(&session.key, peer, &session.state, session.peer.max_payload);
         let (window, named) = (session.receive.as_ref().map_or(0, |r| r.window()), session.named);
         self.shares.join(window, named, &self.config);
+        if self.shares.is_shared {
+            self.session_mut(peer).share_queues();
+        }
         self.counters.sessions += 1;
         let longest = self.session(peer).send.as_ref().map_or(0, |s| s.longest());
         if longest > with.hello.max_payload {

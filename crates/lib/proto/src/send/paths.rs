@@ -24,7 +24,7 @@ impl<T> SendWindow<T> {
         config: &ProtocolConfig,
     ) -> PathSet {
         let mut probes = PathSet::NONE;
-        (self.keeps_to_first, self.has_bulk) = (false, false);
+        (self.keeps_to_first, self.has_bulk, self.shares_queues) = (false, false, false);
         for (id, path) in self.numbered_mut() {
             path.begin_anew(config);
             if id != working {
@@ -42,7 +42,7 @@ impl<T> SendWindow<T> {
     /// The same where the second path is a socket for bulk frames, and `has` says whether the peer
     /// has one too. It is dead, and nothing probes it before it is [wanted](Self::want_bulk).
     pub(crate) fn open_bulk(&mut self, has: bool, config: &ProtocolConfig) -> PathSet {
-        (self.keeps_to_first, self.has_bulk) = (false, has);
+        (self.keeps_to_first, self.has_bulk, self.shares_queues) = (false, has, false);
         self.bulk_size = BulkSize::default();
         self.paths_mut().for_each(|path| path.begin_anew(config));
         for path in &mut self.further {
@@ -50,6 +50,22 @@ impl<T> SendWindow<T> {
             path.leave();
         }
         PathSet::NONE
+    }
+
+    /// Whether [`share_queues`](Self::share_queues) was called in this session.
+    #[inline]
+    pub(crate) fn shares_queues(&self) -> bool {
+        self.shares_queues
+    }
+
+    /// Credit is shared. So paths over links begin with fewer frames, and look at round trips.
+    #[cold]
+    pub(crate) fn share_queues(&mut self) {
+        self.shares_queues = true;
+        self.first.share_queues();
+        if !self.has_bulk {
+            self.further.iter_mut().for_each(Path::share_queues);
+        }
     }
 
     /// Whether bulk frames can go by the socket now.
@@ -206,6 +222,8 @@ impl<T> SendWindow<T> {
                 let path = self.path(id);
                 path.rtt.raise_least(LEAST_BULK_TIMEOUT);
                 path.keep_queues_short();
+            } else if self.shares_queues {
+                self.path(id).share_queues();
             }
             self.doubt_others(PathSet::of(id));
         } else if self.may_die(id) {

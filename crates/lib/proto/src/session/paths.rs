@@ -57,6 +57,13 @@ impl<T, R> Session<T, R> {
         self.path_of_several(frame)
     }
 
+    /// Credit is shared: others may send by the same queues as this session at the same moment.
+    pub(crate) fn share_queues(&mut self) {
+        if let Some(send) = self.send.as_mut().filter(|send| !send.shares_queues()) {
+            send.share_queues();
+        }
+    }
+
     #[cold]
     fn path_of_several(&mut self, frame: NextFrame) -> (PathId, Flags) {
         let alive = |send: &Option<Box<SendWindow<T>>>, wanted: PathId| {
