@@ -207,7 +207,7 @@ impl Path {
     pub(crate) fn transmit(&mut self, seq: SeqNo, repeated: bool, datagrams: u32) -> u32 {
         self.in_flight += datagrams;
         if let Some(queues) = &mut self.queues {
-            queues.transmitted(datagrams, self.in_flight, &mut self.flight);
+            queues.transmitted(self.in_flight >= self.flight.most);
         }
         self.waiting.start();
         if matches!(self.sample, RttSample::None) && !repeated {
@@ -350,6 +350,7 @@ impl Path {
     }
 
     #[cold]
+    #[inline(never)]
     fn stamp_rest(&mut self, now: Instant) {
         if let PathState::Dead(since, _) = &mut self.state {
             since.stamp(now);
@@ -369,10 +370,17 @@ impl Path {
             0 => interval,
             before => (3 * before + interval) / 4,
         };
-        if let Some(queues) = &mut self.queues {
-            queues.timed(nanos, self.rtt.shortest(), &mut self.flight);
-            queues.stamp(now, true, self.rtt.first_timeout(), &mut self.flight);
+        if self.queues.is_some() {
+            self.look_at_queues(now, nanos);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_at_queues(&mut self, now: Instant, nanos: u64) {
+        let Some(queues) = &mut self.queues else { return };
+        queues.timed(nanos, self.rtt.shortest(), &mut self.flight);
+        queues.stamp(now, true, self.rtt.first_timeout(), &mut self.flight);
     }
 
     /// The queues on this path's way are to be short: it carries bulk data.

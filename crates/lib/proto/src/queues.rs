@@ -63,8 +63,8 @@ pub(crate) struct SharedQueues {
     is_long: bool,
     /// When frames were last in flight, as far as readings of the clock show it.
     last: Instant,
-    /// Frames that could be in flight before the path fell silent, since something is in flight
-    /// again, and until it is known how long that was.
+    /// Frames that could be in flight before the path fell silent, until it is used again and it is
+    /// known how long it was silent.
     before: Option<u32>,
 }
 
@@ -84,17 +84,11 @@ impl Queues {
         Self::Shared(SharedQueues { is_long: false, last: Instant(0), before: None })
     }
 
-    /// Of `in_flight` datagrams in flight, `sent` have just been added.
-    #[inline]
-    pub(crate) fn transmitted(&mut self, sent: u32, in_flight: u32, flight: &mut Flight) {
-        match self {
-            Self::Bulk(queues) => queues.full |= in_flight >= flight.most,
-            // The last reading of the clock may be old: the next one shows how long the pause was.
-            Self::Shared(queues) if in_flight == sent && queues.before.is_none() => {
-                queues.before = Some(flight.most);
-                flight.most = flight.most.min(FIRST_FLIGHT);
-            }
-            Self::Shared(_) => {}
+    /// As much is in flight now as may be, or not.
+    #[inline(always)]
+    pub(crate) fn transmitted(&mut self, full: bool) {
+        if let Self::Bulk(queues) = self {
+            queues.full |= full;
         }
     }
 
@@ -115,15 +109,19 @@ impl Queues {
     /// `timeout` is the path's first timeout in nanoseconds.
     pub(crate) fn stamp(&mut self, now: Instant, is_used: bool, timeout: u64, flight: &mut Flight) {
         let Self::Shared(queues) = self else { return };
-        if let Some(before) = queues.before.take() {
-            // Until something is acknowledged, the flight stays. Then it doubles up to what it was.
-            flight.threshold = flight.threshold.max(before);
-            if now.nanos_since(queues.last) <= timeout.max(PAUSE) {
-                flight.most = flight.most.max(before);
-            }
-        }
         if is_used {
+            if let Some(before) = queues.before.take() {
+                // After a long pause, the flight doubles up to what it was.
+                flight.threshold = flight.threshold.max(before);
+                if now.nanos_since(queues.last) <= timeout.max(PAUSE) {
+                    flight.most = flight.most.max(before);
+                }
+            }
             queues.last = now;
+        } else if queues.before.is_none() {
+            // The next frames may go before the next reading, which shows how long the pause was.
+            queues.before = Some(flight.most);
+            flight.most = flight.most.min(FIRST_FLIGHT);
         }
     }
 
@@ -169,5 +167,69 @@ impl BulkQueues {
         {
             flight.threshold = threshold;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: u64 = 200_000;
+
+    /// A path with 100 frames that may be in flight, which was last used at 1 s.
+    fn used() -> (Queues, Flight) {
+        let (mut queues, mut flight) = (Queues::shared(), Flight { most: 100, threshold: 80 });
+        queues.stamp(Instant(1_000_000_000), true, TIMEOUT, &mut flight);
+        (queues, flight)
+    }
+
+    /// All frames arrive, and the next one goes so much later.
+    fn after(pause: u64, timeout: u64) -> (u32, u32) {
+        let (mut queues, mut flight) = used();
+        queues.stamp(Instant(1_000_000_000), false, TIMEOUT, &mut flight);
+        assert_eq!(flight.most, FIRST_FLIGHT, "the pause may be long");
+        queues.stamp(Instant(1_000_000_000 + pause / 2), false, TIMEOUT, &mut flight);
+        queues.stamp(Instant(1_000_000_000 + pause), true, timeout, &mut flight);
+        (flight.most, flight.threshold)
+    }
+
+    #[test]
+    fn after_a_short_pause_as_much_may_be_in_flight_as_before() {
+        assert_eq!(after(PAUSE, TIMEOUT), (100, 100));
+        assert_eq!(after(49_000_000, 50_000_000), (100, 100), "its timeout is longer");
+    }
+
+    #[test]
+    fn after_a_long_pause_the_flight_doubles_again_up_to_what_it_was() {
+        assert_eq!(after(PAUSE + 1, TIMEOUT), (FIRST_FLIGHT, 100));
+    }
+
+    #[test]
+    fn frames_in_flight_are_no_pause() {
+        let (mut queues, mut flight) = used();
+        queues.stamp(Instant(2_000_000_000), true, TIMEOUT, &mut flight);
+        assert_eq!((flight.most, flight.threshold), (100, 80));
+    }
+
+    #[test]
+    fn a_small_flight_stays_what_it_is_after_a_pause() {
+        let (mut queues, mut flight) = used();
+        flight = Flight { most: 5, threshold: 5 };
+        queues.stamp(Instant(1_000_000_000), false, TIMEOUT, &mut flight);
+        queues.stamp(Instant(2_000_000_000), true, TIMEOUT, &mut flight);
+        assert_eq!(flight.most, 5);
+    }
+
+    #[test]
+    fn a_long_round_trip_ends_the_doubling_and_reduces_nothing() {
+        let (mut queues, mut flight) = (Queues::shared(), Flight { most: 40, threshold: 256 });
+        queues.timed(10_000 + USUAL_DELAY, 10_000, &mut flight);
+        assert!(!queues.is_long(), "the acknowledgement may have waited");
+        queues.timed(1_900_000, 1_000_000, &mut flight);
+        assert_eq!((queues.is_long(), flight.threshold), (false, 256));
+        queues.timed(11_000 + USUAL_DELAY, 10_000, &mut flight);
+        assert_eq!((queues.is_long(), flight.most, flight.threshold), (true, 40, 40));
+        queues.timed(10_000, 10_000, &mut flight);
+        assert!(!queues.is_long());
     }
 }

@@ -156,7 +156,6 @@ impl<T, R> Protocol<T, R> {
             header.flags = Flags::HEADER_ONLY;
         }
         if self.shares.is_shared {
-            session.share_queues();
             header.flags = header.flags.with(session.credit_flags(self.budget.is_rationed()));
             if self.budget.sends_to(peer) {
                 header.flags = header.flags.with(Flags::DIVIDED);

@@ -58,6 +58,7 @@ impl<T, R> Protocol<T, R> {
         if !session.is_up() {
             return;
         }
+        session.share_queues();
         session.set_told_to_wait(header.flags.has(Flags::WAIT));
         if let Some(send) = &mut session.send {
             send.set_keeps(header.flags.has(Flags::ROOM));

@@ -58,6 +58,8 @@ impl<T, R> Session<T, R> {
     }
 
     /// Credit is shared: others may send by the same queues as this session at the same moment.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn share_queues(&mut self) {
         if let Some(send) = self.send.as_mut().filter(|send| !send.shares_queues()) {
             send.share_queues();
