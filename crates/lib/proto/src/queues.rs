@@ -213,8 +213,7 @@ mod tests {
 
     #[test]
     fn a_small_flight_stays_what_it_is_after_a_pause() {
-        let (mut queues, mut flight) = used();
-        flight = Flight { most: 5, threshold: 5 };
+        let (mut queues, mut flight) = (used().0, Flight { most: 5, threshold: 5 });
         queues.stamp(Instant(1_000_000_000), false, TIMEOUT, &mut flight);
         queues.stamp(Instant(2_000_000_000), true, TIMEOUT, &mut flight);
         assert_eq!(flight.most, 5);
