@@ -8,6 +8,7 @@ mod ending;
 mod handshake;
 mod incoming;
 mod memory;
+mod newcomers;
 mod next;
 mod outgoing;
 mod outputs;

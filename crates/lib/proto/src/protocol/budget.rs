@@ -9,21 +9,12 @@
 //! Shorter transfers come first. One grant in sixteen goes to the others in turns, so that all go
 //! on. The decision 109 has the reason for each constant.
 
+use super::newcomers::{Newcomers, OFFER, OFFER_TIME};
 use crate::send::SHORT;
 use crate::time::Instant;
 use crate::{PeerId, PeerKey};
 use gigae_wire::SeqNo;
 use std::collections::VecDeque;
-
-/// Frames that a peer has credit for when it is the first one for a while to propose a session, and
-/// by what power of two the next ones get less: 16, 4, 1, none. So a thousand peers that begin at
-/// once send nothing before they get credit.
-const OFFER: u16 = 16;
-const OFFER_SHIFT: u32 = 2;
-
-/// How long an offer counts, in nanoseconds: the least retransmission timeout. By then its peer's
-/// frames have come.
-const OFFER_TIME: u64 = 200_000;
 
 /// The budget in frames before anything was measured: the bandwidth-delay product of 10 Gbit/s and
 /// some 20 us.
@@ -63,6 +54,10 @@ const TRY_EVERY: u32 = 16;
 /// If one frame in so many came from a sender that has others to send to, that may be why frames
 /// come slowly. Then no larger budget is tried.
 const DIVIDED: u64 = 8;
+
+/// If fewer than one frame in so many was lost, the budget does not fall. Frames overtake each
+/// other on several processors, and beside TCP the others fill the buffer.
+const LOSSES: u64 = 32;
 
 /// By this part the budget falls after each measurement. A rate that is less than the highest by
 /// more than this part is low.
@@ -151,32 +146,6 @@ impl SessionBudget {
     }
 }
 
-/// Peers that are new.
-#[derive(Clone, Copy, Debug, Default, Hash)]
-struct Newcomers {
-    /// Those of the present time, and when it began.
-    count: u32,
-    since: Instant,
-    /// The last one of them.
-    last: Option<PeerKey>,
-}
-
-impl Newcomers {
-    /// Credit for the next one. One that begins again counts once.
-    fn next(&mut self, key: PeerKey, now: Instant, is_rationed: bool) -> u16 {
-        if self.is_over(now) {
-            *self = Self { count: 0, since: now, last: None };
-        }
-        self.count += u32::from(self.last.replace(key) != Some(key));
-        let shift = OFFER_SHIFT * (self.count - 1 + u32::from(is_rationed));
-        OFFER.checked_shr(shift).unwrap_or(0)
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        now.nanos_since(self.since) >= OFFER_TIME
-    }
-}
-
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Budget {
@@ -212,10 +181,11 @@ pub(super) struct Budget {
     /// The last data frame's peer and time, and when there were two within [`MIXED`].
     last: (Option<PeerId>, Instant),
     mixed: Option<Instant>,
-    /// Since then the whole budget was given away, peers that lost frames, and frames of senders
-    /// that also send to others.
+    /// Since then the whole budget was given away, peers that lost frames, how many were lost, and
+    /// frames of senders that also send to others.
     used_up: bool,
     missing: u32,
+    losses: u64,
     divided: u64,
     /// Data frames that have arrived, and the peer to which the last one went.
     arrived: u32,
@@ -243,11 +213,12 @@ impl Budget {
             began: Instant(0),
             rate: 0,
             last_rate: 0,
-            has_helped: false,
+            has_helped: true,
             last: (None, Instant(0)),
             mixed: None,
             used_up: false,
             missing: 0,
+            losses: 0,
             divided: 0,
             arrived: 0,
             last_to: None,
@@ -296,7 +267,7 @@ impl Budget {
     }
 
     fn begin(&mut self, now: Instant) {
-        (self.frames, self.divided, self.missing) = (0, 0, 0);
+        (self.frames, self.divided, self.missing, self.losses) = (0, 0, 0, 0);
         (self.began, self.used_up) = (now, false);
     }
 
@@ -415,7 +386,7 @@ impl Budget {
     }
 
     /// Whether a frame of a peer is missing now. It is lost if half of the budget has come since.
-    /// Before that, it may have been overtaken. Each peer counts once in a measurement.
+    /// Before that, it may have been overtaken.
     pub(super) fn note_missing(&mut self, of: &mut SessionBudget, is_missing: bool) {
         if !is_missing && of.missing_since.is_none() {
             return;
@@ -423,9 +394,14 @@ impl Budget {
         let since = of.missing_since.unwrap_or(self.arrived);
         of.missing_since = is_missing.then_some(since);
         let is_lost = self.arrived.wrapping_sub(since) > self.limit() / 2;
-        if is_lost && of.missed_in.replace(self.measurement) != Some(self.measurement) {
-            self.missing += 1;
+        if !is_lost {
+            return;
         }
+        // The next one counts when another half of the budget has come.
+        of.missing_since = is_missing.then_some(self.arrived);
+        self.losses += 1;
+        let before = of.missed_in.replace(self.measurement);
+        self.missing += u32::from(before != Some(self.measurement));
     }
 
     /// Takes a reading of the clock.
@@ -440,7 +416,7 @@ impl Budget {
         let is_evidence = self.used_up && self.divided * DIVIDED < self.frames;
         let tries = is_slow || self.has_helped || self.measurement.is_multiple_of(TRY_EVERY);
         let (before, mut has_helped) = (self.limit, false);
-        self.limit = if self.missing > 1 {
+        self.limit = if self.missing > 1 && self.losses * LOSSES > self.frames {
             // One peer alone may mean no good, or have a bad line.
             self.tried = None;
             self.safe = before / 8 * 7;
@@ -467,7 +443,9 @@ impl Budget {
         }
         .clamp(LEAST * PARTS, MOST * PARTS);
         (self.last_rate, self.has_helped) = (rate, has_helped);
-        self.safe = (self.safe + PARTS).clamp(LEAST * PARTS, MOST * PARTS);
+        // One frame for each budget that has come, as TCP's window grows in each round trip.
+        let rounds = self.frames.min(1 << 16) as u32 / (before / PARTS);
+        self.safe = (self.safe + rounds * PARTS).clamp(LEAST * PARTS, MOST * PARTS);
         self.measure_again(now);
     }
 
@@ -520,7 +498,7 @@ mod tests {
         assert_eq!(one.limit(), 98, "a little less, as always");
         measure(&mut both, 1, |budget| {
             let mut lossy = [SessionBudget::default(); 2];
-            lossy.iter_mut().for_each(|of| lose(budget, of, 51));
+            (0..9).for_each(|n| lose(budget, &mut lossy[n % 2], 51));
         });
         assert_eq!(both.limit(), 70);
         measure(&mut both, 1, |budget| {
@@ -528,6 +506,11 @@ mod tests {
             overtaken.iter_mut().for_each(|of| lose(budget, of, 35));
         });
         assert_eq!(both.limit(), 68, "a little less, as always");
+        measure(&mut both, 1, |budget| {
+            let mut lossy = [SessionBudget::default(); 2];
+            (0..8).for_each(|n| lose(budget, &mut lossy[n % 2], 51));
+        });
+        assert_eq!(both.limit(), 67, "few frames");
     }
 
     #[test]
