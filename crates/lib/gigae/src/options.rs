@@ -353,7 +353,8 @@ impl Options {
     /// at once do not overfill the buffer of the switch in front of it. Rates are measured. It
     /// begins when an endpoint has a second peer, or hears of one that has. Both ends need it: an
     /// endpoint with `false` neither says what it wants nor rations. All endpoints understand each
-    /// other. While an endpoint has one peer only, nothing is different.
+    /// other. While an endpoint has had one peer only, credit begins with 16 frames and not with
+    /// 64, and nothing else is different.
     ///
     /// With `false`, each peer has its own credit: many that send at once to one receiver lose
     /// frames in front of it. This is of use for comparisons.

@@ -277,12 +277,14 @@ impl Path {
     /// transmission. `keeps` says whether the receiver keeps frames out of order.
     pub(crate) fn slow_down(&mut self, last: u32, most: u32, keeps: bool) {
         if last.wrapping_sub(self.recovery).cast_signed() >= 0 {
-            let is_long = self.queues.as_ref().is_some_and(Queues::is_long);
+            let queues = self.queues.as_ref().filter(|queues| queues.is_shared());
             let least = match keeps {
-                _ if is_long => LEAST_IN_QUEUE,
+                _ if queues.is_some_and(Queues::is_long) => LEAST_IN_QUEUE,
                 true => LEAST_FLIGHT,
                 false => LEAST_IN_ORDER,
             };
+            // A flight that is less already does not grow by a loss.
+            let least = if queues.is_some() { least.min(self.flight.most) } else { least };
             self.recovery = self.next_transmission;
             self.flight.threshold = (self.flight.most * 7 / 10).max(least).min(most);
             self.flight.most = self.flight.threshold;

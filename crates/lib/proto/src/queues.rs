@@ -61,6 +61,8 @@ pub(crate) struct BulkQueues {
 pub(crate) struct SharedQueues {
     /// The last round trip was long.
     is_long: bool,
+    /// The next round trip is the first one after a pause. Perhaps the peer slept.
+    begins: bool,
     /// When frames were last in flight, as far as readings of the clock show it.
     last: Instant,
     /// Frames that could be in flight before the path fell silent, until it is used again and it is
@@ -81,7 +83,7 @@ impl Queues {
     }
 
     pub(crate) fn shared() -> Self {
-        Self::Shared(SharedQueues { is_long: false, last: Instant(0), before: None })
+        Self::Shared(SharedQueues { is_long: false, begins: false, last: Instant(0), before: None })
     }
 
     /// As much is in flight now as may be, or not.
@@ -97,6 +99,9 @@ impl Queues {
         match self {
             Self::Bulk(queues) => queues.timed(nanos, flight),
             Self::Shared(queues) => {
+                if std::mem::take(&mut queues.begins) {
+                    return;
+                }
                 queues.is_long = nanos > shortest.saturating_add(shortest.max(USUAL_DELAY));
                 if queues.is_long {
                     flight.threshold = flight.threshold.min(flight.most);
@@ -115,6 +120,8 @@ impl Queues {
                 flight.threshold = flight.threshold.max(before);
                 if now.nanos_since(queues.last) <= timeout.max(PAUSE) {
                     flight.most = flight.most.max(before);
+                } else {
+                    queues.begins = true;
                 }
             }
             queues.last = now;
@@ -202,6 +209,17 @@ mod tests {
     #[test]
     fn after_a_long_pause_the_flight_doubles_again_up_to_what_it_was() {
         assert_eq!(after(PAUSE + 1, TIMEOUT), (FIRST_FLIGHT, 100));
+    }
+
+    #[test]
+    fn the_first_round_trip_after_a_pause_may_be_that_of_a_peer_that_slept() {
+        let (mut queues, mut flight) = used();
+        queues.stamp(Instant(1_000_000_000), false, TIMEOUT, &mut flight);
+        queues.stamp(Instant(2_000_000_000), true, TIMEOUT, &mut flight);
+        queues.timed(500_000, 10_000, &mut flight);
+        assert_eq!((queues.is_long(), flight.threshold), (false, 100));
+        queues.timed(500_000, 10_000, &mut flight);
+        assert_eq!((queues.is_long(), flight.threshold), (true, FIRST_FLIGHT));
     }
 
     #[test]

@@ -311,6 +311,7 @@ impl<R> ReceiveWindow<R> {
         if self.granted.is_before(edge) {
             self.granted = edge;
             self.limit = edge;
+            self.room = edge;
         }
         // GO: the peer is stopped, or soon will be, because it does not know of this room.
         let unadvertised = self.granted.ahead_of(self.advertised).cast_unsigned();
@@ -557,6 +558,19 @@ mod tests {
             w.fields(true);
         }
         assert_eq!(w.window(), 2 * INITIAL_WINDOW);
+    }
+
+    /// Far ahead of the room that it had first, numbers would wrap.
+    #[test]
+    fn a_lone_sender_gets_all_the_room_once() {
+        let mut w = ReceiveWindow::new(SeqNo(0), 16, &ProtocolConfig::default());
+        w.open();
+        assert_eq!(w.granted, SeqNo(64));
+        for i in 0..100 {
+            assert!(w.take(SeqNo(i), &mut Some(i), DataKind::Messages, 8, |_, _| ()).is_ok());
+            w.release(64);
+        }
+        assert_eq!((w.granted, w.room), (SeqNo(164), SeqNo(164)));
     }
 
     #[test]

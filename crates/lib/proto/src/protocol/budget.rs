@@ -55,9 +55,9 @@ const TRY_EVERY: u32 = 16;
 /// come slowly. Then no larger budget is tried.
 const DIVIDED: u64 = 8;
 
-/// If fewer than one frame in so many was lost, the budget does not fall. Frames overtake each
+/// If no more than one frame in so many was lost, the budget does not fall. Frames overtake each
 /// other on several processors, and beside TCP the others fill the buffer.
-const LOSSES: u64 = 32;
+const LOST: u64 = 32;
 
 /// By this part the budget falls after each measurement. A rate that is less than the highest by
 /// more than this part is low.
@@ -181,11 +181,11 @@ pub(super) struct Budget {
     /// The last data frame's peer and time, and when there were two within [`MIXED`].
     last: (Option<PeerId>, Instant),
     mixed: Option<Instant>,
-    /// Since then the whole budget was given away, peers that lost frames, how many were lost, and
+    /// Since then the whole budget was given away, peers that lost frames, how many these were, and
     /// frames of senders that also send to others.
     used_up: bool,
     missing: u32,
-    losses: u64,
+    lost: u64,
     divided: u64,
     /// Data frames that have arrived, and the peer to which the last one went.
     arrived: u32,
@@ -218,7 +218,7 @@ impl Budget {
             mixed: None,
             used_up: false,
             missing: 0,
-            losses: 0,
+            lost: 0,
             divided: 0,
             arrived: 0,
             last_to: None,
@@ -267,7 +267,7 @@ impl Budget {
     }
 
     fn begin(&mut self, now: Instant) {
-        (self.frames, self.divided, self.missing, self.losses) = (0, 0, 0, 0);
+        (self.frames, self.divided, self.missing, self.lost) = (0, 0, 0, 0);
         (self.began, self.used_up) = (now, false);
     }
 
@@ -385,21 +385,21 @@ impl Budget {
         }
     }
 
-    /// Whether a frame of a peer is missing now. It is lost if half of the budget has come since.
-    /// Before that, it may have been overtaken.
-    pub(super) fn note_missing(&mut self, of: &mut SessionBudget, is_missing: bool) {
-        if !is_missing && of.missing_since.is_none() {
+    /// So many frames of a peer are missing now. They are lost if half of the budget has come
+    /// since. Before that, they may have been overtaken.
+    pub(super) fn note_missing(&mut self, of: &mut SessionBudget, missing: u32) {
+        if missing == 0 && of.missing_since.is_none() {
             return;
         }
         let since = of.missing_since.unwrap_or(self.arrived);
-        of.missing_since = is_missing.then_some(since);
+        of.missing_since = (missing > 0).then_some(since);
         let is_lost = self.arrived.wrapping_sub(since) > self.limit() / 2;
         if !is_lost {
             return;
         }
-        // The next one counts when another half of the budget has come.
-        of.missing_since = is_missing.then_some(self.arrived);
-        self.losses += 1;
+        // What is missing still, or again, counts when another half of the budget has come.
+        of.missing_since = (missing > 0).then_some(self.arrived);
+        self.lost += u64::from(missing.max(1));
         let before = of.missed_in.replace(self.measurement);
         self.missing += u32::from(before != Some(self.measurement));
     }
@@ -416,10 +416,13 @@ impl Budget {
         let is_evidence = self.used_up && self.divided * DIVIDED < self.frames;
         let tries = is_slow || self.has_helped || self.measurement.is_multiple_of(TRY_EVERY);
         let (before, mut has_helped) = (self.limit, false);
-        self.limit = if self.missing > 1 && self.losses * LOSSES > self.frames {
+        // One frame for each budget that has come, as TCP's window grows in each round trip.
+        let rounds = self.frames.min(1 << 16) as u32 / (before / PARTS);
+        self.safe = (self.safe + rounds * PARTS).min(MOST * PARTS);
+        self.limit = if self.missing > 1 && self.lost * LOST > self.frames {
             // One peer alone may mean no good, or have a bad line.
             self.tried = None;
-            self.safe = before / 8 * 7;
+            self.safe = (before / 8 * 7).max(LEAST * PARTS);
             before / 10 * 7
         } else if let Some((limit, rate_before, gain, is_sure)) = self.tried.take() {
             if rate < rate_before + gain {
@@ -443,9 +446,6 @@ impl Budget {
         }
         .clamp(LEAST * PARTS, MOST * PARTS);
         (self.last_rate, self.has_helped) = (rate, has_helped);
-        // One frame for each budget that has come, as TCP's window grows in each round trip.
-        let rounds = self.frames.min(1 << 16) as u32 / (before / PARTS);
-        self.safe = (self.safe + rounds * PARTS).clamp(LEAST * PARTS, MOST * PARTS);
         self.measure_again(now);
     }
 
@@ -487,9 +487,9 @@ mod tests {
         let (mut one, mut both) = (Budget::new(), Budget::new());
         (one.limit, both.limit) = (100 * PARTS, 100 * PARTS);
         let lose = |budget: &mut Budget, of: &mut SessionBudget, frames: u32| {
-            budget.note_missing(of, true);
+            budget.note_missing(of, 1);
             budget.arrived += frames;
-            budget.note_missing(of, false);
+            budget.note_missing(of, 0);
         };
         measure(&mut one, 1, |budget| {
             let mut lossy = SessionBudget::default();

@@ -72,7 +72,7 @@ impl<T, R> Protocol<T, R> {
             demand = 1;
         }
         let of = &mut session.budget;
-        self.budget.note_missing(of, receive.is_missing());
+        self.budget.note_missing(of, receive.missing());
         let is_rationed = self.budget.is_rationed();
         if is_data {
             self.budget.note_frame(peer, header.flags.has(Flags::DIVIDED), self.now);
@@ -120,11 +120,12 @@ impl<T, R> Protocol<T, R> {
         let session = &mut self.sessions[peer.0 as usize];
         let (budget, of) = (&mut self.budget, &mut session.budget);
         let Some(receive) = &session.receive else { return };
-        if receive.highest() != of.used_to {
+        let outstanding = receive.outstanding();
+        // What is left for short messages only is not unused.
+        if receive.highest() != of.used_to || outstanding == 0 {
             of.used_to = receive.highest();
             of.is_idle = false;
         }
-        let outstanding = receive.outstanding();
         let counts = of.demand > 0 && !of.is_idle;
         // One whose frames the program does not take has nothing to wait for here.
         let wants = counts && (outstanding > 0 || receive.has_room());

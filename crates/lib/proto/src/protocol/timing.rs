@@ -84,12 +84,25 @@ impl<T, R> Protocol<T, R> {
                 self.schedule.owing.push(peer);
             }
             self.arm(peer, at);
+            if self.shares.is_shared {
+                self.resume(peer);
+            }
         }
         if now >= self.schedule.timers.first() {
             self.expire(now);
         }
         if self.budget.is_rationed() {
             self.advance_budget();
+        }
+    }
+
+    /// The reading of the clock has perhaps shown that there was no pause, so that more may be in
+    /// flight.
+    #[cold]
+    fn resume(&mut self, peer: PeerId) {
+        let session = &self.sessions[peer.0 as usize];
+        if !session.queued && session.next_frame().is_some() {
+            self.enqueue(peer);
         }
     }
 

@@ -114,4 +114,13 @@ impl<R> ReceiveWindow<R> {
     pub(crate) fn is_missing(&self) -> bool {
         self.gap && !self.patient && (self.kept_count == 0 || self.kept_count > self.early_count)
     }
+
+    /// How many are.
+    pub(crate) fn missing(&self) -> u32 {
+        if !self.is_missing() {
+            return 0;
+        }
+        let ahead = self.highest.ahead_of(self.next).max(0).cast_unsigned();
+        ahead.saturating_sub(self.kept_count - self.early_count).max(1)
+    }
 }
