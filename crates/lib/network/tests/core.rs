@@ -136,6 +136,19 @@ impl Outcome {
 /// `count` hosts, the last `reno` of which are models, send to one each through so many Gbit/s. The
 /// switches have 512 KiB for each port.
 fn transfers(count: u32, reno: u32, gbit: u64, time: u64) -> Outcome {
+    transfers_to(count, reno, gbit, time, 0, |host| count + host)
+}
+
+/// The same where the models begin after so many ms, and `receiver` says which host another one
+/// sends to.
+fn transfers_to(
+    count: u32,
+    reno: u32,
+    gbit: u64,
+    time: u64,
+    later: u64,
+    receiver: impl Fn(HostId) -> HostId,
+) -> Outcome {
     let topology = Topology::leaf_spine(
         LeafSpine {
             leaves: 2,
@@ -158,26 +171,28 @@ fn transfers(count: u32, reno: u32, gbit: u64, time: u64) -> Outcome {
     // With a second session, each host shares credit.
     let gigae = count - reno;
     for host in 0..gigae {
-        for to in [count + host, count + (host + 1) % gigae, (host + 1) % gigae] {
+        for to in [receiver(host), count + (host + 1) % gigae, (host + 1) % gigae] {
             send(&mut network, host, to, 1, 8);
         }
     }
     network.run(Time::ms(2));
-    for host in gigae..count {
-        network.call(host, |end, _| {
-            let End::Reno(model) = end else { unreachable!() };
-            model.begin(count + host);
-        });
-    }
     let (mut received, mut quarter) = (vec![0_u64; count as usize], Vec::new());
     let dropped = network.totals().dropped;
     for step in 0..time * 10 {
+        if step == later * 10 {
+            for host in gigae..count {
+                network.call(host, |end, _| {
+                    let End::Reno(model) = end else { unreachable!() };
+                    model.begin(count + host);
+                });
+            }
+        }
         for host in 0..gigae {
             let waiting = match network.host(host) {
                 End::Gigae(real) => real.waiting(),
                 End::Reno(_) => unreachable!(),
             };
-            send(&mut network, host, count + host, 600_usize.saturating_sub(waiting), FULL);
+            send(&mut network, host, receiver(host), 600_usize.saturating_sub(waiting), FULL);
         }
         network.run(Time::us(2_100 + 100 * step));
         for (host, received) in (0..).zip(&mut received) {
@@ -250,6 +265,16 @@ fn a_sender_neither_starves_nor_is_starved_beside_one_that_halves_its_window() {
         assert!((0.75..1.35).contains(&part), "{part}: {:?}", outcome.late);
         assert!(outcome.goodput > 0.99);
     }
+}
+
+/// The receiver's budget grows beside a window that fills the buffer.
+#[test]
+fn senders_to_one_receiver_do_not_starve_beside_windows_that_fill_the_buffer() {
+    let outcome = transfers_to(4, 2, 10, 400, 20, |host| if host < 2 { 4 } else { 4 + host });
+    let part = (outcome.late[0] + outcome.late[1]) / outcome.late.iter().sum::<f64>();
+    println!("{part:.2} of the link: {:?}", outcome.late);
+    assert!((0.3..0.7).contains(&part), "{part}: {:?}", outcome.late);
+    assert!(outcome.goodput > 0.97);
 }
 
 /// Frames that a sender of 200 messages sends before the first answer to them can come, so long

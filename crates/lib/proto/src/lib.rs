@@ -17,6 +17,7 @@
 
 mod config;
 mod counters;
+mod flight;
 mod foreign;
 mod frame_kind;
 mod log;

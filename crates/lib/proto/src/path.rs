@@ -6,32 +6,12 @@
 //! another. A path knows only one sequence number: that of the frame that it times.
 
 use crate::ProtocolConfig;
-use crate::queues::{FIRST_FLIGHT, Flight, LEAST_IN_QUEUE, Queues};
+use crate::flight::{Flight, LEAST_FLIGHT, LEAST_IN_ORDER, RESTART_FLIGHT, Reordering};
+use crate::queues::{FIRST_FLIGHT, LEAST_IN_QUEUE, Queues};
 use crate::rtt::Rtt;
 use crate::time::{Instant, Since};
 use gigae_wire::{MAX_PATHS, PathId, SeqNo};
 use std::cmp::Ordering;
-
-/// Later transmissions that may arrive before a missing frame counts as lost, when the receiver
-/// keeps frames out of order: the customary three of TCP (RFC 5681) and QUIC (RFC 9002 §6.1.1).
-pub(crate) const REORDERING: i32 = 3;
-
-/// Frames in flight at the beginning of a session. Each acknowledgement raises the number.
-const INITIAL_FLIGHT: u32 = 64;
-
-/// A loss never reduces the frames in flight below this. It covers a Gigabit Ethernet's
-/// bandwidth-delay product (some 10 frames) and fits the smallest switch buffers, so that random
-/// loss does not throttle a link that is not congested.
-const LEAST_FLIGHT: u32 = 32;
-
-/// The same where the receiver keeps nothing out of order. Each loss wastes everything in flight,
-/// so this is just enough to cover that product.
-const LEAST_IN_ORDER: u32 = 10;
-
-/// Frames in flight after everything timed out: almost nothing is known of the path then. TCP
-/// begins with ten full frames (RFC 6928). When everything times out again, half of them, and so on
-/// down to one: thousands of senders may wait for the same port.
-const RESTART_FLIGHT: u32 = 10;
 
 /// Longest first timeout of a path in nanoseconds while there are others, and longest wait after it
 /// for an arrival, once the peer has answered elsewhere. After that the path is dead. A cut link
@@ -121,6 +101,7 @@ pub(crate) struct Path {
     /// A loss of an earlier transmission than this belongs to a loss event that the path has
     /// already reacted to.
     recovery: u32,
+    reordering: Reordering,
     next_transmission: u32,
     /// Latest transmission known to have arrived.
     arrived: u32,
@@ -150,12 +131,10 @@ impl Path {
     pub(crate) fn new(config: &ProtocolConfig) -> Self {
         Self {
             in_flight: 0,
-            flight: Flight {
-                most: INITIAL_FLIGHT.min(config.send_window.into()),
-                threshold: config.send_window.into(),
-            },
+            flight: Flight::new(config.send_window.into()),
             grown: 0,
             recovery: 1,
+            reordering: Reordering::new(1),
             next_transmission: 1,
             arrived: 0,
             delivered: 0,
@@ -233,6 +212,16 @@ impl Path {
         self.overtake(transmission);
     }
 
+    /// A frame that counted as lost, and was not repeated, has arrived: it was only overtaken.
+    #[cold]
+    pub(crate) fn was_overtaken(&mut self, transmission: u32) {
+        let Self { reordering, arrived, flight, .. } = self;
+        if let Some(first) = reordering.was_overtaken(transmission, *arrived, flight) {
+            // What is lost of this flight later is another event.
+            self.recovery = first;
+        }
+    }
+
     /// A frame has arrived that was retransmitted very recently, so the arrival is that of the
     /// earlier transmission. It says nothing about what went out between the two.
     #[cold]
@@ -249,10 +238,12 @@ impl Path {
         }
     }
 
-    /// Whether a transmission that arrived has overtaken more than `reordering` later ones.
+    /// Whether more transmissions than may overtake it were sent later, and have arrived. None may
+    /// if frames arrive `in_order` or not at all.
     #[inline]
-    pub(crate) fn is_behind(&self, transmission: u32, reordering: i32) -> bool {
-        self.arrived.wrapping_sub(transmission).cast_signed() > reordering
+    pub(crate) fn is_behind(&self, transmission: u32, in_order: bool) -> bool {
+        let most = if in_order { -1 } else { self.reordering.most(self.in_flight).cast_signed() };
+        self.arrived.wrapping_sub(transmission).cast_signed() > most
     }
 
     /// Whether a transmission is older than the last loss event.
@@ -268,14 +259,16 @@ impl Path {
             self.waiting = Since::Never;
         }
         self.counters.lost += 1;
+        self.reordering.lose();
         if matches!(self.sample, RttSample::Running(timed, ..) if timed == seq) {
             self.sample = RttSample::None;
         }
     }
 
-    /// Reduces the frames that may be in flight, once per flight. `last` is the last lost
-    /// transmission. `keeps` says whether the receiver keeps frames out of order.
-    pub(crate) fn slow_down(&mut self, last: u32, most: u32, keeps: bool) {
+    /// Reduces the frames that may be in flight, once per flight. `lost` more are lost, and `last`
+    /// is the last transmission among them. `keeps` says whether the receiver keeps frames out of
+    /// order.
+    pub(crate) fn slow_down(&mut self, last: u32, lost: u32, most: u32, keeps: bool) {
         if last.wrapping_sub(self.recovery).cast_signed() >= 0 {
             let queues = self.queues.as_ref().filter(|queues| queues.is_shared());
             let least = match keeps {
@@ -285,9 +278,11 @@ impl Path {
             };
             // A flight that is less already does not grow by a loss.
             let least = if queues.is_some() { least.min(self.flight.most) } else { least };
+            if keeps && (self.queues.is_none() || queues.is_some()) {
+                self.reordering.fell(self.flight, self.recovery, lost);
+            }
             self.recovery = self.next_transmission;
-            self.flight.threshold = (self.flight.most * 7 / 10).max(least).min(most);
-            self.flight.most = self.flight.threshold;
+            self.flight.reduce(least, most);
             self.forget_queues();
         }
     }
@@ -423,6 +418,7 @@ impl Path {
     /// `seed` is a number that is random and differs between sessions.
     pub(crate) fn time_out(&mut self, now: Instant, seed: u32) {
         self.note_late(now);
+        self.reordering.late();
         self.state = PathState::Silent;
         self.waiting = if self.in_flight > 0 { Since::At(now) } else { Since::Never };
         self.rtt.back_off(seed);
@@ -455,9 +451,9 @@ impl Path {
 
     /// Everything counts as lost after several timeouts, and was `before` as many times.
     pub(crate) fn restart(&mut self, most: u32, before: u32) {
-        self.flight.threshold = (self.flight.most / 2).max(LEAST_FLIGHT).min(most);
-        self.flight.most = (RESTART_FLIGHT >> before.min(RESTART_FLIGHT)).clamp(1, most);
+        self.flight.restart(most, before);
         self.recovery = self.next_transmission;
+        self.reordering = Reordering::new(self.next_transmission);
         self.forget_queues();
     }
 
@@ -483,6 +479,7 @@ impl Path {
     pub(crate) fn die(&mut self) {
         debug_assert_eq!(self.in_flight, 0, "what was in flight is lost");
         self.flight.most = 0;
+        self.reordering.settle();
         self.waiting = Since::Never;
         self.sample = RttSample::None;
         self.state = PathState::Dead(Since::Next, PROBE_INTERVAL);
@@ -543,6 +540,7 @@ impl Path {
         *self = Self {
             flight: Flight { most, ..new.flight },
             recovery: transmission,
+            reordering: Reordering::new(transmission),
             next_transmission: transmission,
             arrived: transmission.wrapping_sub(1),
             delivered,

@@ -4,6 +4,7 @@
 //! reason to send less by a link. It ends the doubling of the flight, and lets a loss reduce it
 //! further. What bulk data by a socket have in flight also falls without a loss.
 
+use crate::flight::Flight;
 use crate::time::Instant;
 
 /// Longest time in nanoseconds that datagrams of bulk frames should wait in queues on their way:
@@ -68,13 +69,6 @@ pub(crate) struct SharedQueues {
     /// Frames that could be in flight before the path fell silent, until it is used again and it is
     /// known how long it was silent.
     before: Option<u32>,
-}
-
-/// Datagrams that may be in flight on a path, and up to how many the number doubles.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct Flight {
-    pub(crate) most: u32,
-    pub(crate) threshold: u32,
 }
 
 impl Queues {

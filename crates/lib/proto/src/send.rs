@@ -8,8 +8,8 @@
 //!
 //! Each transmission goes out on one [path](crate::path), which numbers its transmissions. A frame
 //! is lost when a later transmission on the same path has arrived and this one has not: later by
-//! more than [`REORDERING`](crate::path::REORDERING). This one rule serves first transmissions and
-//! repetitions, selective repeat and go-back-N. The window knows nothing of peers or headers.
+//! more than [`Reordering`](crate::flight::Reordering). This one rule serves first transmissions
+//! and repetitions, selective repeat and go-back-N. The window knows nothing of peers or headers.
 
 mod arrivals;
 mod bulk_size;

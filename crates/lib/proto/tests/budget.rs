@@ -103,6 +103,18 @@ impl Peers {
         sent
     }
 
+    /// The sender sends what it has credit for up to `limit`, and gets no more meanwhile.
+    fn burst(&mut self, n: usize, limit: SeqNo) -> u32 {
+        let mut sent = 0;
+        while self.senders[n].next.is_before(limit) {
+            self.frame(n, 0, Flags::NONE.with_demand(9)).expect("within the credit");
+            self.senders[n].next += 1;
+            sent += 1;
+            self.read();
+        }
+        sent
+    }
+
     /// The program takes all messages.
     fn read(&mut self) {
         while let Some(delivery) = self.end.poll_delivery() {
@@ -185,6 +197,27 @@ fn peers_that_fall_silent_with_credit_do_not_hold_it() {
     peers.stream(0, 9, true);
     peers.pass(20 * MS);
     assert!(peers.credit(0) > 0);
+}
+
+/// Others fill the queue that the frames come through: 5 ms pass between a frame's credit and the
+/// frame. Both senders use all their credit, and none of it is taken for unused.
+#[test]
+fn credit_whose_frames_wait_in_a_queue_of_others_is_not_unused() {
+    let mut peers = Peers::new(2);
+    (0..2).for_each(|n| peers.ask(n, 9));
+    let mut least = u32::MAX;
+    for round in 0..100 {
+        let limits = [0, 1].map(|n: usize| peers.senders[n].limit);
+        peers.pass(5 * MS);
+        for (n, limit) in limits.into_iter().enumerate() {
+            let sent = peers.burst(n, limit);
+            if round >= 20 {
+                least = least.min(sent);
+            }
+        }
+        peers.take();
+    }
+    assert!(least >= 4, "half of the least budget, and not {least}");
 }
 
 #[test]

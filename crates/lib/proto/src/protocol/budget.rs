@@ -9,6 +9,12 @@
 //! Shorter transfers come first. One grant in sixteen goes to the others in turns, so that all go
 //! on. The decision 109 has the reason for each constant.
 
+mod link;
+mod session;
+
+pub(crate) use session::SessionBudget;
+
+use self::link::{LinkRate, ON_WIRE};
 use super::newcomers::{Newcomers, OFFER, OFFER_TIME};
 use crate::send::SHORT;
 use crate::time::Instant;
@@ -38,6 +44,14 @@ const UNUSED_BUDGETS: u64 = 16;
 const UNUSED: u64 = 1_000_000;
 const UNUSED_MOST: u64 = 10_000_000;
 
+/// Or after so many times what credit takes until it is used, if that is longer: it goes to the
+/// sender, and its frames come back through queues that others may have filled.
+const UNUSED_TURNAROUNDS: u64 = 2;
+
+/// The longest time in nanoseconds that this may be: more than twice that of 512 KiB at 1 Gbit/s. A
+/// sender that takes longer slept or computed.
+const LONGEST_TURNAROUND: u64 = 10_000_000;
+
 /// Frames that a peer may send unasked at least: a short message, and the beginning of another.
 const UNASKED: u32 = SHORT + 2;
 
@@ -63,6 +77,11 @@ const LOST: u64 = 32;
 /// more than this part is low.
 const FALL: u32 = 64;
 
+/// While bytes come less than half as fast as the link has let them through of late, other traffic
+/// has the rest of it, or the senders are slow. Then the budget grows as TCP's window does, for
+/// trials show little beside the sudden changes of others.
+const PRESSED: u64 = 2;
+
 /// A larger budget is kept if it has brought the rate half of the way to the highest, in two
 /// measurements: by the second part at least, and the first one is always enough.
 const GAIN: u64 = 8;
@@ -71,80 +90,6 @@ const LEAST_GAIN: u64 = 64;
 /// From this demand on, 64 frames, all transfers count as equally long. What is longer may be a
 /// stream without an end, whose sender always has a full window.
 const LONG: u8 = 7;
-
-/// A demand that is less by so many powers of two is that of another message. That of a long queue
-/// is sometimes less by one.
-const ANOTHER: u8 = 2;
-
-/// By which power of two the credit of a peer that does not use it in time is reduced at most.
-const MOST_HALVINGS: u8 = 7;
-
-/// What the budget knows of one session, and what this end says and was told of its own demand.
-#[derive(Clone, Copy, Debug, Default, Hash)]
-pub(crate) struct SessionBudget {
-    /// The last demand that this end has told the peer.
-    pub(crate) told: u8,
-    /// While the peer tells this end to wait: for how long it does so before it asks.
-    pub(crate) patience: u64,
-    /// What the peer last said of the frames that it could send with more credit.
-    pub(super) demand: u8,
-    /// The most that it said of the message that it sends now, and frames granted since then.
-    said: u8,
-    pub(super) given: u32,
-    /// It counts among those that want more than they have.
-    pub(super) wants: bool,
-    /// Its credit, as far as it counts.
-    pub(super) counted: u32,
-    /// It left its credit unused for long, and has sent nothing since. Its credit does not count,
-    /// and it gets no more.
-    pub(super) is_idle: bool,
-    /// How often its largest credit is halved for that.
-    pub(super) halvings: u8,
-    /// One past the highest number received when it was last looked at.
-    pub(super) used_to: SeqNo,
-    /// The first frame without credit when it began to be watched.
-    pub(super) mark: Option<SeqNo>,
-    /// It is in the list of those that are watched, and in one of the queues.
-    pub(super) is_watched: bool,
-    pub(super) is_queued: bool,
-    /// A frame is missing, and how many had arrived by then.
-    missing_since: Option<u32>,
-    /// The measurement in which one was last lost.
-    missed_in: Option<u32>,
-}
-
-impl SessionBudget {
-    /// Which queue it waits in. One that gets more than it said that it wanted is not short.
-    fn class(&self) -> usize {
-        let given = u32::BITS - self.given.leading_zeros();
-        let is_longer = given > u32::from(self.said);
-        usize::try_from(if is_longer { given } else { self.demand.into() })
-            .map_or(LONG.into(), |class| class.min(LONG.into()))
-    }
-
-    /// The peer has said its demand. One that is far less than before is that of another message.
-    pub(super) fn note_demand(&mut self) {
-        if self.demand == 0 || self.demand + ANOTHER <= self.said {
-            (self.said, self.given) = (0, 0);
-        }
-        self.said = self.said.max(self.demand);
-    }
-
-    /// Its credit was watched: it was used in time, or not.
-    pub(super) fn reconsider(&mut self, is_used: bool) {
-        self.is_idle = !is_used && self.counted > 0;
-        self.halvings = match is_used {
-            true => self.halvings.saturating_sub(1),
-            false => (self.halvings + 1).min(MOST_HALVINGS),
-        };
-    }
-
-    /// The session is over. What is in a list is thrown out when its turn comes.
-    pub(super) fn end(&mut self) {
-        let Self { is_watched, is_queued, .. } = *self;
-        *self = Self { is_watched, is_queued, ..Self::default() };
-    }
-}
 
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
@@ -172,10 +117,13 @@ pub(super) struct Budget {
     /// Number of the present measurement, its frames, and when it began.
     measurement: u32,
     frames: u64,
+    bytes: u64,
     began: Instant,
     /// Highest rate of late, and that of the last measurement, in frames per second.
     rate: u64,
     last_rate: u64,
+    /// What the link has let through of late, from all senders or from one.
+    link: LinkRate,
     /// A larger budget has just been kept: perhaps a still larger one helps, too.
     has_helped: bool,
     /// The last data frame's peer and time, and when there were two within [`MIXED`].
@@ -192,6 +140,8 @@ pub(super) struct Budget {
     last_to: Option<PeerId>,
     /// Peers whose credit is watched, and since when.
     watched: VecDeque<(PeerId, Instant)>,
+    /// Nanoseconds until credit was used, the longest of late.
+    turnaround: u64,
 }
 
 impl Budget {
@@ -210,9 +160,11 @@ impl Budget {
             openings: Newcomers::default(),
             measurement: 0,
             frames: 0,
+            bytes: 0,
             began: Instant(0),
             rate: 0,
             last_rate: 0,
+            link: LinkRate::default(),
             has_helped: true,
             last: (None, Instant(0)),
             mixed: None,
@@ -223,6 +175,7 @@ impl Budget {
             arrived: 0,
             last_to: None,
             watched: VecDeque::new(),
+            turnaround: 0,
         }
     }
 
@@ -267,7 +220,8 @@ impl Budget {
     }
 
     fn begin(&mut self, now: Instant) {
-        (self.frames, self.divided, self.missing, self.lost) = (0, 0, 0, 0);
+        (self.frames, self.bytes, self.divided) = (0, 0, 0);
+        (self.missing, self.lost) = (0, 0);
         (self.began, self.used_up) = (now, false);
     }
 
@@ -329,8 +283,24 @@ impl Budget {
     /// When credit that is watched since then is unused.
     fn unused_at(&self, since: Instant) -> Instant {
         let budgets = UNUSED_BUDGETS * u64::from(self.limit()) * 1_000_000_000;
-        let time = budgets.checked_div(self.rate).unwrap_or(0);
-        since.max(self.since).after(time.clamp(UNUSED, UNUSED_MOST))
+        let time = budgets.checked_div(self.rate).unwrap_or(0).clamp(UNUSED, UNUSED_MOST);
+        since.max(self.since).after(time.max(UNUSED_TURNAROUNDS * self.turnaround))
+    }
+
+    /// Frames of a peer have come up to here: perhaps all those for which it had credit when that
+    /// began to be watched. A sender that has others to send to may only have been busy with them.
+    pub(super) fn note_used(
+        &mut self,
+        of: &mut SessionBudget,
+        to: SeqNo,
+        is_divided: bool,
+        now: Instant,
+    ) {
+        let Some((_, since)) = of.mark.take_if(|mark| !to.is_before(mark.0)) else { return };
+        let Some(took) = since.map(|since| now.nanos_since(since)) else { return };
+        if !is_divided && took <= LONGEST_TURNAROUND {
+            self.turnaround = took.max(self.turnaround - self.turnaround / 16);
+        }
     }
 
     /// Watches whether a peer uses its credit.
@@ -355,7 +325,16 @@ impl Budget {
     }
 
     /// A data frame has come.
-    pub(super) fn note_frame(&mut self, peer: PeerId, is_divided: bool, now: Instant) {
+    pub(super) fn note_frame(
+        &mut self,
+        peer: PeerId,
+        length: usize,
+        is_divided: bool,
+        now: Instant,
+    ) {
+        let bytes = length as u64 + ON_WIRE;
+        self.link.note_frame(bytes, now);
+        self.bytes += if self.is_rationed { bytes } else { 0 };
         self.frames += u64::from(self.is_rationed);
         self.divided += u64::from(self.is_rationed && is_divided);
         self.arrived = self.arrived.wrapping_add(1);
@@ -413,6 +392,8 @@ impl Budget {
         let rate = self.frames.saturating_mul(1_000_000_000) / time;
         let is_slow = rate < self.rate - self.rate / u64::from(FALL);
         self.rate = rate.max(self.rate - self.rate / 256);
+        let bytes = self.bytes.saturating_mul(1_000_000_000) / time;
+        let is_pressed = bytes < self.link.rate / PRESSED;
         let is_evidence = self.used_up && self.divided * DIVIDED < self.frames;
         let tries = is_slow || self.has_helped || self.measurement.is_multiple_of(TRY_EVERY);
         let (before, mut has_helped) = (self.limit, false);
@@ -424,6 +405,9 @@ impl Budget {
             self.tried = None;
             self.safe = (before / 8 * 7).max(LEAST * PARTS);
             before / 10 * 7
+        } else if is_pressed && is_evidence {
+            self.tried = None;
+            before + rounds * PARTS
         } else if let Some((limit, rate_before, gain, is_sure)) = self.tried.take() {
             if rate < rate_before + gain {
                 // More credit has not helped, so the link gives no more now.
@@ -542,6 +526,24 @@ mod tests {
         };
         assert!(tried(RATE_FRAMES / DIVIDED - 1), "few frames");
         assert!(!tried(RATE_FRAMES / DIVIDED));
+    }
+
+    #[test]
+    fn beside_other_traffic_the_budget_grows_as_a_window_of_tcp() {
+        let after = |frames: u64, divided: u64| {
+            let mut budget = Budget::new();
+            budget.link.rate = 10 * RATE_FRAMES * 1_000_000_000 / RATE_TIME;
+            let bytes = frames;
+            budget.limit = 16 * PARTS;
+            measure(&mut budget, 4, |budget| {
+                (budget.frames, budget.divided, budget.used_up) = (frames, divided, true);
+                budget.bytes = bytes;
+            });
+            budget.limit()
+        };
+        assert!(after(RATE_FRAMES, 0) > 35, "{}", after(RATE_FRAMES, 0));
+        assert!(after(6 * RATE_FRAMES, 0) <= 20, "more than half of the link");
+        assert!(after(RATE_FRAMES, RATE_FRAMES) <= 20, "the senders are busy");
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl<T, R> Protocol<T, R> {
         self.touch(peer);
         self.enqueue(peer);
         if self.shares_credit(header) {
-            self.demanded(peer, header, false);
+            self.demanded(peer, header, None);
         }
         // The peer may have given no credit for what waits.
         self.after_frame(peer);

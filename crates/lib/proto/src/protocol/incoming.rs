@@ -232,12 +232,13 @@ impl<T, R> Protocol<T, R> {
         arrival: Arrival<'_>,
         buffer: &mut Option<R>,
     ) -> Result<(), Discard> {
-        let header = arrival.header;
+        let (header, length) = (arrival.header, arrival.payload.len());
         self.on_acknowledgement(peer, arrival)?;
         let handled =
             if header.kind.is_data() { self.on_data(peer, header, buffer) } else { Ok(()) };
         if self.shares_credit(header) {
-            self.demanded(peer, header, header.kind.is_data() && handled.is_ok());
+            let is_data = header.kind.is_data() && handled.is_ok();
+            self.demanded(peer, header, is_data.then_some(length));
         }
         self.after_frame(peer);
         handled

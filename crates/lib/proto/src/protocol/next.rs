@@ -88,7 +88,7 @@ impl<T, R> Protocol<T, R> {
         self.counters.frames_delivered += 1;
         self.shrink_if_many(peer, done);
         if self.shares_credit(header) {
-            self.demanded(peer, header, true);
+            self.demanded(peer, header, Some(arrival.payload.len()));
         }
         self.after_frame(peer);
         if header.kind != Kind::Op {

@@ -50,10 +50,11 @@ impl<T, R> Protocol<T, R> {
         }
     }
 
-    /// A frame has come from a peer: what it wants, and what credit it has.
+    /// A frame has come from a peer: what it wants, and what credit it has. `data` is the length of
+    /// its payload, if it has data.
     #[cold]
     #[inline(never)]
-    pub(super) fn demanded(&mut self, peer: PeerId, header: &Header, is_data: bool) {
+    pub(super) fn demanded(&mut self, peer: PeerId, header: &Header, data: Option<usize>) {
         let session = &mut self.sessions[peer.0 as usize];
         if !session.is_up() {
             return;
@@ -74,8 +75,10 @@ impl<T, R> Protocol<T, R> {
         let of = &mut session.budget;
         self.budget.note_missing(of, receive.missing());
         let is_rationed = self.budget.is_rationed();
-        if is_data {
-            self.budget.note_frame(peer, header.flags.has(Flags::DIVIDED), self.now);
+        if let Some(length) = data {
+            let is_divided = header.flags.has(Flags::DIVIDED);
+            self.budget.note_frame(peer, length, is_divided, self.now);
+            self.budget.note_used(of, receive.highest(), is_divided, self.now);
         }
         let before = std::mem::replace(&mut of.demand, demand);
         if demand == 0 && before == 0 {
@@ -126,6 +129,11 @@ impl<T, R> Protocol<T, R> {
             of.used_to = receive.highest();
             of.is_idle = false;
         }
+        if of.demand == 0
+            && let Some((_, since)) = &mut of.mark
+        {
+            *since = None;
+        }
         let counts = of.demand > 0 && !of.is_idle;
         // One whose frames the program does not take has nothing to wait for here.
         let wants = counts && (outstanding > 0 || receive.has_room());
@@ -135,7 +143,8 @@ impl<T, R> Protocol<T, R> {
         let before = std::mem::replace(&mut of.wants, wants);
         budget.wanting = budget.wanting + u32::from(wants) - u32::from(before);
         if credit > 0 && !of.is_watched {
-            (of.is_watched, of.mark) = (true, Some(receive.granted_but_reserve()));
+            of.is_watched = true;
+            of.mark.get_or_insert((receive.granted_but_reserve(), Some(self.now)));
             budget.watch(peer, self.now);
         }
         budget.ration(self.now);
@@ -226,10 +235,8 @@ impl<T, R> Protocol<T, R> {
             let session = &mut self.sessions[peer.0 as usize];
             let of = &mut session.budget;
             of.is_watched = false;
-            let mark = of.mark.take();
-            if let (Some(mark), Some(receive)) = (mark, &mut session.receive) {
-                let is_used = !receive.highest().is_before(mark);
-                of.reconsider(is_used);
+            if let Some(receive) = &mut session.receive {
+                of.reconsider(of.mark.is_none());
                 // Perhaps the acknowledgement that gave it was lost.
                 if of.is_idle {
                     receive.ask();

@@ -49,7 +49,7 @@ impl<T> SendWindow<T> {
             self.settle_further(most, ack, arrived);
         }
         if self.undeliverable > 0 {
-            self.detect(-1, false);
+            self.detect(true, false);
             self.count_undeliverable();
         }
         Ok(count)
@@ -80,7 +80,11 @@ impl<T> SendWindow<T> {
         }
         let path = self.path(path);
         // One that overtakes others says nothing of them.
-        if early || repeated && now.nanos_since(sent_at) < path.rtt.half() {
+        let too_soon = repeated && now.nanos_since(sent_at) < path.rtt.half();
+        if state == SlotState::Lost && !repeated {
+            path.was_overtaken(transmission);
+        }
+        if early || too_soon {
             path.arrive_late(if state == SlotState::InFlight { datagrams } else { 0 });
         } else {
             match state {

@@ -3,7 +3,7 @@
 use super::SendWindow;
 use super::slots::SlotState;
 use crate::ProtocolCounters;
-use crate::path::{self, AfterProbe, REORDERING};
+use crate::path::{self, AfterProbe};
 use crate::path_set::PathSet;
 use crate::time::Instant;
 use gigae_wire::{AckReport, MAX_PATHS, PathId, SeqNo};
@@ -68,7 +68,7 @@ impl<T> SendWindow<T> {
         }
         self.doubt_others(arrived);
         let dropped = self.dropped(now, report.latest);
-        let lost = self.detect(if keeps && !dropped { REORDERING } else { -1 }, keeps);
+        let lost = self.detect(!keeps || dropped, keeps);
         if !keeps {
             self.count_undeliverable();
         }
@@ -94,27 +94,29 @@ impl<T> SendWindow<T> {
         false
     }
 
-    /// Marks frames as lost whose transmission is more than `reordering` before the latest arrival
-    /// on the same path. `keeps` says whether the receiver keeps frames out of order. Returns how
-    /// many.
-    pub(super) fn detect(&mut self, reordering: i32, keeps: bool) -> u32 {
+    /// Marks frames as lost that were sent before the latest arrival on the same path, and cannot
+    /// only be overtaken. None can if frames arrive `in_order` or not at all. `keeps` says whether
+    /// the receiver keeps frames out of order. Returns how many.
+    pub(super) fn detect(&mut self, in_order: bool, keeps: bool) -> u32 {
         let (mut seq, most, before) = (self.base, self.capacity(), self.lost);
-        // The last one found on each path. Its number shows whether the loss is a new event.
+        // How many are found on each path, and the last one. Its number shows whether the loss is a
+        // new event.
         let mut found = [None; MAX_PATHS];
         while seq != self.sent {
             let slot = self.slot(seq);
             let (path, transmission) = (slot.path, slot.transmission);
             if slot.state == SlotState::InFlight
-                && self.path(path).is_behind(transmission, reordering)
+                && self.path(path).is_behind(transmission, in_order)
             {
                 self.lose(seq);
-                found[path.index()] = Some(transmission);
+                let (count, last) = found[path.index()].get_or_insert((0, transmission));
+                (*count, *last) = (*count + 1, transmission);
             }
             seq += 1;
         }
-        for (path, last) in self.paths_mut().zip(found) {
-            if let Some(last) = last {
-                path.slow_down(last, most, keeps);
+        for (path, found) in self.paths_mut().zip(found) {
+            if let Some((count, last)) = found {
+                path.slow_down(last, count, most, keeps);
             }
         }
         if self.has_bulk && found[PathId::SOCKET.index()].is_some() {
