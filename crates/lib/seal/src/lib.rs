@@ -1,0 +1,22 @@
+//! Sealed frames: authenticated and encrypted sessions, without sockets, clocks or randomness of
+//! their own. Not used by `gigae-proto` yet.
+//!
+//! A [`handshake`] of two messages makes a [`Session`]: a [`Sealer`] and an [`Opener`]. Time is an
+//! argument in monotonic nanoseconds, randomness in bytes. Sealing and opening allocate nothing.
+
+#![forbid(unsafe_code)]
+
+mod aead;
+pub mod handshake;
+mod session;
+mod suite;
+mod window;
+
+pub use aead::{BadTag, FrameKey, TAG_LEN, Tag};
+pub use handshake::{Binding, Credentials, HandshakeError, Initiator, Responder, Session};
+pub use session::{
+    Counter, FRAMES_OF_A_PHASE, OVERHEAD, OVERLAP, OpenError, Opener, PATHS, Sealer,
+    TIME_OF_A_PHASE, Trailer,
+};
+pub use suite::{Level, OFFER_LEN, Offer, Suite};
+pub use window::{ReplayWindow, WINDOW};
