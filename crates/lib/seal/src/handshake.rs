@@ -172,7 +172,11 @@ impl Initiator {
 
     /// Takes the second message. An error other than [`HandshakeError::Refused`] proves that the
     /// peer has the key. After `Refused` the same end may take another message.
-    pub fn finish(mut self, message: &[u8], now: u64) -> Result<Session, (Option<Self>, HandshakeError)> {
+    pub fn finish(
+        mut self,
+        message: &[u8],
+        now: u64,
+    ) -> Result<Session, (Option<Self>, HandshakeError)> {
         let mut payload = [0; LONGEST_MESSAGE];
         match self.noise.read_message(message, &mut payload) {
             Ok(crate::suite::OFFER_LEN) => {}
@@ -280,7 +284,8 @@ impl Responder {
     /// Whether a cookie is of this address and message, of this period or the one before.
     pub fn knows(&self, cookie_: &[u8], address: &[u8], message: &[u8]) -> bool {
         self.secrets.iter().any(|secret| {
-            constant_time::verify_slices_are_equal(&cookie(secret, address, message), cookie_).is_ok()
+            constant_time::verify_slices_are_equal(&cookie(secret, address, message), cookie_)
+                .is_ok()
         })
     }
 }

@@ -46,7 +46,9 @@ pub enum OpenError {
     #[error("a sealed frame came twice or too late: drop it")]
     Replayed,
     /// Forged, changed on the way, or of another session, direction or phase.
-    #[error("a sealed frame has a wrong tag: drop it; if all do, check that both keys are the same")]
+    #[error(
+        "a sealed frame has a wrong tag: drop it; if all do, check that both keys are the same"
+    )]
     BadTag,
 }
 
@@ -108,8 +110,8 @@ impl Sealer {
     /// Costs a comparison, and about 2 us when it rolls. Returns whether it did. No batch may have
     /// more than 2^31 frames.
     pub fn roll_if_due(&mut self, now: u64) -> bool {
-        let is_due = self.frames >= FRAMES_OF_A_PHASE
-            || now.saturating_sub(self.since) >= TIME_OF_A_PHASE;
+        let is_due =
+            self.frames >= FRAMES_OF_A_PHASE || now.saturating_sub(self.since) >= TIME_OF_A_PHASE;
         // Two rolls within the overlap would give a receiver three keys to know.
         if is_due && now.saturating_sub(self.since) >= 2 * OVERLAP {
             self.roll(now);

@@ -63,8 +63,8 @@ mod tests {
         for _ in 0..200_000 {
             let jump = random.rand_range(0..40) == 0;
             let reach = if jump { 5_000 } else { 30 };
-            let counter = (newest + random.rand_range(0..reach))
-                .saturating_sub(random.rand_range(0..3_000));
+            let counter =
+                (newest + random.rand_range(0..reach)).saturating_sub(random.rand_range(0..3_000));
             let is_recent = counter + WINDOW > newest;
             assert_eq!(window.admits(counter), is_recent && !seen.contains(&counter), "{counter}");
             if window.admits(counter) {
