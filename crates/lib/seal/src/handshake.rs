@@ -3,7 +3,7 @@
 //! message, so that it can compute everything again.
 
 use crate::session::expand;
-use crate::{Level, Offer, Opener, Sealer, Suite};
+use crate::{HandshakeError, Level, Offer, Opener, Sealer, Suite};
 use aws_lc_rs::{constant_time, hmac};
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -16,34 +16,6 @@ pub const LONGEST_MESSAGE: usize = 32 + 48 + crate::suite::OFFER_LEN + 16;
 
 /// Bytes of a cookie.
 pub const COOKIE_LEN: usize = 16;
-
-/// Why a handshake failed. Each says what to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HandshakeError {
-    /// Not a handshake message.
-    #[error("a malformed handshake: use the same version of gigae on both nodes")]
-    Malformed,
-    /// The ends demand different levels.
-    #[error("this node demands {own:?}, the peer {peer:?}: set the same security on both nodes")]
-    Level {
-        /// What this end demands.
-        own: Level,
-        /// What the peer demands.
-        peer: Level,
-    },
-    /// No suite that both have.
-    #[error("both nodes have no cipher in common: allow ChaCha20-Poly1305 on both")]
-    NoCommonSuite,
-    /// Another key, other ends, or bytes that were changed or replayed.
-    #[error("the peer has another key or names other ends: copy the same key file to both nodes")]
-    Refused,
-    /// The peer's node key is not known.
-    #[error("the peer's node key is unknown: add its public key to the cluster file")]
-    UnknownNode,
-    /// The message came under a secret that is forgotten.
-    #[error("the handshake took too long: the next Hello begins again")]
-    TooLate,
-}
 
 /// What an end proves.
 #[derive(Clone)]
@@ -129,7 +101,7 @@ fn state(
 }
 
 fn session(
-    mut noise: HandshakeState,
+    noise: &mut HandshakeState,
     (level, suite): (Level, Suite),
     proposes: bool,
     now: u64,
@@ -170,24 +142,24 @@ impl Initiator {
         Ok((Self { noise, offer }, message))
     }
 
-    /// Takes the second message. An error other than [`HandshakeError::Refused`] proves that the
-    /// peer has the key. After `Refused` the same end may take another message.
-    pub fn finish(
-        mut self,
-        message: &[u8],
-        now: u64,
-    ) -> Result<Session, (Option<Self>, HandshakeError)> {
+    /// Takes the second message. After [`HandshakeError::Refused`] it may take another one, because
+    /// a forgery ends nothing. Any other error proves that the peer has the key.
+    pub fn finish(&mut self, message: &[u8], now: u64) -> Result<Session, HandshakeError> {
         let mut payload = [0; LONGEST_MESSAGE];
-        match self.noise.read_message(message, &mut payload) {
-            Ok(crate::suite::OFFER_LEN) => {}
-            Ok(_) => return Err((None, HandshakeError::Malformed)),
-            Err(_) => return Err((Some(self), HandshakeError::Refused)),
+        let length = self.noise.read_message(message, &mut payload);
+        if length.map_err(|_| HandshakeError::Refused)? != crate::suite::OFFER_LEN {
+            return Err(HandshakeError::Malformed);
         }
-        let peer = [payload[0], payload[1], payload[2], payload[3]];
-        let chosen = Offer::decode(peer).and_then(|peer| self.offer.choose(&peer));
-        let chosen = chosen.map_err(|error| (None, error))?;
-        Ok(session(self.noise, chosen, true, now))
+        let peer = Offer::decode([payload[0], payload[1], payload[2], payload[3]])?;
+        Ok(session(&mut self.noise, self.offer.choose(&peer)?, true, now))
     }
+}
+
+/// What a first message leads to.
+struct Computed {
+    noise: HandshakeState,
+    chosen: (Level, Suite),
+    answer: Vec<u8>,
 }
 
 /// The end that answers. Its memory does not depend on how many propose.
@@ -227,8 +199,8 @@ impl Responder {
         binding: Binding<'_>,
         message: &[u8],
     ) -> Result<(u8, Vec<u8>), HandshakeError> {
-        let (_, _, answer) = self.compute(credentials, binding, message, self.period)?;
-        Ok((self.period, answer))
+        let computed = self.compute(credentials, binding, message, self.period)?;
+        Ok((self.period, computed.answer))
     }
 
     /// The session that a Confirm wants: it repeats the period and the first message. The session
@@ -242,8 +214,8 @@ impl Responder {
         period: u8,
         now: u64,
     ) -> Result<Session, HandshakeError> {
-        let (noise, chosen, _) = self.compute(credentials, binding, message, period)?;
-        Ok(session(noise, chosen, false, now))
+        let mut computed = self.compute(credentials, binding, message, period)?;
+        Ok(session(&mut computed.noise, computed.chosen, false, now))
     }
 
     fn compute(
@@ -252,7 +224,7 @@ impl Responder {
         binding: Binding<'_>,
         message: &[u8],
         period: u8,
-    ) -> Result<(HandshakeState, (Level, Suite), Vec<u8>), HandshakeError> {
+    ) -> Result<Computed, HandshakeError> {
         let own = self.offer.encode();
         let ephemeral = keyed(self.secret(period)?, b"ephemeral", &[binding.0, message, &own]);
         let mut noise = state(credentials, binding, Zeroizing::new(ephemeral), false)
@@ -272,7 +244,7 @@ impl Responder {
         let mut answer = vec![0; LONGEST_MESSAGE];
         let length = noise.write_message(&own, &mut answer);
         answer.truncate(length.map_err(|_| HandshakeError::Refused)?);
-        Ok((noise, chosen, answer))
+        Ok(Computed { noise, chosen, answer })
     }
 
     /// The cookie of an address for this first message. Under load the responder answers with it

@@ -7,13 +7,15 @@
 #![forbid(unsafe_code)]
 
 mod aead;
+mod error;
 pub mod handshake;
 mod session;
 mod suite;
 mod window;
 
 pub use aead::{BadTag, FrameKey, TAG_LEN, Tag};
-pub use handshake::{Binding, Credentials, HandshakeError, Initiator, Responder, Session};
+pub use error::HandshakeError;
+pub use handshake::{Binding, Credentials, Initiator, Responder, Session};
 pub use session::{
     Counter, FRAMES_OF_A_PHASE, OVERHEAD, OVERLAP, OpenError, Opener, PATHS, Sealer,
     TIME_OF_A_PHASE, Trailer,
