@@ -1,4 +1,4 @@
-//! Nanoseconds to seal and open frames by each suite, and for the project's checksum.
+//! Nanoseconds to seal and open frames by each suite.
 
 use gigae_seal::{FrameKey, Level, Suite};
 use std::hint::black_box;

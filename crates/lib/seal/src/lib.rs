@@ -17,8 +17,8 @@ pub use aead::{BadTag, FrameKey, TAG_LEN, Tag};
 pub use error::HandshakeError;
 pub use handshake::{Binding, Credentials, Initiator, Responder, Session};
 pub use session::{
-    Counter, FRAMES_OF_A_PHASE, OVERHEAD, OVERLAP, OpenError, Opener, PATHS, Sealer,
-    TIME_OF_A_PHASE, Trailer,
+    Counter, Exhausted, FRAMES_OF_A_PHASE, MOST_OF_A_PHASE, OVERHEAD, OVERLAP, OpenError, Opener,
+    PATHS, Sealer, TIME_OF_A_PHASE, Trailer,
 };
 pub use suite::{Level, OFFER_LEN, Offer, Suite};
 pub use window::{ReplayWindow, WINDOW};

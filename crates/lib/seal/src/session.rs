@@ -14,6 +14,10 @@ const PATH_SHIFT: u32 = 56;
 /// Frames of one phase of all paths before the sender rolls: 2^31, half of the 2^32 allowed.
 pub const FRAMES_OF_A_PHASE: u64 = 1 << 31;
 
+/// Frames that a key seals at most. A sender comes here if it sends more than 2^31 frames within a
+/// minute of a roll, and then it has to wait.
+pub const MOST_OF_A_PHASE: u64 = 1 << 32;
+
 /// Nanoseconds before the sender rolls: an hour.
 pub const TIME_OF_A_PHASE: u64 = 3_600_000_000_000;
 
@@ -36,6 +40,13 @@ pub struct Trailer {
     pub tag: Tag,
 }
 
+/// Why a frame was not sealed. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a key has sealed 2^32 frames within a minute of its beginning: send the rest after the next roll"
+)]
+pub struct Exhausted;
+
 /// Why a frame was refused. Nothing of the session has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
@@ -47,7 +58,8 @@ pub enum OpenError {
     Replayed,
     /// Forged, changed on the way, or of another session, direction or phase.
     #[error(
-        "a sealed frame has a wrong tag: drop it; if all do, check that both keys are the same"
+        "a sealed frame has a wrong tag: drop it; if all do, begin a new session, and if that \
+         fails, check that both keys are the same"
     )]
     BadTag,
 }
@@ -107,8 +119,7 @@ impl Sealer {
     }
 
     /// Rolls the key if it is due. Call it once per batch with a monotonic time in nanoseconds.
-    /// Costs a comparison, and about 2 us when it rolls. Returns whether it did. No batch may have
-    /// more than 2^31 frames.
+    /// Costs a comparison, and about 2 us when it rolls. Returns whether it did.
     pub fn roll_if_due(&mut self, now: u64) -> bool {
         let is_due =
             self.frames >= FRAMES_OF_A_PHASE || now.saturating_sub(self.since) >= TIME_OF_A_PHASE;
@@ -130,14 +141,25 @@ impl Sealer {
 
     /// Seals a frame in place: `header` bytes of header, which stay readable, and the body.
     ///
+    /// # Errors
+    /// If the key has sealed [`MOST_OF_A_PHASE`] frames. The frame is as it was.
+    ///
     /// # Panics
     /// If `path` is not below [`PATHS`].
-    pub fn seal(&mut self, path: u8, frame: &mut [u8], header: usize) -> Trailer {
+    pub fn seal(
+        &mut self,
+        path: u8,
+        frame: &mut [u8],
+        header: usize,
+    ) -> Result<Trailer, Exhausted> {
+        if self.frames >= MOST_OF_A_PHASE {
+            return Err(Exhausted);
+        }
         let next = &mut self.next[usize::from(path)];
         let counter = u64::from(path) << PATH_SHIFT | *next;
         *next += 1;
         self.frames += 1;
-        Trailer { counter, phase: self.phase, tag: self.key.seal(counter, frame, header) }
+        Ok(Trailer { counter, phase: self.phase, tag: self.key.seal(counter, frame, header) })
     }
 }
 
@@ -213,3 +235,23 @@ impl Opener {
 
 /// Bytes that a sealed frame has more: counter and tag. Without the checksum's four it is 20.
 pub const OVERHEAD: usize = 8 + TAG_LEN;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_seals_no_more_than_its_frames() {
+        let secret = Zeroizing::new([7; 32]);
+        let mut sealer = Sealer::new(secret, Suite::Aes128Gcm, Level::Encrypt, 0);
+        let mut frame = [1; 40];
+        sealer.frames = MOST_OF_A_PHASE - 1;
+        let last = sealer.seal(0, &mut frame, 32).unwrap();
+        let sealed = frame;
+        assert_eq!(sealer.seal(0, &mut frame, 32), Err(Exhausted));
+        assert_eq!(frame, sealed);
+        assert!(!sealer.roll_if_due(2 * OVERLAP - 1) && sealer.roll_if_due(2 * OVERLAP));
+        let next = sealer.seal(0, &mut frame, 32).unwrap();
+        assert_eq!((next.counter, next.phase), (last.counter + 1, !last.phase));
+    }
+}

@@ -6,7 +6,7 @@ const WORDS: usize = 33;
 /// cleared.
 pub const WINDOW: u64 = (WORDS as u64 - 1) * 64;
 
-/// Which counters of one path and one phase have come. 272 bytes; a check takes constant time.
+/// Which counters of one path have come, over all phases. 272 bytes; a check takes constant time.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     /// One more than the newest counter.

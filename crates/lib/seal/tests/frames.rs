@@ -47,7 +47,7 @@ proptest! {
         let level = if encrypt { Level::Encrypt } else { Level::Authenticate };
         let (mut a, mut b) = pair(level, Suite::ALL[suite]);
         let plain = frame.clone();
-        let trailer = a.sealer.seal(path, &mut frame, HEADER);
+        let trailer = a.sealer.seal(path, &mut frame, HEADER).unwrap();
         prop_assert_eq!(&frame[..HEADER], &plain[..HEADER]);
         let bits = (frame.len() + 16 + 8) * 8 + 1;
         let (mut wrong, mut bad) = (frame.clone(), trailer);
@@ -74,13 +74,13 @@ fn keys_roll_without_a_pause_and_late_frames_open_until_the_old_key_is_forgotten
     let mut late: Vec<_> = (0..2)
         .map(|n| {
             let mut frame = [n; 40];
-            (a.sealer.seal(0, &mut frame, HEADER), frame)
+            (a.sealer.seal(0, &mut frame, HEADER).unwrap(), frame)
         })
         .collect();
     let mut now = TIME_OF_A_PHASE;
     assert!(!a.sealer.roll_if_due(now - 1) && a.sealer.roll_if_due(now));
     let mut frame = [9; 40];
-    let trailer = a.sealer.seal(0, &mut frame, HEADER);
+    let trailer = a.sealer.seal(0, &mut frame, HEADER).unwrap();
     assert!(trailer.phase);
     assert_eq!(b.opener.open(now, &trailer, &mut frame, HEADER), Ok(()));
     let (trailer, frame) = &mut late[0];
@@ -92,7 +92,7 @@ fn keys_roll_without_a_pause_and_late_frames_open_until_the_old_key_is_forgotten
         now += TIME_OF_A_PHASE;
         assert!(a.sealer.roll_if_due(now));
         let mut frame = [9; 40];
-        let trailer = a.sealer.seal(0, &mut frame, HEADER);
+        let trailer = a.sealer.seal(0, &mut frame, HEADER).unwrap();
         assert_eq!(b.opener.open(now, &trailer, &mut frame, HEADER), Ok(()));
     }
 }
