@@ -52,59 +52,62 @@ impl Flight {
 
 /// A fall of the flight. It was wrong if half of the frames that it was for were only overtaken:
 /// where queues only overflow, none is.
-#[derive(Clone, Copy, Debug, Hash)]
+///
+/// Small, because every path has one: windows are less than 65,536 frames.
+#[derive(Clone, Copy, Debug, Default, Hash)]
 struct Fall {
     /// The flight before it.
-    before: Flight,
+    most: u16,
+    threshold: u16,
     /// The first transmission that belongs to it.
     first: u32,
     /// Frames that have counted as lost then or since, whenever they were sent, and those that
-    /// belong to it and arrived before they were repeated.
-    lost: u32,
-    overtaken: u32,
+    /// belong to it and arrived before they were repeated. Zero if there is no fall, or if it stays
+    /// whatever comes.
+    lost: u16,
+    overtaken: u16,
 }
 
 /// How many later transmissions may arrive before one that is on its way: three as with TCP
 /// (RFC 5681) and QUIC (RFC 9002 §6.1.1), and more where more have been seen.
-const USUAL: u32 = 3;
-const MOST: u32 = 64;
+const USUAL: u8 = 3;
+const MOST: u8 = 64;
 
 /// What is known of how frames of a path overtake each other.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Reordering {
-    later: u32,
-    /// The last fall of the flight, if it may have been wrong.
-    fall: Option<Fall>,
-    /// Everything sent before this counted as lost at once, because of the time. That it arrives
-    /// after all says nothing of its order.
-    since: u32,
+    later: u8,
+    /// The last fall of the flight.
+    fall: Fall,
 }
 
 impl Reordering {
-    /// Nothing is known. The next transmission has this number.
-    pub(crate) fn new(since: u32) -> Self {
-        Self { later: USUAL, fall: None, since }
+    /// Nothing is known.
+    pub(crate) fn new() -> Self {
+        Self { later: USUAL, fall: Fall::default() }
     }
 
     /// How many may arrive before one that is on its way: at most half of what is in flight, so
     /// that what follows a lost frame shows its loss.
     pub(crate) fn most(&self, in_flight: u32) -> u32 {
-        self.later.min((in_flight / 2).max(USUAL))
+        u32::from(self.later).min((in_flight / 2).max(USUAL.into()))
     }
 
     /// One more frame counts as lost.
     pub(crate) fn lose(&mut self) {
-        if let Some(fall) = &mut self.fall {
-            fall.lost += 1;
+        if self.fall.lost > 0 {
+            self.fall.lost = self.fall.lost.saturating_add(1);
         }
     }
 
     /// The flight falls because so many transmissions from `first` on are lost.
     pub(crate) fn fell(&mut self, before: Flight, first: u32, lost: u32) {
-        if self.fall.is_some() {
+        if self.fall.lost > 0 {
             self.late();
         }
-        self.fall = Some(Fall { before, first, lost, overtaken: 0 });
+        let small = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+        let (most, threshold) = (small(before.most), small(before.threshold));
+        self.fall = Fall { most, threshold, first, lost: small(lost), overtaken: 0 };
     }
 
     /// A fall was right as far as is known, or a timeout fired.
@@ -114,10 +117,10 @@ impl Reordering {
 
     /// The last fall stays, whatever comes.
     pub(crate) fn settle(&mut self) {
-        self.fall = None;
+        self.fall = Fall::default();
     }
 
-    /// A frame that counted as lost, and was not repeated, has arrived. If the last fall was wrong
+    /// A frame that counted as lost because of others, and was not repeated, has arrived. If the last fall was wrong
     /// by that, it ends, and its first transmission is returned.
     pub(crate) fn was_overtaken(
         &mut self,
@@ -125,19 +128,19 @@ impl Reordering {
         arrived: u32,
         flight: &mut Flight,
     ) -> Option<u32> {
-        let after = |first: u32| transmission.wrapping_sub(first).cast_signed() >= 0;
-        if !after(self.since) {
+        let later = arrived.wrapping_sub(transmission).cast_signed().clamp(0, MOST.into());
+        self.later = self.later.max(later as u8);
+        let fall = &mut self.fall;
+        if fall.lost == 0 || transmission.wrapping_sub(fall.first).cast_signed() < 0 {
             return None;
         }
-        let later = arrived.wrapping_sub(transmission).cast_signed().max(0).cast_unsigned();
-        self.later = self.later.max(later.min(MOST));
-        let fall = self.fall.as_mut().filter(|fall| after(fall.first))?;
         fall.overtaken += 1;
         if fall.overtaken < fall.lost.div_ceil(2) {
             return None;
         }
-        flight.undo(fall.before);
-        self.fall.take().map(|fall| fall.first)
+        let Fall { most, threshold, first, .. } = std::mem::take(fall);
+        flight.undo(Flight { most: most.into(), threshold: threshold.into() });
+        Some(first)
     }
 }
 
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_fall_was_wrong_if_half_of_its_frames_were_only_overtaken() {
-        let (mut reordering, mut flight) = (Reordering::new(1), Flight { most: 70, threshold: 70 });
+        let (mut reordering, mut flight) = (Reordering::new(), Flight { most: 70, threshold: 70 });
         reordering.fell(BEFORE, 10, 3);
         assert_eq!(reordering.was_overtaken(10, 14, &mut flight), None);
         assert_eq!(reordering.was_overtaken(9, 14, &mut flight), None, "of an earlier fall");
@@ -166,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_path_on_which_frames_overtake_each_other_waits_for_more() {
-        let (mut reordering, mut flight) = (Reordering::new(1), BEFORE);
+        let (mut reordering, mut flight) = (Reordering::new(), BEFORE);
         assert_eq!(reordering.most(40), 3);
         reordering.was_overtaken(10, 40, &mut flight);
         reordering.was_overtaken(50, 60, &mut flight);
@@ -177,10 +180,6 @@ mod tests {
         assert_eq!(reordering.most(256), 3, "sent long ago");
         reordering.was_overtaken(1, 500, &mut flight);
         assert_eq!(reordering.most(256), 64);
-        // Everything timed out, and then it arrives.
-        let mut reordering = Reordering::new(100);
-        reordering.was_overtaken(99, 163, &mut flight);
-        assert_eq!(reordering.most(256), 3);
     }
 
     #[test]

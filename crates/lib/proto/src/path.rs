@@ -114,7 +114,7 @@ pub(crate) struct Path {
     sample: RttSample,
     pub(crate) rtt: Rtt,
     /// Nanoseconds per frame that arrived during a round trip, smoothed; zero if unknown.
-    interval: u64,
+    interval: u32,
     /// Where queues on the way matter.
     queues: Option<Queues>,
     state: PathState,
@@ -134,7 +134,7 @@ impl Path {
             flight: Flight::new(config.send_window.into()),
             grown: 0,
             recovery: 1,
-            reordering: Reordering::new(1),
+            reordering: Reordering::new(),
             next_transmission: 1,
             arrived: 0,
             delivered: 0,
@@ -362,10 +362,11 @@ impl Path {
     #[inline]
     fn timed(&mut self, now: Instant, nanos: u64, arrived: u32) {
         self.rtt.sample(nanos);
-        let interval = (nanos / u64::from(arrived.max(1))).max(1);
+        let interval = nanos / u64::from(arrived.max(1));
+        let interval = u32::try_from(interval).unwrap_or(u32::MAX).max(1);
         self.interval = match self.interval {
             0 => interval,
-            before => (3 * before + interval) / 4,
+            before => ((3 * u64::from(before) + u64::from(interval)) / 4) as u32,
         };
         if self.queues.is_some() {
             self.look_at_queues(now, nanos);
@@ -453,7 +454,7 @@ impl Path {
     pub(crate) fn restart(&mut self, most: u32, before: u32) {
         self.flight.restart(most, before);
         self.recovery = self.next_transmission;
-        self.reordering = Reordering::new(self.next_transmission);
+        self.reordering = Reordering::new();
         self.forget_queues();
     }
 
@@ -540,7 +541,7 @@ impl Path {
         *self = Self {
             flight: Flight { most, ..new.flight },
             recovery: transmission,
-            reordering: Reordering::new(transmission),
+            reordering: Reordering::new(),
             next_transmission: transmission,
             arrived: transmission.wrapping_sub(1),
             delivered,
@@ -580,7 +581,7 @@ pub(crate) fn choose<'a>(
 ) -> Option<PathId> {
     let sound = paths.clone().any(Path::is_sound);
     let open = |path: &Path| path.has_room() && (path.is_sound() || !sound);
-    let until = |path: &Path| (u64::from(path.in_flight) + 1).saturating_mul(path.interval);
+    let until = |path: &Path| (u64::from(path.in_flight) + 1).saturating_mul(path.interval.into());
     let turn = |i: usize| match before {
         Some(before) if !sound => (i + MAX_PATHS - before.index() - 1) % MAX_PATHS,
         _ => 0,

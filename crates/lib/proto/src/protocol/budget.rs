@@ -91,6 +91,11 @@ const LEAST_GAIN: u64 = 64;
 /// stream without an end, whose sender always has a full window.
 const LONG: u8 = 7;
 
+/// A time of [`SessionBudget::mark`]. It wraps after an hour, which is far longer than it matters.
+pub(super) fn micros(now: Instant) -> u32 {
+    ((now.0 / 1_000) as u32).max(1)
+}
+
 /// See the module's description.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Budget {
@@ -297,8 +302,8 @@ impl Budget {
         now: Instant,
     ) {
         let Some((_, since)) = of.mark.take_if(|mark| !to.is_before(mark.0)) else { return };
-        let Some(took) = since.map(|since| now.nanos_since(since)) else { return };
-        if !is_divided && took <= LONGEST_TURNAROUND {
+        let took = u64::from(micros(now).wrapping_sub(since)) * 1_000;
+        if since > 0 && !is_divided && took <= LONGEST_TURNAROUND {
             self.turnaround = took.max(self.turnaround - self.turnaround / 16);
         }
     }
@@ -379,8 +384,8 @@ impl Budget {
         // What is missing still, or again, counts when another half of the budget has come.
         of.missing_since = (missing > 0).then_some(self.arrived);
         self.lost += u64::from(missing.max(1));
-        let before = of.missed_in.replace(self.measurement);
-        self.missing += u32::from(before != Some(self.measurement));
+        let before = std::mem::replace(&mut of.missed_in, self.measurement.wrapping_add(1));
+        self.missing += u32::from(before != of.missed_in);
     }
 
     /// Takes a reading of the clock.

@@ -2,6 +2,7 @@
 //! gets credit from it (`PROTOCOL.md` 6.5 to 6.9).
 
 use super::Protocol;
+use super::budget::micros;
 use crate::PeerId;
 use crate::session::Session;
 use gigae_wire::{Epoch, Flags, Header, Kind};
@@ -132,7 +133,7 @@ impl<T, R> Protocol<T, R> {
         if of.demand == 0
             && let Some((_, since)) = &mut of.mark
         {
-            *since = None;
+            *since = 0;
         }
         let counts = of.demand > 0 && !of.is_idle;
         // One whose frames the program does not take has nothing to wait for here.
@@ -144,7 +145,7 @@ impl<T, R> Protocol<T, R> {
         budget.wanting = budget.wanting + u32::from(wants) - u32::from(before);
         if credit > 0 && !of.is_watched {
             of.is_watched = true;
-            of.mark.get_or_insert((receive.granted_but_reserve(), Some(self.now)));
+            of.mark.get_or_insert((receive.granted_but_reserve(), micros(self.now)));
             budget.watch(peer, self.now);
         }
         budget.ration(self.now);

@@ -149,12 +149,14 @@ impl<T> SendWindow<T> {
         self.lost += 1;
     }
 
-    /// Marks frames in flight on a path as lost: all, or only the oldest.
+    /// Marks frames in flight on a path as lost because of the time: all, or only the oldest. That
+    /// they arrive after all says nothing of their order, as with those that are repeated.
     pub(super) fn lose_in_flight(&mut self, path: PathId, all: bool) {
         let mut seq = self.base;
         while seq != self.sent {
             let slot = self.slot(seq);
             if slot.state == SlotState::InFlight && slot.path == path {
+                self.slot(seq).repeated = true;
                 self.lose(seq);
                 if !all {
                     break;

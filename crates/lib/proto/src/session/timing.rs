@@ -75,7 +75,8 @@ impl<T, R> Session<T, R> {
         match (stopped, self.probe) {
             (true, None) => {
                 let timeout = self.send.as_ref().map_or(0, |send| send.timeout());
-                let wait = timeout.max(self.budget.patience);
+                let patience = if self.budget.is_patient { PATIENCE } else { 0 };
+                let wait = timeout.max(patience);
                 self.probe = Some((Since::Next, wait));
                 true
             }
@@ -92,12 +93,12 @@ impl<T, R> Session<T, R> {
     /// only needed if its answer was lost.
     pub(crate) fn set_told_to_wait(&mut self, told: bool) {
         let patience = if told { PATIENCE } else { 0 };
-        if self.budget.patience != patience
+        if self.budget.is_patient != told
             && let (Some((since, wait)), Some(send)) = (&mut self.probe, &self.send)
         {
             (*since, *wait) = (Since::Next, send.timeout().max(patience));
         }
-        self.budget.patience = patience;
+        self.budget.is_patient = told;
     }
 
     /// Probes the peer until it answers, unless another frame is repeated until then anyway.

@@ -1,7 +1,6 @@
 //! What the budget knows of one session.
 
 use super::LONG;
-use crate::time::Instant;
 use gigae_wire::SeqNo;
 
 /// A demand that is less by so many powers of two is that of another message. That of a long queue
@@ -16,8 +15,8 @@ const MOST_HALVINGS: u8 = 7;
 pub(crate) struct SessionBudget {
     /// The last demand that this end has told the peer.
     pub(crate) told: u8,
-    /// While the peer tells this end to wait: for how long it does so before it asks.
-    pub(crate) patience: u64,
+    /// The peer tells this end to wait before it asks.
+    pub(crate) is_patient: bool,
     /// What the peer last said of the frames that it could send with more credit.
     pub(crate) demand: u8,
     /// The most that it said of the message that it sends now, and frames granted since then.
@@ -34,16 +33,16 @@ pub(crate) struct SessionBudget {
     pub(crate) halvings: u8,
     /// One past the highest number received when it was last looked at.
     pub(crate) used_to: SeqNo,
-    /// The first frame without credit when it began to be watched, and when that was, if it has
-    /// wanted more since.
-    pub(crate) mark: Option<(SeqNo, Option<Instant>)>,
+    /// The first frame without credit when it began to be watched, and when that was, in
+    /// microseconds; 0 if it has not wanted more all the time since.
+    pub(crate) mark: Option<(SeqNo, u32)>,
     /// It is in the list of those that are watched, and in one of the queues.
     pub(crate) is_watched: bool,
     pub(crate) is_queued: bool,
     /// A frame is missing, and how many had arrived by then.
     pub(super) missing_since: Option<u32>,
-    /// The measurement in which one was last lost.
-    pub(super) missed_in: Option<u32>,
+    /// One more than the number of the measurement in which one was last lost.
+    pub(super) missed_in: u32,
 }
 
 impl SessionBudget {
