@@ -176,9 +176,9 @@ mod tests {
         assert_eq!((reordering.most(40), reordering.most(4)), (20, 3));
         (0..30).for_each(|_| reordering.late());
         assert_eq!(reordering.most(40), 3);
-        reordering.was_overtaken(u32::MAX - 500, 500, &mut flight);
-        assert_eq!(reordering.most(256), 3, "sent long ago");
-        reordering.was_overtaken(1, 500, &mut flight);
+        reordering.was_overtaken(500, 1, &mut flight);
+        assert_eq!(reordering.most(256), 3, "nothing later has arrived");
+        reordering.was_overtaken(u32::MAX, 500, &mut flight);
         assert_eq!(reordering.most(256), 64);
     }
 
