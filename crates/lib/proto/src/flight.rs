@@ -120,8 +120,8 @@ impl Reordering {
         self.fall = Fall::default();
     }
 
-    /// A frame that counted as lost because of others, and was not repeated, has arrived. If the last fall was wrong
-    /// by that, it ends, and its first transmission is returned.
+    /// A frame that counted as lost because of others, and was not repeated, has arrived. If the
+    /// last fall was wrong by that, it ends, and its first transmission is returned.
     pub(crate) fn was_overtaken(
         &mut self,
         transmission: u32,
